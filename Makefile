@@ -1,0 +1,75 @@
+# The commands of this project. Everything is installed into .venv; the system is not touched but by `make test`
+# as root, which installs the programs that the tests run (.ci/tools names them).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+SOURCES := resource_api types providers
+PYTEST_ARGS ?= -q -n auto --dist loadfile
+
+# Where `make run` builds the example; a fresh directory unless given.
+DIR ?=
+
+.PHONY: help run test tools lint format clean
+# The tools come before the environment that may need them.
+.NOTPARALLEL:
+
+help:
+	@echo 'make run [DIR=path]   apply examples/first.yaml: noop, for real, and once more to see that nothing changes'
+	@echo 'make test             all checks: layout, lint, types, layers, tests with branch coverage (PYTEST_ARGS=...)'
+	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
+	@echo 'make format           put the source into its canonical form'
+	@echo 'make clean            remove what these commands made'
+
+.venv/bin/python:
+	@python=; for name in $${PYTHON:-python3 python3.13 python3.12 python3.11}; do \
+	  if "$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	  then python=$$name; break; fi; done; \
+	if [ -z "$$python" ]; then \
+	  echo 'make: no Python 3.11 or later with the venv module was found; install it' \
+	    '(Debian: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python3' >&2; exit 1; fi; \
+	"$$python" -m venv .venv
+
+# A stamp is newer than setup.cfg once its requirements are installed; the second run then costs nothing.
+.venv/.run: setup.cfg pyproject.toml | .venv/bin/python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/.test: setup.cfg pyproject.toml | .venv/bin/python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/.run
+
+run: .venv/.run
+	@if [ -n '$(DIR)' ]; then directory='$(DIR)'; mkdir -p "$$directory"; directory=$$(cd "$$directory" && pwd); \
+	elif [ -n "$${TMPDIR:-}" ]; then directory=$$(mktemp -d "$$TMPDIR/resource-api.XXXXXX"); \
+	else mkdir -p run; directory=$$(mktemp -d "$$PWD/run/XXXXXX"); fi; \
+	export RESOURCE_API_STATE="$${RESOURCE_API_STATE:-sqlite:$$directory/.state/state.db}"; \
+	apply() { $(BIN)/resource-api apply examples/first.yaml -i "directory=$$directory" "$$@"; }; \
+	echo "== apply --noop: what would change in $$directory"; apply --noop; \
+	echo '== apply'; apply; \
+	echo '== apply again: nothing changes'; apply --detailed-exitcodes
+
+test: tools lint
+	@mkdir -p .venv/coverage
+	@COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+
+tools:
+	@.ci/tools
+
+lint: .venv/.test
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layout.py
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --cache-dir .venv/importlinter > .venv/importlinter.log || { cat .venv/importlinter.log; exit 1; }
+
+format: .venv/.test
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+clean:
+	@rm -rf .venv run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
+	@find $(wildcard $(SOURCES) tests examples) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,21 @@
+"""What holds for every test: the caller's environment steers nothing, and a slow machine is no failure."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+pytest.register_assert_rewrite("resource_api.testing")
+
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
+
+
+@pytest.fixture(autouse=True)
+def _neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what would choose a state, a module path or colours for the program under test."""
+    for name in os.environ:
+        if name.startswith("RESOURCE_API_") or name in {"NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"}:
+            monkeypatch.delenv(name)

@@ -1,0 +1,215 @@
+"""The laws of the source tree that no linter knows; read from the files, nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from configparser import ConfigParser
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from tokenize import COMMENT, generate_tokens
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+CODE: Final = ("resource_api", "types", "providers")
+MODULE_LINES: Final = 300
+FUNCTION_LINES: Final = 60
+PARAMETERS: Final = 5
+
+#: What may break a law, and why: ``"law:path"`` or ``"law:path:qualified name"`` → the reason.
+EXCEPTIONS: Final[dict[str, str]] = {}
+
+#: What nouns may import beside each other: nothing here reads a clock, chance, or the world.
+PURE: Final = frozenset(
+    """
+    __future__ abc base64 bisect collections contextlib copy dataclasses decimal difflib enum functools graphlib hashlib
+    heapq hmac itertools json jsonschema math operator re string textwrap types typing unicodedata urllib.parse
+    """.split()  # noqa: SIM905 - thirty words read better than thirty lines
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def files(*directories: str) -> list[Path]:
+    """Give the Python files beneath the project's ``directories``."""
+    return sorted(path for name in directories for path in (ROOT / name).rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    """Give ``path`` as people name it: from the project's root."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Give the parsed file."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """Give every function beneath ``node`` with its qualified name."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield prefix + child.name, child
+        name = f"{prefix}{child.name}." if isinstance(child, (*Function.__args__, ast.ClassDef)) else prefix
+        yield from functions(child, name)
+
+
+def parameters(function: Function) -> int:
+    """Count what a caller can name, ``self`` and ``cls`` aside."""
+    spec = function.args
+    named = [each.arg for each in (*spec.posonlyargs, *spec.args)]
+    if named[:1] in (["self"], ["cls"]):
+        del named[0]
+    return len(named) + len(spec.kwonlyargs)
+
+
+def imported(path: Path) -> set[str]:
+    """Give the dotted names that a file imports, anywhere in it: ``a.b`` for ``from a import b``."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found.update(f"{module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Give the comments of a file with their lines."""
+    for token in generate_tokens(StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == COMMENT:
+            yield token.start[0], token.string
+
+
+def unexcused(law: str, broken: dict[str, str]) -> list[str]:
+    """Give a line for each place in ``broken`` that has no reason in the table."""
+    return [f"{place}: {what}" for place, what in broken.items() if f"{law}:{place}" not in EXCEPTIONS]
+
+
+def too_long() -> dict[str, str]:
+    """Give the functions over the budget of lines, from ``def`` to the last one."""
+    sizes = {
+        f"{relative(path)}:{name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for path in files(*CODE)
+        for name, node in functions(tree(path))
+    }
+    return {place: f"{size} lines" for place, size in sizes.items() if size > FUNCTION_LINES}
+
+
+def too_wide() -> dict[str, str]:
+    """Give the functions over the budget of parameters."""
+    counts = {
+        f"{relative(path)}:{name}": parameters(node) for path in files(*CODE) for name, node in functions(tree(path))
+    }
+    return {place: f"{count} parameters" for place, count in counts.items() if count > PARAMETERS}
+
+
+def too_big() -> dict[str, str]:
+    """Give the modules over the budget of lines."""
+    sizes = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files(*CODE)}
+    return {place: f"{size} lines" for place, size in sizes.items() if size > MODULE_LINES}
+
+
+BUDGETS: Final = {"module": too_big, "function": too_long, "parameters": too_wide}
+
+
+def test_there_is_something_to_judge() -> None:
+    """The laws below walk the real source, so an empty walk cannot make them pass."""
+    assert ROOT / "resource_api" / "nouns" / "errors.py" in files(*CODE)
+
+
+@pytest.mark.parametrize("law", BUDGETS)
+def test_code_keeps_its_budget(law: str) -> None:
+    """A module, a function and a parameter list each fit in a head."""
+    broken = unexcused(law, BUDGETS[law]())
+    assert not broken, "over budget:\n" + "\n".join(broken)
+
+
+def test_every_exception_is_still_needed() -> None:
+    """A line of the table that excuses nothing goes, and each one gives its reason."""
+    needed = {f"{law}:{place}" for law, find in BUDGETS.items() for place in find()}
+    assert set(EXCEPTIONS) <= needed
+    assert all(EXCEPTIONS.values())
+
+
+def test_every_module_says_why_it_exists() -> None:
+    """A module's docstring comes first, before any import."""
+    assert [relative(path) for path in files(*CODE) if not ast.get_docstring(tree(path))] == []
+
+
+def test_types_and_providers_are_no_packages() -> None:
+    """An ``__init__.py`` in ``types/`` would hide the standard library's ``types`` from all of Python."""
+    assert [relative(path) for path in files("types", "providers") if path.name == "__init__.py"] == []
+
+
+def test_every_type_has_a_provider_and_every_provider_a_type() -> None:
+    """The loader pairs them by file name."""
+    assert {path.name for path in files("types")} == {path.name for path in files("providers")}
+
+
+def test_types_and_providers_import_only_the_api_and_the_standard_library() -> None:
+    """They are found by path: what works by accident at run time fails once installed, and on a bare machine."""
+    allowed = sys.stdlib_module_names | {"resource_api"}
+    siblings = {f"{path.parent.name}.{path.stem}" for path in files("types", "providers")}
+    wrong = [
+        f"{relative(path)}: {name}"
+        for path in files("types", "providers")
+        for name in sorted(imported(path))
+        if name.partition(".")[0] not in allowed
+        or name.startswith((".", "resource_api.types", "resource_api.providers"))
+        or ".".join(name.split(".")[:2]) in siblings
+    ]
+    assert wrong == []
+
+
+def test_nouns_import_only_what_is_pure() -> None:
+    """Nouns see each other and a short list of modules that touch nothing."""
+    strange = {
+        f"{relative(path)}: {name}"
+        for path in files("resource_api/nouns")
+        for name in imported(path)
+        if not name.startswith("resource_api.nouns.") and not any(f"{name}.".startswith(f"{pure}.") for pure in PURE)
+    }
+    assert strange == set()
+
+
+def test_every_package_is_listed_for_installation() -> None:
+    """A directory that ``setup.cfg`` forgets works in a checkout and is missing from the wheel."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    listed = set(config["options"]["packages"].split())
+    real = {relative(path.parent).replace("/", ".") for path in files("resource_api") if path.name == "__init__.py"}
+    assert real | {"resource_api", "resource_api.types", "resource_api.providers"} == listed
+
+
+def test_nothing_is_left_for_later() -> None:
+    """What is to be done is not written into the source."""
+    marker = re.compile(r"\b(T[O]DO|FI[X]ME|XX[X])\b")
+    left = [
+        f"{relative(path)}:{number}"
+        for path in files(*CODE, "tests", "examples")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if marker.search(line)
+    ]
+    assert left == []
+
+
+def test_every_silenced_check_names_its_code() -> None:
+    """A bare ``noqa`` or ``type: ignore`` silences the next mistake too."""
+    bare = re.compile(r"#\s*(type:\s*ignore(?!\[\w)|(ruff:\s*|flake8:\s*)?noqa(?!:\s*[A-Z]+\d))", re.IGNORECASE)
+    found = [
+        f"{relative(path)}:{line}: {text}"
+        for path in files(*CODE, "tests", "examples")
+        for line, text in comments(path)
+        if bare.search(text)
+    ]
+    assert found == []
