@@ -1,0 +1,1 @@
+"""What authors and stores promise the runtime: providers, the registry of one run, state."""

@@ -1,0 +1,148 @@
+"""What the author of a provider promises, and the base classes that make it short.
+
+The obligations stand on the methods. How and when the runtime calls them is the stages' business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.nouns.change import exists
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from resource_api.hands.context import Context
+    from resource_api.nouns.change import Change
+    from resource_api.nouns.definition import Name, Resource
+
+#: Feature → the method that it promises.
+METHODS: Final[Mapping[str, str]] = {
+    "canonicalize": "canonicalize",
+    "custom_insync": "insync",
+    "refreshable": "refresh",
+    "imperative": "due",
+    "validate": "validate",
+    "plan": "plan",
+    "upgrade": "upgrade",
+}
+
+
+class Planned(NamedTuple):
+    """What a provider with the feature ``plan`` foresees for one resource.
+
+    ``state``: attributes that it will have; ``unknown``: those that only doing it will yield; ``replace``: those
+    whose change needs a replacement; ``delete_first``: whether the old one must go first.
+    """
+
+    state: Mapping[str, Any] = {}
+    unknown: Collection[str] = ()
+    replace: Collection[str] = ()
+    delete_first: bool | None = None
+
+
+class BaseProvider:
+    """Reads and changes resources of one type; made with ``Provider()`` once per transaction, as late as possible.
+
+    Whatever it caches on itself lives for one transaction. Features of the type promise further methods, see
+    ``METHODS``; a method whose name starts with an underscore is a helper.
+    """
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
+        """Give what exists: one mapping of attribute → value per resource, all canonical.
+
+        1. With the feature ``simple_get_filter``, at least the ``names`` asked for; ``None`` means all. Without it,
+           ``names`` is not passed and everything is returned.
+        2. A resource that does not exist is left out (or has ``ensure: absent``).
+        3. It changes nothing, and two calls without a change between them give the same.
+        4. What cannot be read is an exception, never absence; for single names, ``context.failed(name, message=...)``.
+        5. A provider that cannot enumerate raises ``CannotList`` for ``names=None``.
+        """
+        raise NotImplementedError
+
+    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
+        """Bring every name in ``changes`` from ``is_`` to ``should``.
+
+        1. ``changes`` is in dependency order; go through it once. Its iterator leaves out names whose prerequisite
+           in the same call has failed by then.
+        2. ``should`` holds what is declared, defaults and parameters, nothing else; ``ensure: absent`` deletes.
+        3. Progress and failures are told to ``context``; the return value is ignored; afterwards ``get`` decides.
+        """
+        raise NotImplementedError
+
+
+class SimpleProvider(BaseProvider):
+    """A provider of ``create``, ``update`` and ``delete``: each name of a call in a logging context of its own."""
+
+    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
+        """Call ``create``, ``update`` or ``delete`` for each name; a failure of one leaves the others alone."""
+        for name, (is_, should) in changes.items():
+            if not exists(should):
+                with context.deleting(name):
+                    self.delete(context, name)
+            elif not exists(is_):
+                with context.creating(name):
+                    self.create(context, name, should)
+            else:
+                with context.updating(name):
+                    self.update(context, name, should)
+
+    def create(self, context: Context, name: Name, should: Mapping[str, Any]) -> None:
+        """Make the resource as it should be."""
+        raise NotImplementedError
+
+    def update(self, context: Context, name: Name, should: Mapping[str, Any]) -> None:
+        """Bring an existing resource to what it should be."""
+        raise NotImplementedError
+
+    def delete(self, context: Context, name: Name) -> None:
+        """Remove the resource."""
+        raise NotImplementedError
+
+
+def broken_promises(type_name: str, features: Collection[str], provider: type[Any]) -> Sequence[str]:
+    """Compare the declared features with the provider's methods; give every promise that is not kept, both ways."""
+    problems = []
+    for method in ("get", "set"):
+        if not callable(getattr(provider, method, None)):
+            problems.append(f"provider of '{type_name}' has no method '{method}'")
+    for feature, method in METHODS.items():
+        has = callable(getattr(provider, method, None))
+        if feature in features and not has:
+            problems.append(f"provider of '{type_name}' has no method '{method}', which feature '{feature}' promises")
+        elif has and feature not in features:
+            problems.append(
+                f"provider of '{type_name}' has the method '{method}' but its type does not declare the feature"
+                f" '{feature}'; declare it, or call the helper '_{method}'"
+            )
+    if not problems:
+        problems += _signatures(type_name, features, provider)
+    return problems
+
+
+def _signatures(type_name: str, features: Collection[str], provider: type[Any]) -> list[str]:
+    """Check the two methods whose parameters depend on a feature."""
+    problems = []
+    if "simple_get_filter" in features and not _takes(provider.get, "names", 2):
+        problems.append(f"provider of '{type_name}': get takes no 'names', which feature 'simple_get_filter' promises")
+    if "noop_handler" in features and not _takes(provider.set, "noop"):
+        problems.append(f"provider of '{type_name}': set takes no 'noop', which feature 'noop_handler' promises")
+    if "noop_handler" not in features and _takes(provider.set, "noop") and not _variadic(provider.set):
+        problems.append(
+            f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
+        )
+    return problems
+
+
+def _takes(function: Any, keyword: str, position: int = 99) -> bool:
+    """Whether a parameter can be given by keyword or at a position; callables without code are trusted."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return keyword in names or code.co_argcount > position or _variadic(function)
+
+
+def _variadic(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & 0x08)

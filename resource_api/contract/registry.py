@@ -1,0 +1,115 @@
+"""The types of one run and who provides them.
+
+A registry is filled by hand (for embedding) or from files on a module path, each loaded when it is first asked for.
+Features declared by a type are checked against its provider's methods here. Providers are not made here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from resource_api.contract.provider import broken_promises
+from resource_api.hands import loader
+from resource_api.nouns.definition import TypeDefinition
+from resource_api.nouns.errors import DefinitionError, nearest
+from resource_api.nouns.reference import TYPE_NAME, capital
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+
+class Registry:
+    """Types and providers by name; a second one of the same name is refused."""
+
+    def __init__(self, finder: loader.Finder | None = None) -> None:
+        """Begin empty, or with the files that ``finder`` finds."""
+        self._finder = finder
+        self._types: dict[str, TypeDefinition] = {}
+        self._providers: dict[str, type[Any]] = {}
+        self._broken: dict[tuple[str, str], DefinitionError] = {}
+        self.warn: Callable[[str], None] = lambda _message: None
+
+    @classmethod
+    def from_path(cls, *directories: str | os.PathLike[str], bundled: bool = True) -> Self:
+        """Give a registry of the types in ``directories`` (each with ``types/`` and ``providers/``) and the bundled ones."""
+        places = [Path(directory).resolve() for directory in directories]
+        return cls(loader.Finder([*places, loader.BUNDLED] if bundled else places))
+
+    def register_type(self, definition: TypeDefinition) -> None:
+        """Add a type. Raises ``DefinitionError`` when its name is taken."""
+        if not isinstance(definition, TypeDefinition):
+            msg = f"expected a TypeDefinition, got {type(definition).__name__}"
+            raise DefinitionError(msg)
+        if definition.name in self._types:
+            msg = f"type '{definition.name}' is registered already"
+            raise DefinitionError(msg)
+        self._types[definition.name] = definition
+        for warning in definition.warnings:
+            self.warn(warning)
+
+    def register_provider(self, name: str, provider: type[Any]) -> None:
+        """Add the provider class of the type ``name``. Raises ``DefinitionError`` for a broken promise or a taken name."""
+        if name in self._providers:
+            msg = f"a provider of '{name}' is registered already"
+            raise DefinitionError(msg)
+        if not isinstance(provider, type):
+            msg = f"the provider of '{name}' must be a class, not {type(provider).__name__}"
+            raise DefinitionError(msg)
+        if problems := broken_promises(name, self.type(name).features, provider):
+            raise DefinitionError("\n".join(problems))
+        self._providers[name] = provider
+
+    def type(self, name: str) -> TypeDefinition:
+        """Give a type's definition; raises ``DefinitionError`` when there is none or its file is broken."""
+        if name not in self._types:
+            self.register_type(self._load("types", name, "TYPE"))
+        return self._types[name]
+
+    def provider(self, name: str) -> type[Any]:
+        """Give a type's provider class; raises ``DefinitionError`` when there is none or its file is broken."""
+        if name not in self._providers:
+            self.register_provider(name, self._load("providers", name, "Provider"))
+        return self._providers[name]
+
+    def names(self) -> Sequence[str]:
+        """Give the names of all types that can be found, sorted; a name says nothing about whether its file works."""
+        found = set(self._finder.names("types")) if self._finder else set()
+        return sorted(found | set(self._types))
+
+    def _load(self, kind: str, name: str, constant: str) -> Any:
+        """Load the constant of a file, once: what failed fails again with the same words."""
+        if error := self._broken.get((kind, name)):
+            raise error
+        try:
+            return self._execute(kind, name, constant)
+        except DefinitionError as error:
+            self._broken[kind, name] = error
+            raise
+
+    def _execute(self, kind: str, name: str, constant: str) -> Any:
+        path = self._finder.find(kind, name) if self._finder and TYPE_NAME.match(name) else None
+        if path is None:
+            raise DefinitionError(self._unknown(kind, name))
+        module = loader.execute(path, f"resource_api.{kind}.{name}")
+        value = getattr(module, constant, None)
+        if value is None:
+            msg = f"{path}: defines no {constant}"
+            raise DefinitionError(msg)
+        if isinstance(value, TypeDefinition) and value.name != name:
+            msg = f"{path}: TYPE is named '{value.name}' but its file is named '{name}'"
+            raise DefinitionError(msg)
+        expected = TypeDefinition if constant == "TYPE" else type
+        if not isinstance(value, expected):
+            msg = f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}"
+            raise DefinitionError(msg)
+        if kind == "providers" and (problems := broken_promises(name, self.type(name).features, value)):
+            raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
+        return value
+
+    def _unknown(self, kind: str, name: str) -> str:
+        if kind == "providers":
+            return f"type '{name}' has no provider; expected providers/{name}.py on the module path"
+        hint = nearest(name, self.names())
+        return f"unknown type '{capital(name)}'" + (f"; {hint}" if hint else "")

@@ -1,0 +1,1 @@
+"""What touches the world: programs, files, logs, modules on disk; used by the layers above, never above them."""

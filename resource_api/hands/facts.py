@@ -1,0 +1,149 @@
+"""What is known of this machine, under Facter's names, read only when a manifest refers to it.
+
+From the standard library and psutil alone: a fact costs no process. Nothing here changes during a run.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FAMILIES: Final = {
+    **dict.fromkeys(("debian", "ubuntu", "linuxmint", "raspbian"), "Debian"),
+    **dict.fromkeys(("rhel", "centos", "fedora", "rocky", "almalinux", "amzn", "ol"), "RedHat"),
+    **dict.fromkeys(("sles", "opensuse-leap", "opensuse-tumbleweed", "suse"), "Suse"),
+    **dict.fromkeys(("arch", "manjaro"), "Archlinux"),
+    "alpine": "Alpine",
+    "gentoo": "Gentoo",
+}
+
+
+@cache
+def _release() -> Mapping[str, str]:
+    try:
+        return platform.freedesktop_os_release()
+    except OSError:
+        return {}
+
+
+def _os() -> dict[str, Any]:
+    release = _release()
+    identity = release.get("ID", "")
+    version = _debian_version() if identity == "debian" else release.get("VERSION_ID", platform.release())
+    major, _, minor = version.partition(".")
+    name = release.get("NAME", platform.system()).removesuffix(" GNU/Linux").removesuffix(" Linux")
+    like = next((_FAMILIES[word] for word in release.get("ID_LIKE", "").split() if word in _FAMILIES), None)
+    return {
+        "name": name,
+        "family": _FAMILIES.get(identity) or like or platform.system(),
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
+        "hardware": platform.machine(),
+        "release": {"full": version, "major": major, "minor": minor},
+        "distro": {
+            "id": name,
+            "codename": release.get("VERSION_CODENAME", ""),
+            "description": release.get("PRETTY_NAME", ""),
+            "release": {"full": version, "major": major, "minor": minor},
+        },
+    }
+
+
+def _debian_version() -> str:
+    """Give ``12.11``, as Facter does; os-release knows the major version only."""
+    try:
+        with open("/etc/debian_version", encoding="ascii") as file:
+            version = file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        version = ""
+    return version if version[:1].isdigit() else _release().get("VERSION_ID", "")
+
+
+def _networking() -> dict[str, Any]:
+    import psutil  # noqa: PLC0415 - only for this fact
+
+    hostname, _, domain = socket.gethostname().partition(".")
+    if not domain:
+        domain = socket.getfqdn().partition(".")[2]
+    interfaces: dict[str, dict[str, Any]] = {}
+    for name, addresses in psutil.net_if_addrs().items():
+        entry = interfaces.setdefault(name, {})
+        for address in addresses:
+            key = {socket.AF_INET: "ip", socket.AF_INET6: "ip6"}.get(address.family, "mac")
+            entry.setdefault(key, address.address.partition("%")[0])
+    primary = next((i for n, i in interfaces.items() if n != "lo" and "ip" in i), interfaces.get("lo", {}))
+    fqdn = f"{hostname}.{domain}" if domain else hostname
+    return {"hostname": hostname, "domain": domain, "fqdn": fqdn, "interfaces": interfaces, **primary}
+
+
+def _processors() -> dict[str, Any]:
+    import psutil  # noqa: PLC0415 - only for this fact
+
+    return {
+        "count": psutil.cpu_count() or 1,
+        "physicalcount": psutil.cpu_count(logical=False) or 1,
+        "isa": platform.machine(),
+    }
+
+
+def _memory() -> dict[str, Any]:
+    import psutil  # noqa: PLC0415 - only for this fact
+
+    return {
+        "system": {"total_bytes": psutil.virtual_memory().total},
+        "swap": {"total_bytes": psutil.swap_memory().total},
+    }
+
+
+def _kernel() -> str:
+    return platform.system()
+
+
+def _kernelrelease() -> str:
+    return platform.release()
+
+
+def _identity() -> dict[str, Any]:
+    import os  # noqa: PLC0415 - only for this fact
+    import pwd  # noqa: PLC0415 - the same
+
+    uid = os.geteuid()
+    return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}
+
+
+def _python() -> dict[str, Any]:
+    return {"version": platform.python_version()}
+
+
+_FACTS: Final[Mapping[str, Callable[[], Any]]] = {
+    "os": _os,
+    "networking": _networking,
+    "processors": _processors,
+    "memory": _memory,
+    "kernel": _kernel,
+    "kernelrelease": _kernelrelease,
+    "identity": _identity,
+    "python": _python,
+}
+
+
+class Facts:
+    """Facts by name, each read once, when it is first asked for."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Give one fact; raises ``KeyError`` for an unknown one."""
+        if name not in self._read:
+            self._read[name] = _FACTS[name]()
+        return self._read[name]
+
+    def names(self) -> list[str]:
+        """Give the names that can be asked for."""
+        return sorted(_FACTS)

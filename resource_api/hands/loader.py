@@ -1,0 +1,143 @@
+"""Finds type and provider files on the module path and executes them, each in isolation.
+
+Files are found by path and never imported by name: a top-level package called ``types`` would break Python.
+A file that raises, exits, prints or edits ``sys.path`` on import disables itself only. What the values in the
+files mean is the registry's business.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from resource_api.nouns.errors import DefinitionError, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PACKAGE: Final = Path(__file__).resolve().parent.parent
+#: Holds the bundled ``types/`` and ``providers/``: inside the package once installed, beside it in a checkout.
+BUNDLED: Final = PACKAGE if (PACKAGE / "types").is_dir() else PACKAGE.parent
+#: Installed distributions name a package whose directory holds ``types/`` and ``providers/`` in this group.
+ENTRY_POINTS: Final = "resource_api.modules"
+
+
+class Finder:
+    """Looks for ``<kind>/<name>.py`` in directories, first hit wins; distributions come last and only when needed."""
+
+    def __init__(self, directories: Sequence[Path], *, distributions: bool = True) -> None:
+        """Look in ``directories`` in their order."""
+        self._directories = list(directories)
+        self._distributions: list[Path] | None = None if distributions else []
+
+    def find(self, kind: str, name: str) -> Path | None:
+        """Give the file of one name (``kind`` is ``types`` or ``providers``), or None."""
+        for directory in self._all():
+            path = directory / kind / f"{name}.py"
+            if path.is_file():
+                return path
+        return None
+
+    def names(self, kind: str) -> list[str]:
+        """Give every name of a kind, sorted."""
+        found = {
+            path.stem
+            for directory in self._all()
+            for path in (directory / kind).glob("*.py")
+            if not path.name.startswith("_")
+        }
+        return sorted(found)
+
+    def _all(self) -> Iterator[Path]:
+        yield from self._directories
+        if self._distributions is None:
+            self._distributions = _installed()
+        yield from self._distributions
+
+
+def _installed() -> list[Path]:
+    """Ask the installed distributions; one whose package cannot be found is left out."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 40 ms, only when nothing else has the type
+    from importlib.util import find_spec  # noqa: PLC0415 - the same
+
+    found = []
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
+        try:
+            spec = find_spec(point.module)
+        except (ImportError, ValueError):
+            continue
+        if spec is not None:
+            found += [Path(place) for place in spec.submodule_search_locations or ()]
+    return found
+
+
+def execute(path: Path, name: str) -> ModuleType:
+    """Execute a file as the module ``name`` and give it.
+
+    Raises ``DefinitionError`` naming the file, the line and the reason when it raises, exits, prints, or changes
+    ``sys.path``. The module stays in ``sys.modules``, so that tracebacks and pickles find it.
+    """
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    search_path, stdout = list(sys.path), sys.stdout
+    sys.modules[name] = module
+    printed = _Printed()
+    try:
+        sys.stdout = printed  # type: ignore[assignment] # a minimal stream is enough to notice writing
+        code = SourceFileLoader(name, str(path)).get_code(name)
+        exec(code, module.__dict__)  # type: ignore[arg-type] # noqa: S102 - executing a module file is what a loader does
+    except (KeyboardInterrupt, GeneratorExit):
+        sys.modules.pop(name, None)
+        raise
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        msg = f"{path}:{_line(error, path)}: {_why(error)}"
+        raise DefinitionError(msg) from error
+    finally:
+        sys.stdout = stdout
+        moved, sys.path[:] = sys.path != search_path, search_path
+    if printed.wrote or moved:
+        sys.modules.pop(name, None)
+        msg = f"{path}: {'prints' if printed.wrote else 'changes sys.path'} while it is loaded; a module file must not"
+        raise DefinitionError(msg)
+    return module
+
+
+class _Printed:
+    """Stands in for stdout while a file is executed, to notice that it prints."""
+
+    encoding = "utf-8"
+    wrote = False
+
+    def write(self, text: str) -> int:
+        self.wrote = self.wrote or bool(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+    def isatty(self) -> bool:
+        return False
+
+
+def _line(error: BaseException, path: Path) -> int:
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    line, trace = 1, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, DefinitionError):
+        return str(error)
+    if isinstance(error, SystemExit):
+        return f"exits while it is loaded (code {error.code})"
+    text = reason(error)
+    return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

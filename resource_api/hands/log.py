@@ -1,0 +1,123 @@
+"""Where log lines go: the one module that owns structlog.
+
+A line below the threshold is never built, and structlog is imported with the first line that is shown: a run
+that has nothing to say does not pay for it. What the lines say is decided by the context and the stages.
+Importing this module configures nothing.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.nouns.mask import Mask
+from resource_api.nouns.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+
+LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
+_WORDS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
+_COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "notice": "", "warning": "\x1b[33m", "err": "\x1b[31m"}
+_PLAIN: Final = "\x1b[0m"
+
+
+class Line(NamedTuple):
+    """One thing said: its level, whom it is about (a reference, a type, or nobody) and the text."""
+
+    level: str
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        """Spell ``Notice: Widget[a]: created``, on one line whatever the text holds."""
+        subject = f"{escape(self.subject)}: " if self.subject else ""
+        return f"{_WORDS[self.level]}: {subject}{escape(self.text)}"
+
+
+class Log:
+    """Takes lines, drops those below the threshold, masks secrets, hands the rest to every sink."""
+
+    def __init__(self, threshold: str = "notice", *sinks: Callable[[Line], None]) -> None:
+        """Show lines from ``threshold`` (debug, info, notice, warning, err, off) on."""
+        self._threshold = LEVELS[threshold]
+        self.sinks = list(sinks)
+        self.mask = Mask()
+
+    def enabled(self, level: str) -> bool:
+        """Whether a line of this level would be shown anywhere."""
+        return bool(self.sinks) and LEVELS[level] >= self._threshold
+
+    def write(self, level: str, subject: str, text: str) -> None:
+        """Say one line."""
+        if self.enabled(level):
+            line = Line(level, subject, self.mask(text))
+            for sink in self.sinks:
+                sink(line)
+
+
+def console(stream: IO[str], *, color: bool = False) -> Callable[[Line], None]:
+    """Give a sink that writes lines for people; a stream that has gone away never stops a run (G-05)."""
+
+    def render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+        line = Line(event["level"], event["subject"], event["event"])
+        tint = _COLORS[line.level] if color else ""
+        return f"{tint}{line}{_PLAIN}" if tint else str(line)
+
+    return _Sink(stream, render)
+
+
+def json_lines(stream: IO[str]) -> Callable[[Line], None]:
+    """Give a sink that writes one JSON object per line."""
+
+    def render(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+        import structlog.processors as p  # noqa: PLC0415 - with the first line
+
+        event = p.TimeStamper(fmt="iso", utc=True)(logger, method, event)
+        event["message"] = event.pop("event")
+        return str(p.JSONRenderer(sort_keys=True)(logger, method, event))
+
+    return _Sink(stream, render)
+
+
+def structured() -> Callable[[Line], None]:
+    """Give a sink into the embedding program's own structlog configuration; silent while it has none."""
+
+    def sink(line: Line) -> None:
+        import structlog  # noqa: PLC0415 - with the first line
+
+        if structlog.is_configured():
+            method = {"notice": "info", "err": "error"}.get(line.level, line.level)
+            getattr(structlog.get_logger("resource_api"), method)(line.text, subject=line.subject, level_name=line.level)
+
+    return sink
+
+
+class _Sink:
+    """A structlog logger of one stream, made with its first line."""
+
+    def __init__(self, stream: IO[str], render: Callable[..., str]) -> None:
+        self._stream = stream
+        self._render = render
+        self._write: Callable[[Line], None] | None = None
+
+    def __call__(self, line: Line) -> None:
+        if self._write is None:
+            self._write = self._open()
+        try:
+            self._write(line)
+        except (OSError, ValueError):
+            self._write = _drop
+
+    def _open(self) -> Callable[[Line], None]:
+        import structlog  # noqa: PLC0415 - with the first line
+
+        class Lines(structlog.BoundLoggerBase):
+            def __call__(self, line: Line) -> None:
+                self._proxy_to_logger("msg", line.text, level=line.level, subject=line.subject)
+
+        logger = structlog.WriteLogger(self._stream)
+        return Lines(logger, processors=[self._render], context={})
+
+
+def _drop(_line: Line) -> None:
+    """Say nothing: the stream is gone."""

@@ -1,0 +1,340 @@
+"""What a type looks like: its attributes, their kinds, and what its provider promises.
+
+A definition is a frozen value that an author writes once per type (Puppet Resource API, "Resource
+Definition"). It checks itself as it is made, so that a wrong one never reaches a run. How resources are
+read or changed is the provider's business and does not enter here.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from resource_api.nouns import datatypes
+from resource_api.nouns.errors import DataTypeError, DefinitionError, nearest
+from resource_api.nouns.reference import TYPE_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Never
+
+    from resource_api.nouns.datatypes import DataType
+
+Kind = Literal["namevar", "init_only", "read_only", "parameter"]
+#: One resource, read or wanted: attribute → value.
+Resource = dict[str, Any]
+#: What identifies a resource within its type: the namevar's value, or a tuple of them.
+Name = Any
+#: Titles of an automatic relationship: a title, ``$attribute``, a list, or a function of what is declared.
+Titles = "str | Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]"
+
+KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
+FEATURES: Final = frozenset(
+    {
+        "canonicalize",
+        "simple_get_filter",
+        "noop_handler",
+        "custom_insync",
+        "refreshable",
+        "imperative",
+        "validate",
+        "plan",
+        "upgrade",
+        "parallel",
+    }
+)
+#: Keys of a resource that are not attributes; the runtime's own, on every type.
+METAPARAMETERS: Final = frozenset(
+    "require before notify subscribe noop tag loglevel alias provider timeout lifecycle".split()
+)
+RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
+_RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
+
+
+class _Missing:
+    """No default; ``None`` is one."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Missing:
+        return self
+
+
+MISSING: Final = _Missing()
+
+
+class Attribute:
+    """One attribute of a type: its data type, what it means, and its kind.
+
+    Nothing is checked here, because an attribute does not know its name: the ``TypeDefinition`` that holds it does.
+    """
+
+    __slots__ = ("datatype", "default", "docs", "kind", "type", "unknown", "write_only")
+
+    datatype: DataType
+
+    def __init__(  # noqa: PLR0913 - keyword-only declarations
+        self,
+        type: str,  # noqa: A002 - the seed's word
+        docs: str = "",
+        *,
+        kind: Kind | None = None,
+        default: Any = MISSING,
+        write_only: bool = False,
+        **unknown: Never,
+    ) -> None:
+        """Declare an attribute of data type ``type``; without ``kind`` it is a property."""
+        self.type = type
+        self.docs = docs
+        self.kind = kind
+        self.default = default
+        self.write_only = write_only
+        self.unknown: Mapping[str, object] = unknown
+
+    def fresh_default(self) -> Any:
+        """Give a copy of the default, so that no resource shares it with another."""
+        default = self.default
+        return deepcopy(default) if isinstance(default, (list, dict)) else default
+
+    @property
+    def mandatory(self) -> bool:
+        """Whether a manifest must give it (namevars come from the title, read_only is never given)."""
+        return not (self.kind in {"namevar", "read_only"} or self.datatype.optional or self.default is not MISSING)
+
+    def __repr__(self) -> str:
+        """Show what was declared."""
+        kind = f", kind={self.kind!r}" if self.kind else ""
+        return f"Attribute({self.type!r}{kind})"
+
+
+class TypeDefinition:
+    """A resource type: name, documentation, attributes, automatic relationships, features.
+
+    Raises ``DefinitionError`` that lists everything that is wrong with it, each with its attribute.
+    ``warnings`` holds what is odd but usable.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only declarations
+        self,
+        *,
+        name: str,
+        docs: str = "",
+        attributes: Mapping[str, Attribute],
+        features: Iterable[str] = (),
+        autorequires: Mapping[str, Any] | None = None,
+        autobefore: Mapping[str, Any] | None = None,
+        autosubscribe: Mapping[str, Any] | None = None,
+        autonotify: Mapping[str, Any] | None = None,
+        title_patterns: Sequence[Mapping[str, str]] = (),
+        schema_version: int = 1,
+        **unknown: Never,
+    ) -> None:
+        """Declare the type ``name``; its file is ``types/<name>.py``."""
+        self.name = name
+        self.docs = docs
+        self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
+        self.features = frozenset(features)
+        self.automatic: Mapping[str, Mapping[str, Any]] = {
+            "require": autorequires or {},
+            "before": autobefore or {},
+            "subscribe": autosubscribe or {},
+            "notify": autonotify or {},
+        }
+        self.title_patterns = title_patterns
+        self.schema_version = schema_version
+        self.warnings: tuple[str, ...] = tuple(
+            f"type '{name}': unknown feature '{feature}' is ignored{_hint(feature, FEATURES)}"
+            for feature in sorted(self.features - FEATURES, key=str)
+        )
+        problems = [*_unknown_keywords(unknown, _TYPE_KEYWORDS), *_type_problems(self)]
+        if problems:
+            raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
+        self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
+            re.compile(_ruby(pattern["pattern"])) for pattern in title_patterns
+        )
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"TypeDefinition(name={self.name!r})"
+
+    def of_kind(self, kind: Kind | None) -> tuple[str, ...]:
+        """Give the names of the attributes of one kind (None: the properties), as declared."""
+        return tuple(name for name, attribute in self.attributes.items() if attribute.kind == kind)
+
+    @cached_property
+    def namevars(self) -> tuple[str, ...]:
+        """The attributes that identify a resource."""
+        return self.of_kind("namevar")
+
+    @cached_property
+    def managed(self) -> tuple[str, ...]:
+        """What is compared and set: properties and init_only attributes, ``ensure`` first."""
+        names = [*self.of_kind(None), *self.of_kind("init_only")]
+        return tuple(sorted(names, key=lambda name: name != "ensure"))
+
+    @cached_property
+    def ensurable(self) -> bool:
+        """Whether resources of this type can be created and deleted: ``ensure`` accepts ``absent``."""
+        return "ensure" in self.attributes and self.attributes["ensure"].datatype.accepts("absent")
+
+    @cached_property
+    def accepts(self) -> Mapping[str, Callable[[Any], bool]]:
+        """The cheapest correct check of each attribute's value."""
+        return {name: attribute.datatype.accepts for name, attribute in self.attributes.items()}
+
+    @cached_property
+    def defaults(self) -> tuple[tuple[str, Attribute], ...]:
+        """The attributes that have a default."""
+        return tuple((n, a) for n, a in self.attributes.items() if a.default is not MISSING)
+
+    @cached_property
+    def mandatory(self) -> tuple[str, ...]:
+        """The attributes that a manifest must give."""
+        return tuple(name for name, attribute in self.attributes.items() if attribute.mandatory)
+
+    @cached_property
+    def sensitive(self) -> frozenset[str]:
+        """The attributes whose values are secrets by their data type."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
+
+    @cached_property
+    def write_only(self) -> frozenset[str]:
+        """The properties that ``get`` does not return."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)
+
+    def name_of(self, resource: Mapping[str, Any]) -> Name:
+        """Give the identity of a resource: its namevar's value, a tuple when there are several (``KeyError`` if unset)."""
+        if len(self.namevars) == 1:
+            return resource[self.namevars[0]]
+        return tuple(resource[namevar] for namevar in self.namevars)
+
+    def from_title(self, title: str) -> dict[str, str] | None:
+        """Give the namevars that a title says: itself, or what the first matching pattern captures; None without a match."""
+        if self.title_regexes:
+            for regex in self.title_regexes:
+                if found := regex.match(title):
+                    return {k: v for k, v in found.groupdict().items() if v is not None}
+            return None
+        return {self.namevars[0]: title} if len(self.namevars) == 1 else {}
+
+
+_ATTRIBUTE_KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only")
+_TYPE_KEYWORDS: Final = (
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version"),
+    *("autorequires", "autobefore", "autosubscribe", "autonotify"),
+)
+
+
+def _hint(word: object, known: Iterable[str]) -> str:
+    hint = nearest(str(word), known)
+    return f"; {hint}" if hint else ""
+
+
+def _ruby(pattern: str) -> str:
+    """Spell named groups and the end of the value as Python does; patterns written for Puppet keep working."""
+    return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
+
+
+def _unknown_keywords(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:
+    return [
+        f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"
+        if word in _RENAMED
+        else f"unknown keyword '{word}'{_hint(word, known)}"
+        for word in unknown
+    ]
+
+
+def _type_problems(definition: TypeDefinition) -> list[str]:
+    """Check what spans the whole definition, then each attribute."""
+    problems = []
+    if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
+        problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
+    if type(definition.schema_version) is not int or definition.schema_version < 1:
+        problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
+    if not isinstance(definition.attributes, dict):
+        return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
+    for name, attribute in definition.attributes.items():
+        problems += [f"attribute '{name}': {problem}" for problem in _attribute_problems(name, attribute)]
+    if problems:
+        return problems
+    if not definition.namevars:
+        problems.append("no attribute is a namevar; one must identify the resource")
+    return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
+
+
+def _attribute_problems(name: object, attribute: object) -> list[str]:
+    if not isinstance(attribute, Attribute):
+        return [f"must be an Attribute(...), not {type(attribute).__name__}"]
+    problems = _unknown_keywords(attribute.unknown, _ATTRIBUTE_KEYWORDS)
+    if not isinstance(name, str) or not TYPE_NAME.match(name):
+        problems.append("the name must be lower case letters, digits and underscores")
+    if name in RESERVED:
+        problems.append("the name is reserved; a type must not define it")
+    if attribute.kind is not None and attribute.kind not in KINDS:
+        problems.append(f"'{attribute.kind}' is not a kind{_hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")
+    if attribute.write_only and attribute.kind is not None:
+        problems.append(f"only a property can be write_only, not a {attribute.kind}")
+    if name == "ensure" and attribute.kind is not None:
+        problems.append("ensure must be a property")
+    try:
+        attribute.datatype = datatypes.parse(attribute.type)
+    except (DataTypeError, TypeError) as error:
+        return [*problems, f"data type {attribute.type!r}: {error}"]
+    return [*problems, *_value_problems(attribute)]
+
+
+def _value_problems(attribute: Attribute) -> list[str]:
+    """Check the default, and that an identity is no secret."""
+    problems = []
+    if attribute.kind == "namevar" and attribute.datatype.sensitive:
+        problems.append("a namevar cannot be sensitive; it is shown in every message")
+    if attribute.default is MISSING:
+        return problems
+    if attribute.kind == "read_only":
+        problems.append("a read_only attribute cannot have a default; it is never set")
+    elif not attribute.datatype.accepts(attribute.default):
+        shown = "given" if attribute.datatype.sensitive else repr(attribute.default)
+        problems.append(f"the default {shown} is not of its data type {attribute.type}")
+    return problems
+
+
+def _pattern_problems(definition: TypeDefinition) -> list[str]:
+    patterns = definition.title_patterns
+    if not isinstance(patterns, (list, tuple)):
+        return [f"title_patterns must be a list, not {type(patterns).__name__}"]
+    problems = []
+    for index, pattern in enumerate(patterns):
+        if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
+            problems.append(f"title_patterns[{index}] must be a mapping with a 'pattern'")
+            continue
+        try:
+            groups = re.compile(_ruby(pattern["pattern"])).groupindex
+        except re.error as error:
+            problems.append(f"title_patterns[{index}]: {error}")
+            continue
+        problems += [
+            f"title_patterns[{index}]: '{group}' is not a namevar{_hint(group, definition.namevars)}"
+            for group in groups
+            if group not in definition.namevars
+        ]
+    return problems
+
+
+def _automatic_problems(definition: TypeDefinition) -> list[str]:
+    problems = []
+    for word, types in definition.automatic.items():
+        for type_name, titles in types.items():
+            for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
+                if callable(title):
+                    continue
+                if not isinstance(title, str):
+                    problems.append(f"auto{word} of '{type_name}': a title must be a string, not {title!r}")
+                elif title.startswith("$") and title[1:] not in definition.attributes:
+                    problems.append(
+                        f"auto{word} of '{type_name}': unknown attribute '{title}'"
+                        f"{_hint(title[1:], definition.attributes)}"
+                    )
+    return problems

@@ -1,0 +1,84 @@
+"""Names of resources: ``File[/etc/motd]`` within a catalog, a URN across stacks.
+
+Whether the named resource exists is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
+STACK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_QUALIFIED: Final = re.compile(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
+
+
+class Reference(NamedTuple):
+    """A resource's type (as its file is named) and its title."""
+
+    type: str
+    title: str
+
+    def __str__(self) -> str:
+        """Read as people write it: the type with its first letter upper case."""
+        return f"{capital(self.type)}[{self.title}]"
+
+
+def capital(type_name: str) -> str:
+    """Give a type's name as references spell it: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
+    return type_name[:1].upper() + type_name[1:]
+
+
+def parse(text: str) -> Reference:
+    """Read ``Type[title]``: from the first ``[`` to the last ``]``; the type's first letter in either case.
+
+    Raises ``ValueError`` with a sentence for people.
+    """
+    head, bracket, title = text.partition("[")
+    if not bracket or not title.endswith("]"):
+        msg = f"'{text}' is not a reference; write Type[title]"
+        raise ValueError(msg)
+    title = title[:-1]
+    name = head[:1].lower() + head[1:]
+    if not TYPE_NAME.match(name):
+        msg = f"'{head}' is not the name of a type"
+        raise ValueError(msg)
+    if not title:
+        msg = f"'{text}' has an empty title"
+        raise ValueError(msg)
+    if len(title) > 1 and title[0] == title[-1] and title[0] in "'\"":
+        msg = f"quotes are no part of a title; write {head}[{title[1:-1]}]"
+        raise ValueError(msg)
+    return Reference(name, title)
+
+
+class URN(NamedTuple):
+    """A resource's name across stacks; ``qualified`` is the chain of its parents' types and its own."""
+
+    stack: str
+    project: str
+    qualified: tuple[str, ...]
+    title: str
+
+    def __str__(self) -> str:
+        """Spell ``urn:resource:<stack>::<project>::<qualified type>::<title>``."""
+        return f"urn:resource:{self.stack}::{self.project}::{'$'.join(self.qualified)}::{self.title}"
+
+    @property
+    def reference(self) -> Reference:
+        """The name within its own stack."""
+        return Reference(self.qualified[-1], self.title)
+
+
+def parse_urn(text: str) -> URN:
+    """Read a URN; the title comes last and may hold anything. Raises ``ValueError``."""
+    scheme, _, rest = text.partition("urn:resource:")
+    parts = rest.split("::", 3)
+    if scheme or len(parts) != 4:  # noqa: PLR2004 - the four parts of the grammar
+        msg = f"'{text}' is not a URN"
+        raise ValueError(msg)
+    stack, project, qualified, title = parts
+    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and title):
+        msg = f"'{text}' is not a URN"
+        raise ValueError(msg)
+    return URN(stack, project, tuple(qualified.split("$")), title)

@@ -1,0 +1,141 @@
+"""Values that are more than JSON: not yet known, and sensitive.
+
+What a value *means* (its data type) is not decided here, and nothing here performs I/O.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class Sensitive(Generic[T]):
+    """Wraps a secret from the parser to the provider call; its text form is always ``<sensitive>``."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        """Wrap ``value``; wrapping twice is the same as once."""
+        self._value: T = value._value if isinstance(value, Sensitive) else value  # noqa: SLF001 - our own class
+
+    def reveal(self) -> T:
+        """Give what is wrapped; the only way to it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        """Hide the value."""
+        return "<sensitive>"
+
+    __str__ = __repr__
+    __structlog__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        """Hide the value, its length too."""
+        return "<sensitive>"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what is wrapped; a plain value never equals a sensitive one."""
+        return isinstance(other, Sensitive) and bool(self._value == other._value)
+
+    def __hash__(self) -> int:
+        """Hash what is wrapped."""
+        return hash(("sensitive", self._value))
+
+    def __copy__(self) -> Sensitive[T]:
+        """Stay sensitive."""
+        return Sensitive(self._value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sensitive[T]:
+        """Stay sensitive, with a copy inside."""
+        return Sensitive(deepcopy(self._value, memo))
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse pickling: it would write the secret in clear."""
+        msg = "a sensitive value cannot be pickled"
+        raise TypeError(msg)
+
+
+class Unknown:
+    """A value that only doing an earlier step will yield; one instance, ``UNKNOWN``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Read as in a plan."""
+        return "(known after apply)"
+
+    __str__ = __repr__
+
+    def __copy__(self) -> Unknown:
+        """Stay the one instance."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Unknown:
+        """Stay the one instance."""
+        return self
+
+    def __reduce__(self) -> str:
+        """Unpickle to the one instance."""
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+
+
+def is_secret(value: object) -> bool:
+    """Whether ``value`` is sensitive or holds something sensitive at any depth."""
+    return _any(value, lambda v: isinstance(v, Sensitive))
+
+
+def is_unknown(value: object) -> bool:
+    """Whether ``value`` is unknown or holds something unknown at any depth."""
+    return _any(value, lambda v: v is UNKNOWN)
+
+
+def _any(value: object, test: Callable[[object], bool]) -> bool:
+    if test(value):
+        return True
+    if isinstance(value, Sensitive):
+        return _any(value.reveal(), test)
+    if isinstance(value, dict):
+        return any(_any(v, test) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(_any(v, test) for v in value)
+    return False
+
+
+def reveal(value: Any) -> Any:
+    """Give ``value`` with every sensitive wrapper taken off, at any depth."""
+    if isinstance(value, Sensitive):
+        return reveal(value.reveal())
+    if isinstance(value, dict):
+        return {k: reveal(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [reveal(v) for v in value]
+    if isinstance(value, tuple):
+        return tuple(reveal(v) for v in value)
+    return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` are three different values.
+
+    Whether a value came wrapped as sensitive makes no difference.
+    """
+    if type(left) is str and type(right) is str:
+        return left == right
+    left, right = reveal(left), reveal(right)
+    return left == right and _same_kinds(left, right)
+
+
+def _same_kinds(left: Any, right: Any) -> bool:
+    if isinstance(left, dict):
+        return all(_same_kinds(v, right[k]) for k, v in left.items())
+    if isinstance(left, (list, tuple)):
+        return type(left) is type(right) and all(map(_same_kinds, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and isinstance(left, float) == isinstance(right, float)
