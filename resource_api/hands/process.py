@@ -9,37 +9,37 @@ What a program may be called with, what is logged, and words for people do not b
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import select
 import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from resource_api.hands import descendants
 
 if TYPE_CHECKING:
     import codecs
     from collections.abc import Callable, Iterator, Mapping
-    from types import FrameType, TracebackType
+    from types import TracebackType
 
 STDOUT: Final = 1
 STDERR: Final = 2
 GRACE: Final = 2.0  # seconds from SIGTERM to SIGKILL
 
 _CHUNK: Final = 65536
-_CAPACITY: Final = 262144  # of stdout's pipe: fewer, larger turns for programs that say much
+_OWED: Final = 131072  # bytes that two pipes can still hold when the program has ended
 _LINGER: Final = 0.1  # seconds that others may still write into the pipes of a program that has ended
-_KILL: Final = 5.0  # seconds after which what SIGKILL has not ended is left to the kernel
-_SET_SUBREAPER: Final = 36
-_GET_SUBREAPER: Final = 37
 _CODEC: Final = "resource_api_argv"
 
 _LOCK: Final = threading.RLock()  # the registry, and: no scan sees a child that is not yet registered
-_running: set[Process] = set()
+_running: Final[set[Process]] = set()
 _ended = 0  # how many programs have left the registry
-_adopters: list[int] = []  # one entry per tree that is being stopped; the first holds what to restore
 
 
 class Invocation(NamedTuple):
@@ -63,17 +63,24 @@ class Process:
         self.exit_code: int | None = None
         self.stopped = False
         self._stopping = threading.RLock()
+        self._watch = -1  # readable when the program has ended
+        sh = _sh()
         self._out, out = os.pipe2(os.O_CLOEXEC)
         self._err, err = os.pipe2(os.O_CLOEXEC)
+        child = None
         try:
-            _widen(out)
             with _LOCK:
-                self._child = _spawn(invocation, out, err)
-                self.pid: int = self._child.pid
-                self._watch = _watch(self.pid)
-                self.start = _start_of(self.pid)
+                child = self._child = _spawn(sh, invocation, out, err)
+                self.pid: int = child.pid
+                self._row = descendants.row(self.pid)
+                with suppress(ProcessLookupError):  # it can have ended and been reaped already
+                    self._watch = os.pidfd_open(self.pid)
+                if self._watch < 0:
+                    self._reap()
                 _running.add(self)
         except BaseException:
+            if child:
+                _kill(child.pid)
             os.close(self._out)
             os.close(self._err)
             raise
@@ -106,9 +113,9 @@ class Process:
         """
         streams = {self._out: STDOUT, self._err: STDERR}
         poller = select.poll()
-        for fd in (*streams, self._watch):
+        for fd in {*streams, self._watch} - {-1}:
             poller.register(fd, select.POLLIN)
-        until, owed = 0.0, 2 * _CAPACITY
+        until, owed = time.monotonic() + _LINGER, _OWED
         while streams or self.exit_code is None:
             ended = self.exit_code is not None
             ready = poller.poll(1000 * (max(0.0, until - time.monotonic()) if ended else patience()))
@@ -135,11 +142,12 @@ class Process:
 
         Safe from any thread. Output that arrives in the meantime is dropped when there is a grace.
         """
-        with self._stopping, _adopting():
+        with self._stopping, descendants.adopting():
             with _LOCK:
-                if self not in _running or self.has_ended():
+                if self not in _running or self.has_ended() or self._row is None:
                     return
-                tree = _Tree(self)
+                before = _ended
+                tree = descendants.Tree(self._row, lambda: self._scan(before))
             self.stopped = True
             try:
                 if grace:
@@ -151,6 +159,14 @@ class Process:
                 tree.kill()
             if _readable(self._watch, 1000):
                 self._reap()
+
+    def _scan(self, before: int) -> descendants.Scan:
+        with _LOCK:
+            rows = descendants.table()
+            others = _running - {self}
+            # Only one that is alive after the look has kept all its orphans to itself until then.
+            certain = _ended == before and not any(map(Process.has_ended, others))
+            return rows, {other.pid for other in others} if certain else None
 
     def _reap(self) -> None:
         self.exit_code = self._child.wait()
@@ -174,165 +190,17 @@ def stop_all() -> None:
         process.stop(0)
 
 
-class _Row(NamedTuple):
-    """One line of the process table; ``start`` (clock ticks) tells a process from a later one of the same number."""
-
-    pid: int
-    state: str
-    parent: int
-    session: int
-    start: int
-
-
-class _Tree:
-    """The descendants of one program, also those in sessions of their own whose parents are gone.
-
-    The program is a subreaper (see ``_enter``): while it lives, its orphans are its children. While it is being
-    stopped we are one too; an orphan that comes to us then is its own, unless another program has ended meanwhile,
-    whose daemons are none of our business.
-    """
-
-    def __init__(self, root: Process) -> None:
-        """Remember whose children we had before, so as to know what is adopted later."""
-        self._root = root
-        self._ended = _ended
-        self._starts = {root.pid: root.start}
-        self._sessions = {root.pid}
-        self._before = {row.pid for row in _table().values() if row.parent == os.getpid()}
-
-    def alive(self) -> list[_Row]:
-        """Look again, and give the members that still run."""
-        with _LOCK:
-            table = _table()
-            others = {process for process in _running if process is not self._root}
-            undoubted = self._ended == _ended and not any(map(Process.has_ended, others))
-            strangers = self._before | {process.pid for process in others}
-        while fresh := [row for row in table.values() if self._joins(row, table, strangers if undoubted else None)]:
-            self._starts.update((row.pid, row.start) for row in fresh)
-            self._sessions.update(row.session for row in fresh)
-        members = [row for row in table.values() if self._starts.get(row.pid) == row.start]
-        for row in members:
-            if row.state == "Z" and row.parent == os.getpid() and row.pid != self._root.pid:
-                with suppress(ChildProcessError):
-                    os.waitpid(row.pid, os.WNOHANG)
-        return [row for row in members if row.state not in "ZX"]
-
-    def _joins(self, row: _Row, table: Mapping[int, _Row], strangers: set[int] | None) -> bool:
-        if self._starts.get(row.pid) == row.start or row.session == os.getsid(0):
-            return False
-        parent = table.get(row.parent)
-        inherited = parent is not None and self._starts.get(parent.pid) == parent.start
-        adopted = row.parent == os.getpid() and strangers is not None and row.pid not in strangers
-        return inherited or adopted or row.session in self._sessions
-
-    def _freeze(self) -> list[_Row]:
-        """Stop members until no new one appears: what is stopped cannot fork, so none slips away."""
-        frozen: dict[int, _Row] = {}
-        for _ in range(50):
-            fresh = [row for row in self.alive() if row.pid not in frozen]
-            if not fresh:
-                break
-            for row in fresh:
-                _send(row, signal.SIGSTOP)
-                frozen[row.pid] = row
-        return list(frozen.values())
-
-    def terminate(self) -> None:
-        """Ask all members to end, at one moment: no parent sees a child end and goes on with its next step."""
-        members = self._freeze()
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            for row in members:
-                _send(row, number)
-
-    def kill(self) -> None:
-        """End all members, and leave no zombie of theirs among our children."""
-        until = time.monotonic() + _KILL
-        while (members := self._freeze()) and time.monotonic() < until:
-            for row in members:
-                _send(row, signal.SIGKILL)
-            time.sleep(0.002)
-        self.alive()
-
-
-def _table() -> dict[int, _Row]:
-    rows = (_row(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208 - bare names, fast
-    return {row.pid: row for row in rows if row}
-
-
-def _row(pid: int) -> _Row | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - thousands of them, in a hurry
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return _Row(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19])) if fields else None
-
-
-def _start_of(pid: int) -> int:
-    row = _row(pid)
-    return row.start if row else -1
-
-
-def _send(row: _Row, number: int) -> None:
-    """Signal exactly this process, never a later one of the same number; one that is gone needs none."""
+def _kill(pid: int) -> None:
+    """End a child that has had no time to start others."""
     with suppress(OSError):
-        fd = os.pidfd_open(row.pid)
-        try:
-            if _start_of(row.pid) == row.start:
-                signal.pidfd_send_signal(fd, number)
-        finally:
-            os.close(fd)
-
-
-@contextmanager
-def _adopting() -> Iterator[None]:
-    """Be a subreaper for a while, then again what we were before: the program that embeds us may have its own ideas."""
-    with _LOCK:
-        if not _adopters:
-            import ctypes  # noqa: PLC0415 - only when something has to be stopped
-
-            before = ctypes.c_int()
-            _prctl()(_GET_SUBREAPER, ctypes.addressof(before), 0, 0, 0)
-            _prctl()(_SET_SUBREAPER, 1, 0, 0, 0)
-            _adopters.append(before.value)
-        _adopters.append(1)
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _adopters.pop()
-            if len(_adopters) == 1:
-                _prctl()(_SET_SUBREAPER, _adopters.pop(), 0, 0, 0)
-
-
-@cache
-def _prctl() -> Any:
-    import ctypes  # noqa: PLC0415 - with the first program
-
-    function = ctypes.CDLL(None).prctl
-    function.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
-    return function
-
-
-def _watch(pid: int) -> int:
-    """Give a descriptor that becomes readable when the child ends; -1 if it has ended and been reaped already."""
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        return -1
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def _readable(fd: int, milliseconds: int) -> bool:
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(milliseconds))
-
-
-def _widen(pipe: int) -> None:
-    import fcntl  # noqa: PLC0415 - with the first program
-
-    with suppress(OSError):  # a user's share of pipe memory may be spent; 64 KiB do as well
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _CAPACITY)
 
 
 @cache
@@ -367,24 +235,25 @@ def _codec(name: str) -> codecs.CodecInfo | None:
     return codecs.CodecInfo(encode, codecs.utf_8_decode, name=name) if name == _CODEC else None
 
 
-def _spawn(invocation: Invocation, out: int, err: int) -> Any:
-    sh = _sh()
-    _prctl()
+def _spawn(sh: Any, invocation: Invocation, out: int, err: int) -> Any:
+    descendants.prepare()
     stdin = _stdin(invocation.input)
     options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": invocation.cwd}
-    options |= {"bg": 1, "bg_exc": False, "new_session": True, "tty_out": False, "no_pipe": True}
-    options |= {"preexec_fn": _enter, "encoding": _CODEC}
+    options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": _enter, "encoding": _CODEC}
     try:
         command = sh.Command(invocation.path)
         return command(*invocation.arguments, **{f"_{name}": value for name, value in options.items()}).process
     except sh.CommandNotFound:
-        raise FileNotFoundError(2, os.strerror(2)) from None
-    except sh.ForkException as error:
-        _tidy(error)
-        number = int((str(error).rpartition("[Errno ")[2].partition("]")[0]) or 0)
-        raise OSError(number, os.strerror(number)) from None
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
     except BaseException as error:
         _tidy(error)
+        number = 0
+        if isinstance(error, sh.ForkException):  # it holds the child's traceback as text
+            number = int(str(error).rpartition("[Errno ")[2].partition("]")[0] or errno.EINVAL)
+        elif isinstance(error, RuntimeError):  # no thread for the reaper
+            number = errno.EAGAIN
+        if number:
+            raise OSError(number, os.strerror(number)) from None
         raise
     finally:
         os.close(stdin)
@@ -394,18 +263,15 @@ def _stdin(data: bytes | None) -> int:
     if data is None:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     fd = os.memfd_create("input", os.MFD_CLOEXEC)
-    with open(fd, "wb", closefd=False) as file:  # noqa: PTH123 - a descriptor has no path
+    with open(fd, "wb", closefd=False) as file:
         file.write(data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
 
 def _enter() -> None:
-    """Prepare the child: it adopts its orphans; signals, mask and umask are as at login.
-
-    A subreaper's mark survives exec and is not inherited, so the program's daemons leave us when it ends.
-    """
-    _prctl()(_SET_SUBREAPER, 1, 0, 0, 0)
+    """Prepare the child: it adopts its orphans; signals, their mask and the umask are as at login."""
+    descendants.adopt_orphans()
     os.umask(0o022)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
@@ -414,11 +280,23 @@ def _enter() -> None:
 
 def _tidy(error: BaseException) -> None:
     """Take back what ``sh`` leaves when it fails half-way: descriptors, the child, a collector switched off."""
-    import gc  # noqa: PLC0415
-
-    tb = error.__traceback__
-    while tb and type(tb.tb_frame.f_locals.get("self")).__name__ != "OProc":
-        tb = tb.tb_next
-    if tb is None:
+    trace = error.__traceback__
+    while trace and type(trace.tb_frame.f_locals.get("self")).__name__ != "OProc":
+        trace = trace.tb_next
+    if trace is None:
         return
-    ...
+    local = trace.tb_frame.f_locals
+    child, pid = local["self"], getattr(local["self"], "pid", None)
+    left: list[int | None] = []
+    if pid is not None:
+        _kill(pid)
+        if type(error).__name__ == "ForkException":
+            left = [local["session_pipe_read"], local["session_pipe_write"]]
+    elif isinstance(error, OSError):
+        left = [local.get(f"{name}_pipe_{end}") for name in ("session", "exc") for end in ("read", "write")]
+        left += [getattr(child, f"_{name}_child_fd", None) for name in ("stdin", "stdout", "stderr")]
+        if local.get("gc_enabled"):
+            gc.enable()
+    for fd in left:
+        if fd is not None:
+            os.close(fd)
