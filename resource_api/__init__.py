@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resource_api.contract.provider import BaseProvider, Planned, SimpleProvider
+    from resource_api.contract.provider import BaseProvider, SimpleProvider
     from resource_api.contract.registry import Registry
     from resource_api.faces.runtime import Runtime
     from resource_api.hands.command import Command
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ResourceError,
         StateError,
     )
+    from resource_api.nouns.tools import Planned
     from resource_api.nouns.values import UNKNOWN, Sensitive
 
 __version__ = "0.1.0"
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "resource_api.contract.provider": ("BaseProvider", "Planned", "SimpleProvider"),
+    "resource_api.contract.provider": ("BaseProvider", "SimpleProvider"),
     "resource_api.contract.registry": ("Registry",),
     "resource_api.faces.runtime": ("Runtime",),
     "resource_api.hands.command": ("Command",),
@@ -68,6 +69,7 @@ _HOMES = {
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError"),
     ),
+    "resource_api.nouns.tools": ("Planned",),
     "resource_api.nouns.values": ("UNKNOWN", "Sensitive"),
 }
 

@@ -5,7 +5,7 @@ The obligations stand on the methods. How and when the runtime calls them is the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import exists
 
@@ -26,19 +26,6 @@ METHODS: Final[Mapping[str, str]] = {
     "plan": "plan",
     "upgrade": "upgrade",
 }
-
-
-class Planned(NamedTuple):
-    """What a provider with the feature ``plan`` foresees for one resource.
-
-    ``state``: attributes that it will have; ``unknown``: those that only doing it will yield; ``replace``: those
-    whose change needs a replacement; ``delete_first``: whether the old one must go first.
-    """
-
-    state: Mapping[str, Any] = {}
-    unknown: Collection[str] = ()
-    replace: Collection[str] = ()
-    delete_first: bool | None = None
 
 
 class BaseProvider:

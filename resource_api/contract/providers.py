@@ -1,0 +1,107 @@
+"""The provider instances of one transaction, and their pure methods as plain functions.
+
+Made with ``Provider()`` at the first call that needs one, so that an earlier resource can set up what a provider
+needs (seed, "Runtime Environment"). What is called when is the stages' business.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from resource_api.hands import guard
+from resource_api.hands.context import Context, Run
+from resource_api.nouns.errors import Problem, ProviderError, reason
+from resource_api.nouns.tools import Tools
+from resource_api.nouns.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.contract.registry import Registry
+    from resource_api.nouns.definition import Resource, TypeDefinition
+
+
+class Providers:
+    """The providers of one transaction by type name."""
+
+    def __init__(self, registry: Registry, run: Run) -> None:
+        """Make none yet."""
+        self.registry = registry
+        self.run = run
+        self._instances: dict[str, Any] = {}
+        self._tools: dict[str, Tools] = {}
+
+    def instance(self, type_name: str) -> Any:
+        """Give the provider of a type, made when first asked for. A constructor that raises is a ``ProviderError``."""
+        if type_name not in self._instances:
+            provider = self.registry.provider(type_name)
+            try:
+                with guard.protected():
+                    self._instances[type_name] = provider()
+            except Exception as error:
+                msg = f"the provider of '{type_name}' cannot be made: {reason(error)}"
+                raise ProviderError(msg) from error
+        return self._instances[type_name]
+
+    def tools(self, type_name: str) -> Tools:
+        """Give a type's pure functions; raises ``DefinitionError`` when the type or its provider is broken."""
+        if type_name not in self._tools:
+            self._tools[type_name] = self._make_tools(type_name)
+        return self._tools[type_name]
+
+    def _make_tools(self, type_name: str) -> Tools:
+        definition = self.registry.type(type_name)
+        self.registry.provider(type_name)
+        features = definition.features
+        context = Context(definition, self.run, reading=True)
+
+        def call(method: str, *arguments: Any) -> Any:
+            provider = self.instance(type_name)
+            with guard.protected(), context.lend(provider):
+                return getattr(provider, method)(context, *arguments)
+
+        return Tools(
+            definition,
+            (lambda resources: _canonicalized(definition, call, resources)) if "canonicalize" in features else None,
+            (lambda should: _problems(call("validate", deepcopy(dict(should))))) if "validate" in features else None,
+            (lambda *arguments: call("insync", *arguments)) if "custom_insync" in features else None,
+            (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
+        )
+
+    def close(self) -> None:
+        """Forget the instances: nothing is cached beyond a transaction."""
+        self._instances.clear()
+
+
+def _canonicalized(
+    definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
+) -> list[Resource]:
+    """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
+    wrapped: list[set[str]] = []
+    copies: list[Resource] = []
+    for resource in resources:
+        copy, secret = {}, set()
+        for key, value in resource.items():
+            if isinstance(value, Sensitive) and key not in definition.sensitive:
+                secret.add(key)
+                copy[key] = deepcopy(value.reveal())
+            else:
+                copy[key] = deepcopy(value) if isinstance(value, (list, dict)) else value
+        copies.append(copy)
+        wrapped.append(secret)
+    answer = call("canonicalize", copies)
+    if not isinstance(answer, list) or len(answer) != len(resources) or not all(type(r) is dict for r in answer):
+        msg = f"{definition.name}: canonicalize must return the resources that it was given, a list of mappings"
+        raise ProviderError(msg)
+    for resource, secret in zip(answer, wrapped, strict=True):
+        for key in secret & resource.keys():
+            resource[key] = Sensitive(resource[key])
+    return answer
+
+
+def _problems(answer: Any) -> list[Problem]:
+    if answer is None:
+        return []
+    found: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
+    return [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in found]

@@ -1,0 +1,83 @@
+"""Keeps a provider's call from changing this process for everybody (P-11, P-12).
+
+The working directory, umask, environment, search path, signal handlers and standard streams are as before when the
+call has returned; a forked child that returns from the call ends at once. Nothing here knows what a provider is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
+
+
+class _World(NamedTuple):
+    """What a call must leave as it was."""
+
+    directory: str | None
+    umask: int
+    environment: dict[str, str]
+    path: list[str]
+    recursion: int
+    streams: tuple[Any, ...]
+    handlers: tuple[Any, ...]
+
+
+def _umask() -> int:
+    """Read the umask; the kernel only tells it while it is being set."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _look() -> _World:
+    try:
+        directory = os.getcwd()
+    except OSError:
+        directory = None
+    return _World(
+        directory,
+        _umask(),
+        dict(os.environ),
+        list(sys.path),
+        sys.getrecursionlimit(),
+        (sys.stdin, sys.stdout, sys.stderr),
+        tuple(map(signal.getsignal, _SIGNALS)),
+    )
+
+
+@contextmanager
+def protected() -> Iterator[None]:
+    """Run a provider's code; afterwards this process is as it was."""
+    before, pid = _look(), os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != pid:
+            os._exit(70)
+        _restore(before)
+
+
+def _restore(before: _World) -> None:
+    after = _look()
+    if after == before:
+        return
+    if before.directory and after.directory != before.directory:
+        os.chdir(before.directory)
+    os.umask(before.umask)
+    if after.environment != before.environment:
+        os.environ.clear()
+        os.environ.update(before.environment)
+    sys.path[:] = before.path
+    sys.setrecursionlimit(before.recursion)
+    sys.stdin, sys.stdout, sys.stderr = before.streams
+    for number, handler in zip(_SIGNALS, before.handlers, strict=True):
+        if signal.getsignal(number) != handler and handler is not None:
+            signal.signal(number, handler)

@@ -1,0 +1,117 @@
+"""One resource of a catalog: what is declared of it, canonical, and how it relates to others.
+
+Tens of thousands of them live at once, so they are slotted and share what is empty. How they are made is the
+catalog's business; they are not changed once it is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.nouns.change import exists
+from resource_api.nouns.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.nouns.declaration import Declaration
+    from resource_api.nouns.definition import Name, TypeDefinition
+
+
+class Lifecycle(NamedTuple):
+    """How a resource may be replaced, deleted, and told apart from others (CONTRACT, "Metaparameters")."""
+
+    protect: bool = False
+    retain: bool = False
+    owned: bool | None = None
+    ignore_changes: Sequence[str] = ()
+    replace: str | None = None
+    replace_on_changes: Sequence[str] = ()
+    replace_triggered_by: Sequence[str] = ()
+    deleted_with: str | None = None
+    aliases: Sequence[str] = ()
+    import_: str | None = None
+    external: bool = False
+
+
+class Meta(NamedTuple):
+    """The metaparameters of one resource, relationships aside."""
+
+    noop: bool | None = None
+    loglevel: str = "notice"
+    tags: frozenset[str] = frozenset()
+    aliases: tuple[str, ...] = ()
+    provider: str | None = None
+    timeout: float | Mapping[str, float] | None = None
+    lifecycle: Lifecycle = Lifecycle()
+
+
+NO_META: Final = Meta()
+NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def meta(raw: Mapping[str, Any]) -> Meta:
+    """Give the metaparameters of a declaration, their shapes already checked."""
+    if not raw:
+        return NO_META
+    lifecycle = dict(raw.get("lifecycle") or {})
+    if "import" in lifecycle:
+        lifecycle["import_"] = lifecycle.pop("import")
+    return Meta(
+        noop=raw.get("noop"),
+        loglevel=raw.get("loglevel") or "notice",
+        tags=frozenset(tag.lower() for tag in _list(raw.get("tag"))),
+        aliases=tuple(_list(raw.get("alias"))),
+        provider=raw.get("provider"),
+        timeout=raw.get("timeout"),
+        lifecycle=Lifecycle(**{key: value for key, value in lifecycle.items() if value is not None}),
+    )
+
+
+def _list(value: str | Sequence[str] | None) -> Sequence[str]:
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+class Entry:
+    """One resource: ``should`` is canonical and holds ``UNKNOWN`` for what only doing an earlier step will yield."""
+
+    __slots__ = ("declaration", "definition", "index", "meta", "name", "pending", "should", "spelling", "title")
+
+    def __init__(self, declaration: Declaration, definition: TypeDefinition, title: str) -> None:
+        """Begin an entry of which only the declaration is known."""
+        self.declaration = declaration
+        self.definition = definition
+        self.title = title
+        #: Where it stands in the order of execution; set when the order is known.
+        self.index = -1
+        self.name: Name = title
+        self.should: dict[str, Any] = {}
+        #: Values as written, references to inputs, values and facts resolved: attribute → value.
+        self.spelling: Mapping[str, Any] = NOTHING
+        #: Values that refer to what other resources will have: attribute → value with expressions in it.
+        self.pending: Mapping[str, Any] = NOTHING
+        self.meta = NO_META
+
+    @property
+    def type(self) -> str:
+        """The name of its type."""
+        return self.definition.name
+
+    @property
+    def key(self) -> tuple[str, Name]:
+        """Its identity: type and canonical name."""
+        return self.definition.name, self.name
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name for it."""
+        return Reference(self.definition.name, self.title)
+
+    @property
+    def absent(self) -> bool:
+        """Whether it is declared to be absent."""
+        return not exists(self.should)
+
+    def __repr__(self) -> str:
+        """Show the reference."""
+        return f"Entry({self.reference})"

@@ -1,0 +1,137 @@
+"""What is planned for one resource, and what became of it.
+
+Values that the planner makes and the transaction reports; neither decides anything here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.nouns.change import Action, Difference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.nouns.definition import Name, TypeDefinition
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.reference import Reference
+
+
+class Decision(NamedTuple):
+    """What must be done with one resource, from its two states alone."""
+
+    action: Action
+    differences: Sequence[Difference] = ()
+    reasons: Sequence[str] = ()
+    #: Why it cannot be done; the step fails without being tried.
+    error: str = ""
+    #: Attributes whose change needs a replacement.
+    replaces_because: Sequence[str] = ()
+
+
+SAME: Final = Decision(Action.SAME)
+
+
+class Step(NamedTuple):
+    """One resource in a plan."""
+
+    entry: Entry
+    is_: Mapping[str, Any] | None
+    should: Mapping[str, Any]
+    decision: Decision = SAME
+    noop: bool = False
+    #: References of those whose change refreshes it.
+    refreshed_by: Sequence[str] = ()
+    #: Why it is decided only at its turn: its type cannot be read yet.
+    deferred: str = ""
+    #: Attributes that only an earlier step will yield.
+    unknown: Sequence[str] = ()
+    previous: str = ""
+
+    @property
+    def action(self) -> Action:
+        """What the step does; ``same`` when nothing."""
+        if self.decision.action is Action.SAME and self.refreshed_by and not self.decision.error:
+            return Action.REFRESH
+        return self.decision.action
+
+    @property
+    def acts(self) -> bool:
+        """Whether it would change something: it neither fails in the plan, nor is it noop, read, or same."""
+        return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
+
+    @property
+    def definition(self) -> TypeDefinition:
+        """The resource's type."""
+        return self.entry.definition
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name of the resource."""
+        return self.entry.reference
+
+    @property
+    def name(self) -> Name:
+        """What identifies it within its type."""
+        return self.entry.name
+
+
+class StepReport(NamedTuple):
+    """What became of one step: only those that acted, failed, were skipped or noop have one."""
+
+    reference: str
+    urn: str
+    action: Action
+    status: str
+    changes: Sequence[Difference] = ()
+    error: str = ""
+    corrective: bool = False
+    seconds: float = 0.0
+
+
+#: The counts of a summary, by the action that has succeeded (or, under noop, would be done).
+COUNTED: Final[Mapping[Action, str]] = {
+    Action.CREATE: "created",
+    Action.UPDATE: "updated",
+    Action.REPLACE: "replaced",
+    Action.DELETE: "deleted",
+    Action.IMPORT: "imported",
+    Action.FORGET: "forgotten",
+    Action.REFRESH: "refreshed",
+    Action.RUN: "updated",
+}
+
+
+class Summary(NamedTuple):
+    """How many resources met which end; under noop the counts say what would happen."""
+
+    created: int = 0
+    updated: int = 0
+    replaced: int = 0
+    deleted: int = 0
+    imported: int = 0
+    forgotten: int = 0
+    refreshed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    skipped: int = 0
+    noop: bool = False
+
+    @property
+    def changed(self) -> int:
+        """How many were changed, or would be."""
+        return (
+            self.created + self.updated + self.replaced + self.deleted
+            + self.imported + self.forgotten + self.refreshed
+        )  # fmt: skip
+
+
+class Report(NamedTuple):
+    """What happened in one run."""
+
+    steps: Sequence[StepReport]
+    summary: Summary
+    exit_code: int = 0
+    seconds: float = 0.0
+    outputs: Mapping[str, Any] = {}
+    run: str = ""

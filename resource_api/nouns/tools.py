@@ -1,0 +1,37 @@
+"""A type together with what its provider answers from its arguments alone, as plain functions.
+
+The pure stages compute with these and never see a provider. Where the functions come from is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.errors import Problem
+
+
+class Planned(NamedTuple):
+    """What a provider with the feature ``plan`` foresees for one resource.
+
+    ``state``: attributes that it will have; ``unknown``: those that only doing it will yield; ``replace``: those
+    whose change needs a replacement; ``delete_first``: whether the old one must go first.
+    """
+
+    state: Mapping[str, Any] = {}
+    unknown: Collection[str] = ()
+    replace: Collection[str] = ()
+    delete_first: bool | None = None
+
+
+class Tools(NamedTuple):
+    """The pure methods of one type's provider; None where the type does not declare the feature."""
+
+    definition: TypeDefinition
+    canonicalize: Callable[[list[Resource]], list[Resource]] | None = None
+    validate: Callable[[Mapping[str, Any]], list[Problem]] | None = None
+    insync: Callable[[Name, str, Mapping[str, Any], Mapping[str, Any]], Any] | None = None
+    plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None

@@ -1,0 +1,130 @@
+"""What ``${inputs.x}``, ``${values.x}`` and ``${facts.x}`` lead to in one manifest.
+
+Inputs are checked against their declared data types here. References to resources are answered by whoever knows
+them; they come in as a function. Pure: facts come in as a mapping.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns import datatypes, expression, schemas
+from resource_api.nouns.declaration import MISSING
+from resource_api.nouns.errors import DataTypeError, Problem, nearest
+from resource_api.nouns.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.nouns.declaration import Manifest
+    from resource_api.nouns.expression import Path
+
+
+class Given(str):
+    """An input as text from the command line: coerced to its declared data type."""
+
+    __slots__ = ()
+
+
+class Scope:
+    """Resolves paths into inputs, values and facts; a path into a resource is left to ``of_resource``."""
+
+    def __init__(self, manifest: Manifest, inputs: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """Look names up in ``manifest``; ``inputs`` are values by name, checked by ``problems``."""
+        self._manifest = manifest
+        self._facts = facts
+        self._evaluating: list[str] = []
+        self.inputs: dict[str, Any] = {}
+        self.problems: list[Problem] = []
+        self._read_inputs(inputs)
+
+    def resolver(self, of_resource: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        """Give the function that ``expression.evaluate`` asks."""
+
+        def resolve(path: Path) -> Any:
+            if path.root == "inputs":
+                return self._input(path)
+            if path.root == "facts":
+                return self._fact(path)
+            if path.root == "values":
+                return self._value(path, resolve)
+            return of_resource(path)
+
+        return resolve
+
+    def _input(self, path: Path) -> Any:
+        name = path.keys[0]
+        if name not in self.inputs:
+            if name in self._manifest.inputs:
+                msg = f"{path}: the input '{name}' is not given"
+                raise ValueError(msg)
+            raise ValueError(_unknown(path, "input", name, self._manifest.inputs))
+        return expression.walk(self.inputs[name], path, path.keys[1:])
+
+    def _fact(self, path: Path) -> Any:
+        try:
+            value = self._facts[path.keys[0]]
+        except KeyError:
+            names = self._facts.names() if hasattr(self._facts, "names") else self._facts
+            raise ValueError(_unknown(path, "fact", path.keys[0], names)) from None
+        return expression.walk(value, path, path.keys[1:])
+
+    def _value(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
+        name = path.keys[0]
+        if name not in self._manifest.values:
+            raise ValueError(_unknown(path, "value", name, self._manifest.values))
+        if name in self._evaluating:
+            msg = f"{path}: values refer to each other in a circle: {' → '.join((*self._evaluating, name))}"
+            raise ValueError(msg)
+        self._evaluating.append(name)
+        try:
+            return expression.walk(expression.evaluate(self._manifest.values[name], resolve), path, path.keys[1:])
+        finally:
+            self._evaluating.pop()
+
+    def _read_inputs(self, given: Mapping[str, Any]) -> None:
+        for name in given:
+            if name not in self._manifest.inputs:
+                hint = nearest(name, self._manifest.inputs)
+                self.problems.append(
+                    Problem(None, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input", hint=hint)
+                )
+        for name, declared in self._manifest.inputs.items():
+            try:
+                self._read_input(name, declared, given)
+            except (DataTypeError, ValueError) as error:
+                place = declared.place()
+                self.problems.append(
+                    Problem(
+                        None,
+                        f"input '{name}': {error}",
+                        file=place.file,
+                        line=place.line,
+                        column=place.column,
+                        code="input",
+                    )
+                )
+
+    def _read_input(self, name: str, declared: Any, given: Mapping[str, Any]) -> None:
+        datatype = datatypes.parse(declared.type)
+        if name in given:
+            value = given[name]
+        elif declared.default is not MISSING:
+            value = declared.default
+        elif datatype.optional:
+            value = None
+        else:
+            msg = f"is not given and has no default; give it with -i {name}=VALUE"
+            raise ValueError(msg)
+        if isinstance(value, Given):
+            from resource_api.nouns import coercion  # noqa: PLC0415 - only for the command line
+
+            value = coercion.coerce(datatype, str(value))
+        if problems := schemas.explain(datatype, value):
+            raise ValueError("; ".join(message for _, message in problems))
+        self.inputs[name] = Sensitive(value) if datatype.sensitive and value is not None else value
+
+
+def _unknown(path: Path, kind: str, name: str, known: Any) -> str:
+    hint = nearest(name, known)
+    return f"{path}: unknown {kind} '{name}'" + (f"; {hint}" if hint else "")

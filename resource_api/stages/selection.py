@@ -1,0 +1,83 @@
+"""Which resources of a catalog a run is about: targets, exclusions, tags.
+
+Exactly what is named unless widened; ``*`` and ``?`` are the only wild characters (brackets are part of references).
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from resource_api.nouns.errors import UsageError, nearest
+from resource_api.nouns.reference import TYPE_NAME
+from resource_api.stages.relationships import descendants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.options import Options
+    from resource_api.stages.catalog import Catalog
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Give a test for references: a reference with wild characters, or a bare type for all of it."""
+    text = pattern[:1].upper() + pattern[1:]
+    if "[" not in text and TYPE_NAME.match(text.lower()):
+        text += "[*]"
+    regex = re.compile("".join({"*": ".*", "?": "."}.get(c) or re.escape(c) for c in text), re.DOTALL)
+    return lambda reference: regex.fullmatch(reference) is not None
+
+
+def select(catalog: Catalog, options: Options) -> set[int] | None:
+    """Give the indexes that the run is about; None means all. Raises ``UsageError`` for a name that matches nothing."""
+    if not options.partial:
+        return None
+    references = [str(entry.reference) for entry in catalog.entries]
+    chosen = set(range(len(references)))
+    if options.targets:
+        chosen = _widened(_matching(options.targets, references, "--target"), catalog, options)
+    if options.excludes:
+        chosen -= _matching(options.excludes, references, "--exclude")
+    if options.tags:
+        chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
+    if options.skip_tags:
+        chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}
+    return chosen
+
+
+def _matching(patterns: Iterable[str], references: Sequence[str], option: str) -> set[int]:
+    found: set[int] = set()
+    for pattern in patterns:
+        matches = matcher(pattern)
+        hits = {index for index, reference in enumerate(references) if matches(reference)}
+        if not hits:
+            hint = nearest(pattern, references)
+            msg = f"{option} {pattern} matches no resource" + (f"; {hint}" if hint else "")
+            raise UsageError(msg)
+        found |= hits
+    return found
+
+
+def _widened(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
+    found = set(chosen)
+    if options.with_dependencies:
+        found |= descendants(chosen, catalog.requires)
+    if options.with_dependents:
+        found |= descendants(chosen, reverse(catalog.requires))
+    return found
+
+
+def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
+    """Turn "comes after" into "comes before"."""
+    after: dict[int, list[int]] = {}
+    for index, before in requires.items():
+        for first in before:
+            after.setdefault(first, []).append(index)
+    return after
+
+
+def tags(entry: Entry) -> set[str]:
+    """Give a resource's tags; its type's name and its title count as tags."""
+    return {*entry.meta.tags, entry.type, entry.title.lower()}
