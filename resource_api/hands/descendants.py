@@ -51,11 +51,16 @@ def table() -> dict[int, Row]:
 def row(pid: int) -> Row | None:
     """Give one process, or None when there is none of this number."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hundreds of them, in a hurry
-            fields = file.read().rpartition(b")")[2].split()
+        return read(pid)
     except OSError:
         return None
-    return Row(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19])) if fields else None
+
+
+def read(pid: int) -> Row:
+    """Give one process; raises ``OSError`` when it cannot be read."""
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hundreds of them, in a hurry
+        fields = file.read().rpartition(b")")[2].split()
+    return Row(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
 
 
 def adopt_orphans() -> None:

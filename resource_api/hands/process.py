@@ -9,6 +9,7 @@ What a program may be called with, what is logged, and words for people do not b
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import os
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from resource_api.hands import descendants
 
 if TYPE_CHECKING:
-    import codecs
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
@@ -64,29 +64,30 @@ class Process:
         self.stopped = False
         self._stopping = threading.RLock()
         self._watch = -1  # readable when the program has ended
-        sh = _sh()
-        self._out, out = os.pipe2(os.O_CLOEXEC)
-        self._err, err = os.pipe2(os.O_CLOEXEC)
-        child = None
+        self._row: descendants.Row | None = None
+        sh, child, ends = _sh(), None, list[int]()
         try:
+            for _ in range(2):
+                ends += os.pipe2(os.O_CLOEXEC)
+            self._out, _, self._err, _ = ends
             with _LOCK:
-                child = self._child = _spawn(sh, invocation, out, err)
+                child = self._child = _spawn(sh, invocation, ends[1], ends[3])
                 self.pid: int = child.pid
-                self._row = descendants.row(self.pid)
-                with suppress(ProcessLookupError):  # it can have ended and been reaped already
+                with suppress(ProcessLookupError, FileNotFoundError):  # it can have ended and been reaped already
                     self._watch = os.pidfd_open(self.pid)
+                    self._row = descendants.read(self.pid)
                 if self._watch < 0:
                     self._reap()
                 _running.add(self)
         except BaseException:
             if child:
                 _kill(child.pid)
-            os.close(self._out)
-            os.close(self._err)
+            for fd in {*ends[::2], self._watch} - {-1}:
+                os.close(fd)
             raise
         finally:
-            os.close(out)
-            os.close(err)
+            for fd in ends[1::2]:
+                os.close(fd)
 
     def __enter__(self) -> Self:
         """Begin to read."""
@@ -206,8 +207,7 @@ def _readable(fd: int, milliseconds: int) -> bool:
 @cache
 def _sh() -> Any:
     """Import ``sh`` without what it does to everybody else: it replaces ``glob.glob`` and logs arguments."""
-    import codecs  # noqa: PLC0415 - as sh, with the first program
-    import glob  # noqa: PLC0415
+    import glob  # noqa: PLC0415 - as sh, with the first program
     import logging  # noqa: PLC0415
 
     original, ours = glob.glob, "sh" not in sys.modules
@@ -227,7 +227,6 @@ def _sh() -> Any:
 
 def _codec(name: str) -> codecs.CodecInfo | None:
     """Let ``sh``, which encodes strictly, pass surrogate escapes as the bytes that they stand for."""
-    import codecs  # noqa: PLC0415
 
     def encode(text: str, _errors: str = "strict") -> tuple[bytes, int]:
         return text.encode("utf-8", "surrogateescape"), len(text)
@@ -297,6 +296,5 @@ def _tidy(error: BaseException) -> None:
         left += [getattr(child, f"_{name}_child_fd", None) for name in ("stdin", "stdout", "stderr")]
         if local.get("gc_enabled"):
             gc.enable()
-    for fd in left:
-        if fd is not None:
-            os.close(fd)
+    for fd in filter(None, left):
+        os.close(fd)

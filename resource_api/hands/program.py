@@ -49,9 +49,9 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
     import pwd  # noqa: PLC0415 - with the first program
 
     for variable, value in added.items():
-        if not _text(name, "name of a variable", variable) or "=" in variable:
+        if not _text(name, "the name of a variable", variable) or "=" in variable:
             raise _refused(name, f"cannot be given a variable called '{variable}'")
-        _text(name, f"variable {variable}", value)
+        _text(name, f"the variable {variable}", value)
     try:
         home = pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -66,7 +66,7 @@ def argument(name: str, value: Any) -> str:
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
         plain = plain.decode("utf-8", "surrogateescape")
-    return _text(name, "argument", str(plain) if type(plain) is int else plain)
+    return _text(name, "an argument", str(plain) if type(plain) is int else plain)
 
 
 def stdin(name: str, value: Any) -> bytes | None:
@@ -92,10 +92,13 @@ def unusable(directory: str) -> str:
 def _changeable(program: Path) -> str:
     """Say who else could put another program there; empty: nobody.
 
-    Higher up a sticky directory, such as /tmp, will do: others cannot rename what is ours in it.
+    A symbolic link is as safe as its directories; what it names is looked at by itself. Higher up a sticky
+    directory, such as /tmp, will do: others cannot rename what is ours in it.
     """
     for place in (program, *program.parents):
-        info = place.stat()
+        info = place.lstat() if place == program else place.stat()
+        if stat.S_ISLNK(info.st_mode):
+            continue
         sticky = info.st_mode & stat.S_ISVTX and place not in (program, program.parent)
         if info.st_uid not in (0, os.geteuid()):
             return f"'{place}' belongs to user {info.st_uid}"
@@ -106,15 +109,15 @@ def _changeable(program: Path) -> str:
 
 def _text(name: str, what: str, value: Any) -> str:
     if isinstance(value, Sensitive):
-        raise _refused(name, f"cannot be given a sensitive {what}, which others would see; pass it by input=")
+        raise _refused(name, f"cannot be given {what} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
-        raise _refused(name, f"cannot be given a {what} of type {type(value).__name__}")
+        raise _refused(name, f"cannot be given {what} of type {type(value).__name__}")
     if "\0" in value:
-        raise _refused(name, f"cannot be given a {what} with a NUL character")
+        raise _refused(name, f"cannot be given {what} with a NUL character")
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise _refused(name, f"cannot be given a {what} with half a surrogate pair") from None
+        raise _refused(name, f"cannot be given {what} with half a surrogate pair") from None
     return value
 
 

@@ -1,0 +1,441 @@
+"""The laws of commands: what a provider may run, what the program sees, what is logged, and how failure is worded."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from resource_api.hands import program
+from resource_api.hands.command import Command, Result
+from resource_api.hands.context import Context, Run, Subject
+from resource_api.hands.log import Line, Log
+from resource_api.nouns.definition import Attribute, TypeDefinition
+from resource_api.nouns.errors import CommandError, ResourceError
+from resource_api.nouns.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TYPE = TypeDefinition(name="apt_key", docs="Keys.", attributes={"id": Attribute("String", "ID.", kind="namevar")})
+
+
+class Provider:
+    """What a provider's author writes."""
+
+    sh = Command("sh")
+    look = Command("sh", read_only=True)
+    printf = Command("printf")
+    cat = Command("cat")
+
+
+class Lent:
+    """A provider within a call, and the lines that its commands have logged."""
+
+    def __init__(self, **options: Any) -> None:
+        """Lend to a provider of commands."""
+        self.lines: list[Line] = []
+        self.run = Run(Log("debug", self.lines.append))
+        self.provider = Provider()
+        self.context = Context(TYPE, self.run, **options)
+
+    def said(self) -> list[str]:
+        """Give the lines as people see them."""
+        return [str(line) for line in self.lines]
+
+
+@pytest.fixture
+def lent() -> Iterator[Lent]:
+    """Be in a call of ``set``."""
+    call = Lent()
+    with call.context.lend(call.provider):
+        yield call
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., Path]:
+    """Give a maker of executable files."""
+
+    def make(name: str, text: str, mode: int = 0o755) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    return make
+
+
+def message(call: Callable[[], object]) -> str:
+    """Give the words of the ``CommandError`` that ``call`` raises."""
+    with pytest.raises(CommandError) as caught:
+        call()
+    return str(caught.value)
+
+
+# What comes back
+
+
+def test_a_call_gives_exit_code_stdout_and_stderr() -> None:
+    """A command in the class body is called as a method, or as the plain object that it is."""
+    assert Provider().sh("-c", "echo out; echo err >&2") == Result(0, "out\n", "err\n")
+    assert Provider.sh("-c", "echo $0 $1", "a", 5) == Result(0, "a 5\n", "")
+    assert Command("/bin/echo")(Path("/tmp/x y")).stdout == "/tmp/x y\n"  # noqa: S108 - only a name
+
+
+def test_attempt_never_raises_for_an_exit_code() -> None:
+    """Whoever wants to judge the exit code gets it, a signal as a negative one."""
+    assert Provider().sh.attempt("-c", "echo out; echo err >&2; exit 3") == Result(3, "out\n", "err\n")
+    assert Provider().sh.attempt("-c", "kill -KILL $$").exit_code == -signal.SIGKILL
+
+
+def test_lines_stream_without_line_ends() -> None:
+    """Lines come as they are written, the last one also without its end; only a newline ends a line."""
+    lines = Provider().sh.lines("-c", r"printf 'a\n\nb\r\n\302\205c\ttail'; sleep 0.1; printf ' end'")
+    assert list(lines) == ["a", "", "b\r", "\x85c\ttail end"]
+
+
+def test_lines_come_while_the_program_runs(tmp_path: Path) -> None:
+    """The first line is there before the program goes on."""
+    lines = Provider().sh.lines(
+        "-c", 'echo first; while [ ! -e "$0" ]; do sleep 0.01; done; echo last', tmp_path / "go"
+    )
+    assert next(lines) == "first"
+    (tmp_path / "go").touch()
+    assert list(lines) == ["last"]
+
+
+def test_lines_raise_at_the_end_for_an_exit_code() -> None:
+    """All lines are delivered before the failure is."""
+    lines = Provider().sh.lines("-c", "echo a; echo broken >&2; exit 4")
+    assert next(lines) == "a"
+    assert message(lambda: next(lines)) == "'sh -c 'echo a; echo broken >&2; exit 4'' returned 4: broken"
+
+
+def test_closing_lines_early_stops_the_program(tmp_path: Path) -> None:
+    """Who has read enough leaves nothing running."""
+    lines = Provider().sh.lines("-c", 'echo $$; sleep 300; touch "$0"', tmp_path / "late")
+    pid = int(next(lines))
+    lines.close()  # type: ignore[attr-defined]
+    assert not Path(f"/proc/{pid}").exists()
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_line_without_end_is_no_memory_leak() -> None:
+    """A program that never ends its line is stopped, with advice."""
+    endless = Provider().sh.lines("-c", "cat /dev/zero")
+    assert message(lambda: list(endless)) == "'sh -c 'cat /dev/zero'' wrote a line of more than 16 MiB"
+
+
+def test_output_without_end_is_no_memory_leak() -> None:
+    """A call keeps 64 MiB of stdout and 64 KiB of stderr; beyond, it is stopped or its beginning dropped."""
+    assert message(lambda: Provider().cat("/dev/zero")) == (
+        "'cat /dev/zero' said more than 64 MiB; read it with lines()"
+    )
+    assert Provider().sh("-c", "yes x | head -c 1M >&2; echo end >&2").stderr.endswith("x\nend\n")
+    assert len(Provider().sh("-c", "yes x | head -c 1M >&2").stderr) == 65536
+
+
+def test_output_that_is_no_text_keeps_its_bytes() -> None:
+    """Any bytes come back as text with surrogate escapes, and go out again as the same bytes."""
+    data = bytes(range(256))
+    stdout = Provider().cat(input=data).stdout
+    assert stdout.encode("utf-8", "surrogateescape") == data
+    assert Provider().cat(input=stdout).stdout == stdout
+
+
+# What goes in
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=5))
+@hypothesis_settings(max_examples=25)
+def test_arguments_arrive_as_they_are(arguments: list[str]) -> None:
+    """No shell reads them: nothing is split, expanded, or taken away."""
+    assert Provider().printf(r"%s\0", "", *arguments).stdout.split("\0")[1:-1] == arguments
+
+
+def test_hostile_arguments_arrive_as_they_are() -> None:
+    """Blanks, quotes, substitutions, globs, options and every byte a file name may hold reach the program."""
+    hostile = ["", " ", "a b", "'", '"', ";id", "$(id)", "`id`", "*", "~", "%s", "--help", "\n", "é", "-n", "{a,b}"]
+    name = os.fsdecode(bytes(range(1, 256)))
+    assert Provider().printf(r"%s\0", *hostile, name).stdout.split("\0")[:-1] == [*hostile, name]
+
+
+def test_what_is_no_argument_is_refused() -> None:
+    """Text, whole numbers and paths are arguments; nothing vanishes and nothing is spelled by accident."""
+    for value, kind in ((None, "NoneType"), (True, "bool"), (1.5, "float"), (["a"], "list")):
+        assert message(lambda value=value: Provider().sh(value)) == (  # type: ignore[misc]
+            f"command 'sh' cannot be given an argument of type {kind}"
+        )
+    assert message(lambda: Provider().sh("a\0b")) == "command 'sh' cannot be given an argument with a NUL character"
+    assert "half a surrogate pair" in message(lambda: Provider().sh("\ud800"))
+    assert "input of type int" in message(lambda: Provider().sh(input=5))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="inptu"):
+        Provider().sh("-c", "true", inptu="")  # type: ignore[call-arg]
+
+
+def test_a_secret_goes_by_input_only(lent: Lent) -> None:
+    """A sensitive value is refused where others could see it, and appears in no line of the log."""
+    secret = Sensitive("canary")
+    for call in (
+        lambda: lent.provider.sh("-c", secret),  # type: ignore[arg-type]
+        lambda: lent.provider.sh("-c", "true", env={"KEY": secret}),  # type: ignore[dict-item]
+        lambda: Command("sh", env={"KEY": secret})("-c", "true"),  # type: ignore[dict-item]
+    ):
+        assert message(call).endswith("that is sensitive: others would see it; pass it by input=")
+    script = "tr a-z A-Z; tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/environ"
+    assert lent.provider.sh("-c", script, input=secret).stdout.startswith("CANARY")
+    assert not [line for line in lent.said() if "canary" in line]
+
+
+def test_the_environment_is_an_allow_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of our environment only the time zone is inherited; what is given for the command and the call is added."""
+    for name in ("LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "IFS", "http_proxy", "CANARY"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
+    shown = Command("env", env={"A": "1", "B": "1"})(env={"B": "2", "LC_ALL": "C"}).stdout.splitlines()
+    assert dict(line.split("=", 1) for line in shown) == {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": pwd.getpwuid(os.geteuid()).pw_dir,
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C",
+        "TZ": "Europe/Berlin",
+        "DEBIAN_FRONTEND": "noninteractive",
+        "A": "1",
+        "B": "2",
+    }
+    assert "a variable called 'A=B'" in message(lambda: Provider().sh("-c", "true", env={"A=B": "1"}))
+
+
+def test_the_working_directory_is_the_root(tmp_path: Path) -> None:
+    """Programs run in / wherever we are, or where the call says."""
+    assert Provider().sh("-c", "pwd").stdout == "/\n"
+    assert Provider().sh("-c", "pwd", cwd=tmp_path).stdout == f"{tmp_path}\n"
+
+
+def test_a_prompt_meets_an_end_not_a_person() -> None:
+    """A program that asks gets the end of its input at once, and no terminal."""
+    assert Provider().sh.attempt("-c", "read answer").exit_code == 1
+    assert Provider().sh.attempt("-c", "exec 2>&-; : < /dev/tty").exit_code != 0
+
+
+# Which program
+
+
+def test_names_are_looked_for_on_the_secure_path(monkeypatch: pytest.MonkeyPatch, script: Callable[..., Path]) -> None:
+    """Our PATH and directory have no say."""
+    trojan = script("env", "#!/bin/sh\necho trojan\n")
+    monkeypatch.setenv("PATH", str(trojan.parent))
+    monkeypatch.chdir(trojan.parent)
+    assert "trojan" not in Command("env")().stdout
+    assert message(Command("ra-test-missing")) == (
+        "command 'ra-test-missing' not found in /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    )
+    assert message(Command("./env")) == "command './env' is a relative path; give a full path or a bare name"
+    assert message(Command("/nowhere/env")) == "command '/nowhere/env' not found"
+    assert message(Command("")).startswith("command '' not found")
+
+
+def test_a_program_that_appears_later_is_found(script: Callable[..., Path], tmp_path: Path) -> None:
+    """A missing program is looked for again; one that went away is said to be missing."""
+    late = Command(str(tmp_path / "late"))
+    assert "not found" in message(late)
+    path = script("late", "#!/bin/sh\necho here\n")
+    assert late().stdout == "here\n"
+    path.unlink()
+    assert message(late) == f"command '{path}' not found"
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_a_program_that_others_can_change_is_refused(script: Callable[..., Path], tmp_path: Path, mode: int) -> None:
+    """Neither the file, nor its directories, nor those behind a symbolic link may be writable by group or others."""
+    safe, weak = script("safe", "#!/bin/sh\n"), script("weak", "#!/bin/sh\n", mode)
+    assert message(Command(str(weak))) == (
+        f"command '{weak}' is refused: '{weak}' can be written by others (mode {mode:04o})"
+    )
+    (tmp_path / "link").symlink_to(weak)
+    assert f"'{weak}' can be written" in message(Command(str(tmp_path / "link")))
+    tmp_path.chmod(mode)
+    assert f"'{tmp_path}' can be written" in message(Command(str(safe)))
+    tmp_path.chmod(0o755)
+    assert Command(str(safe))() == Result(0, "", "")
+
+
+def test_a_program_of_another_user_is_refused(script: Callable[..., Path]) -> None:
+    """Its owner could change it at any time."""
+    path = script("theirs", "#!/bin/sh\n")
+    os.chown(path, 65534, 0)
+    assert message(Command(str(path))) == f"command '{path}' is refused: '{path}' belongs to user 65534"
+
+
+# How failure is worded
+
+
+def test_each_way_to_fail_has_its_own_words(script: Callable[..., Path], tmp_path: Path) -> None:
+    """Who reads the message knows what to mend."""
+    sh = Provider().sh
+    plain = script("plain", "text", 0o644)
+    lost = script("lost", "#!/nowhere/sh\n")
+    garbage = script("garbage", "\x7fELF nonsense")
+    words: dict[str, Callable[[], object]] = {
+        "returned 3": lambda: sh("-c", "exit 3"),
+        "was killed by SIGSEGV": lambda: sh("-c", "kill -SEGV $$"),
+        "timed out after 0.1 s": lambda: sh("-c", "sleep 9", timeout=0.1),
+        "Argument list too long": lambda: sh("-c", "true", "x" * 200_000),
+        f"'{plain}' is not executable: {plain}": Command(str(plain)),
+        "names an interpreter that does not exist": Command(str(lost)),
+        "Exec format error": Command(str(garbage)),
+        "directory '/nowhere' does not exist": lambda: sh("-c", "true", cwd="/nowhere"),
+        f"directory '{plain}' is not a directory": lambda: sh("-c", "true", cwd=plain),
+        "directory 'tmp' is not a full path": lambda: sh("-c", "true", cwd="tmp"),
+    }
+    for expected, call in words.items():
+        assert expected in message(call)
+    assert tmp_path.exists()
+
+
+def test_an_error_carries_what_ran_and_how_it_ended() -> None:
+    """The error is one of resources, and holds argv, the exit code and the end of stderr."""
+    with pytest.raises(ResourceError) as caught:
+        Provider().sh("-c", "for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; exit 9")
+    error = caught.value
+    assert isinstance(error, CommandError)
+    assert str(error).endswith("returned 9: line 3; line 4; line 5; line 6; line 7")
+    assert (error.argv[:2], error.status) == (("sh", "-c"), 9)
+    assert error.stderr.startswith("line 1\n")
+
+
+def test_a_failing_program_is_run_once(tmp_path: Path) -> None:
+    """Nothing is tried again: whether that is safe only its provider knows."""
+    assert "returned 1" in message(lambda: Provider().sh("-c", 'echo >> "$0"; exit 1', tmp_path / "turns"))
+    assert (tmp_path / "turns").read_text() == "\n"
+
+
+def test_a_limit_of_time_comes_from_command_call_or_resource() -> None:
+    """The call's limit replaces the command's; the resource's deadline counts when it is earlier."""
+    slow = Command("sleep", timeout=0.1)
+    assert message(lambda: slow(9)) == "'sleep 9' timed out after 0.1 s"
+    assert message(lambda: Command("sleep")(9, timeout=0.1)) == "'sleep 9' timed out after 0.1 s"
+    assert slow("0.2", timeout=5).exit_code == 0
+    call = Lent(deadline=time.monotonic() + 0.3)
+    with call.context.lend(call.provider):
+        assert message(lambda: call.provider.sh("-c", "sleep 9")).endswith(
+            " s, all that was left of its resource's time"
+        )
+
+
+def test_exit_codes_that_others_take_are_an_error_of_ours() -> None:
+    """Where the embedding program ignores SIGCHLD, no exit code can be had, and no success is invented."""
+    code = """
+import signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+from resource_api.hands.command import Command
+from resource_api.nouns.errors import CommandError
+try:
+    Command("sh")("-c", "sleep 0.1; exit 3")
+except CommandError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert done.stdout.endswith("has ended, but something else in this process took its exit code\n")
+
+
+# The context
+
+
+def test_a_command_logs_what_it_does(lent: Lent) -> None:
+    """Start and success at debug, stdout at debug, stderr at warning, one line each, without the section's word."""
+    words = ("-c", "echo a; echo b; printf c; echo w >&2")
+    context = Context(TYPE, lent.run, subjects={"k": Subject("k")})
+    with context.lend(lent.provider), context.updating("k"):
+        lent.provider.sh(*words)
+    shown = shlex.join(["sh", *words])
+    assert lent.said()[0] == "Debug: Apt_key[k]: Started updating"
+    said = sorted(lent.said()[2:-2])
+    assert said == [*(f"Debug: Apt_key[k]: {line}" for line in "abc"), "Warning: Apt_key[k]: w"]
+    assert lent.said()[1] == f"Debug: Apt_key[k]: Executing '{shown}'"
+    assert lent.said()[-2] == f"Debug: Apt_key[k]: Successfully executed '{shown}'"
+
+
+def test_no_success_is_logged_of_a_failure(lent: Lent) -> None:
+    """A command that failed has no line of success; one that was attempted says its exit code."""
+    assert "returned 2" in message(lambda: lent.provider.sh("-c", "exit 2"))
+    lent.provider.sh.attempt("-c", "exit 3")
+    assert not [line for line in lent.said() if "Successfully" in line]
+    assert lent.said()[-1] == "Debug: apt_key: 'sh -c 'exit 3'' returned 3"
+
+
+def test_lines_are_not_logged(lent: Lent) -> None:
+    """What is streamed may be endless; only start, success and stderr are said."""
+    assert list(lent.provider.sh.lines("-c", "echo a; echo w >&2")) == ["a"]
+    assert [line.text for line in lent.lines if line.level == "warning"] == ["w"]
+    assert len(lent.lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "runs"),
+    [
+        ({"noop": True}, "sh", False),
+        ({"noop": True}, "look", True),
+        ({"noop": True, "reading": True}, "sh", True),
+        ({}, "sh", True),
+    ],
+)
+def test_under_noop_only_what_reads_is_run(
+    tmp_path: Path, options: dict[str, bool], command: str, *, runs: bool
+) -> None:
+    """What could change the system is logged and reported as a success; what only looks is run."""
+    call = Lent(**options)
+    with call.context.lend(call.provider):
+        chosen: Command = getattr(call.provider, command)
+        words = ("-c", 'touch "$0"')
+        assert chosen(*words, tmp_path / "call") == Result(0, "", "")
+        assert chosen.attempt(*words, tmp_path / "attempt") == Result(0, "", "")
+        assert list(chosen.lines(*words, tmp_path / "lines")) == []
+    assert len(list(tmp_path.iterdir())) == (3 if runs else 0)
+    assert sum("Skipping 'sh -c " in line and line.endswith("' (noop)") for line in call.said()) == (0 if runs else 3)
+
+
+def test_under_noop_the_program_may_be_missing() -> None:
+    """What would be skipped need not be there: an earlier resource may install it."""
+    call = Lent(noop=True)
+    with call.context.lend(call.provider):
+        assert Command("ra-test-missing")("x") == Result(0, "", "")
+
+
+def test_noop_holds_in_threads_of_the_provider(tmp_path: Path) -> None:
+    """A thread that the provider starts knows no context, but the command knows its provider."""
+    call = Lent(noop=True)
+    with call.context.lend(call.provider):
+        thread = threading.Thread(target=call.provider.sh, args=("-c", 'touch "$0"', tmp_path / "x"))
+        thread.start()
+        thread.join()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cancelled_run_stops_its_programs(lent: Lent) -> None:
+    """Cancelling stops the program that runs, and starts no other."""
+    threading.Timer(0.2, setattr, (lent.run, "cancelled", True)).start()
+    start = time.monotonic()
+    assert message(lambda: lent.provider.sh("-c", "sleep 9")).endswith("was stopped: the run has been cancelled")
+    assert time.monotonic() - start < 2
+    assert message(lambda: lent.provider.sh("-c", "true")).endswith("was not started: the run has been cancelled")
+
+
+def test_without_a_context_a_command_just_runs() -> None:
+    """Tools and tests use commands as they are."""
+    assert Command("sh", read_only=True)("-c", "echo x").stdout == "x\n"
+    assert program.locate("sh") in {"/usr/bin/sh", "/bin/sh"}

@@ -1,0 +1,422 @@
+"""The laws of running one program: what it starts is ours to end, and only when it does not end by itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from resource_api.hands import descendants, process
+from resource_api.hands.process import STDERR, STDOUT, Invocation, Process, stop_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+GET_SUBREAPER = 37
+
+
+class LimitError(Exception):
+    """What a test's patience ends with."""
+
+
+def patience(seconds: float) -> Callable[[], float]:
+    """Give a patience that ends with ``LimitError`` after ``seconds``."""
+    until = time.monotonic() + seconds
+
+    def left() -> float:
+        if time.monotonic() > until:
+            raise LimitError
+        return 0.05
+
+    return left
+
+
+def shell(script: str, *arguments: str) -> Invocation:
+    """Give the call of a shell script."""
+    return Invocation("/bin/sh", ("-c", script, "test", *arguments), ENV)
+
+
+def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes, bytes]:
+    """Run to the end and give exit code, stdout and stderr."""
+    said = {STDOUT: b"", STDERR: b""}
+    with Process(invocation) as running:
+        for stream, chunk in running.chunks(patience(seconds)):
+            said[stream] += chunk
+    return running.exit_code, said[STDOUT], said[STDERR]
+
+
+def state(pid: int) -> str:
+    """Give the state of a process; ``-`` when there is none."""
+    found = descendants.row(pid)
+    return found.state if found else "-"
+
+
+def pids(directory: Path, count: int) -> list[int]:
+    """Wait until ``count`` processes have left their numbers in files of ``directory``, and give them."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        found = [path.read_text().strip() for path in directory.glob("*.pid")]
+        if len(found) == count and all(found):
+            return [int(text) for text in found]
+        time.sleep(0.01)
+    msg = f"{count} processes were to start, {len(found)} did"
+    raise AssertionError(msg)
+
+
+def gone(numbers: list[int], seconds: float = 3) -> bool:
+    """Whether all these processes are gone, zombies too, within ``seconds``."""
+    until = time.monotonic() + seconds
+    while any(state(pid) != "-" for pid in numbers) and time.monotonic() < until:
+        time.sleep(0.01)
+    return all(state(pid) == "-" for pid in numbers)
+
+
+#: Daemonizes as the book says (fork, setsid, fork) with no pipe of ours, leaves its number, and sleeps.
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        with open(sys.argv[1] + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(sys.argv[1] + ".new", sys.argv[1])
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[str]:
+    """Give the shell words that start a daemon; its number comes into ``$1/<name>.pid``."""
+    script = tmp_path / "daemon.py"
+    script.write_text(DAEMON)
+    yield f"{sys.executable} -I {script} $1"
+    for path in tmp_path.glob("*.pid"):
+        with suppress(ProcessLookupError, ValueError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def test_both_streams_and_the_exit_code_arrive() -> None:
+    """What is written to stdout and stderr is read apart, to the last byte."""
+    assert run(shell("printf out; printf err >&2; exit 7")) == (7, b"out", b"err")
+
+
+def test_a_signal_is_a_negative_exit_code() -> None:
+    """A program that died of a signal says which."""
+    assert run(shell("kill -TERM $$"))[0] == -signal.SIGTERM
+
+
+def test_both_pipes_are_drained() -> None:
+    """A program that fills stderr before stdout, and the reverse, never blocks."""
+    script = "head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"
+    code, out, err = run(shell(script))
+    assert (code, len(out), len(err)) == (0, 1000000, 2000000)
+
+
+def test_every_byte_reaches_the_program() -> None:
+    """All 255 byte values that an argument can hold arrive as they are, surrogate escapes standing for bytes."""
+    data = bytes(range(1, 256))
+    code, out, _ = run(shell('printf %s "$1"', data.decode("utf-8", "surrogateescape")))
+    assert (code, out) == (0, data)
+
+
+def test_a_program_with_a_foreign_name_runs(tmp_path: Path) -> None:
+    """A path that is no ASCII, or no text at all, is executed as its bytes."""
+    for name in ("jürgen", os.fsdecode(b"\xff\xfe")):
+        script = tmp_path / name
+        script.write_text("#!/bin/sh\necho it is\n")
+        script.chmod(0o755)
+        assert run(Invocation(str(script), (), ENV))[1] == b"it is\n"
+
+
+def test_stdin_is_empty_or_what_is_given() -> None:
+    """Without input a program reads an end at once; with input, of any size, all of it."""
+    assert run(shell("wc -c"))[1].strip() == b"0"
+    assert run(shell("wc -c")._replace(input=b"x" * 20_000_000))[1].strip() == b"20000000"
+
+
+def test_a_program_sees_three_descriptors_and_no_terminal() -> None:
+    """Descriptors of ours, inheritable ones too, are closed; there is no controlling terminal."""
+    fd = os.open("/etc/passwd", os.O_RDONLY)
+    os.set_inheritable(fd, True)  # noqa: FBT003 - the standard library's signature
+    try:
+        _, out, _ = run(shell("ls /proc/$$/fd; (: < /dev/tty) 2>/dev/null || echo no terminal"))
+    finally:
+        os.close(fd)
+    assert out.split(b"\n") == [b"0", b"1", b"2", b"no terminal", b""]
+
+
+def test_signals_and_umask_are_as_at_login() -> None:
+    """What we ignore or block, and our umask, is not the program's."""
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN), os.umask(0o077)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        _, out, _ = run(shell("grep -E 'Sig(Blk|Ign)' /proc/self/status; umask"))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR2})
+        signal.signal(signal.SIGUSR1, before[0])
+        os.umask(before[1])
+    assert out.split() == [b"SigBlk:", b"0" * 16, b"SigIgn:", b"0" * 16, b"0022"]
+
+
+@pytest.mark.parametrize("ignore", ["", "trap '' TERM;"], ids=["polite", "deaf"])
+def test_what_is_left_early_dies_with_all_descendants(tmp_path: Path, daemon: str, ignore: str) -> None:
+    """A time limit ends children, grandchildren, other sessions and daemons, whether they heed SIGTERM or not."""
+    script = f"""{ignore} {daemon}/daemon.pid
+    (setsid sh -c "{ignore} echo \\$\\$ > $1/session.pid; sleep 300; sleep 301" &)
+    sh -c '{ignore} echo $$ > $0/child.pid; sleep 300; sleep 301' $1 &
+    echo $$ > $1/main.pid; sleep 300; sleep 301"""
+    started: list[int] = []
+    with pytest.raises(LimitError), Process(shell(script, str(tmp_path))) as running:  # noqa: PT012 - the program runs meanwhile
+        started += pids(tmp_path, 4)
+        list(running.chunks(patience(0.1)))
+    assert running.pid in started
+    assert running.exit_code == (-signal.SIGKILL if ignore else -signal.SIGTERM)
+    assert gone(started, 0)
+
+
+def test_a_descendant_born_while_dying_dies_too(tmp_path: Path) -> None:
+    """What SIGTERM makes a program start, in another session and orphaned at once, is ended as well."""
+    script = """trap 'setsid sh -c "echo \\$\\$ > $1/late.pid; sleep 300" & exit 1' TERM
+    echo $$ > $1/main.pid; while :; do sleep 0.05; done"""
+    with pytest.raises(LimitError), Process(shell(script, str(tmp_path))) as running:  # noqa: PT012 - the program runs meanwhile
+        pids(tmp_path, 1)
+        list(running.chunks(patience(0.1)))
+    late = [int(path.read_text() or 0) for path in tmp_path.glob("late.pid")]
+    assert gone(late, 0)
+    assert running.exit_code == 1
+
+
+def test_a_daemon_of_a_program_that_ended_lives(tmp_path: Path, daemon: str) -> None:
+    """A service that a program has started outlives it, also while another program is being stopped."""
+    with pytest.raises(LimitError), Process(shell("trap '' TERM; sleep 300; sleep 301")) as other:  # noqa: PT012 - the program runs meanwhile
+        assert run(shell(f"{daemon}/before.pid", str(tmp_path)))[0] == 0
+        stopping = threading.Thread(target=other.stop, args=(0.7,))
+        stopping.start()
+        time.sleep(0.2)
+        assert run(shell(f"{daemon}/during.pid", str(tmp_path)))[0] == 0
+        alive = pids(tmp_path, 2)
+        stopping.join()
+        raise LimitError
+    time.sleep(0.1)
+    assert other.exit_code == -signal.SIGKILL
+    assert [state(pid) for pid in alive] == ["S", "S"]
+
+
+def test_a_daemon_that_holds_the_pipes_delays_nobody() -> None:
+    """What a program wrote is read whole; whoever keeps its stdout afterwards is not waited for."""
+    start = time.monotonic()
+    code, out, _ = run(shell("head -c 60000 /dev/zero; sleep 3 &"))
+    assert (code, len(out)) == (0, 60000)
+    assert time.monotonic() - start < 1.5
+
+
+def test_a_daemon_that_floods_the_pipes_ends_nothing() -> None:
+    """The end of the program is the end of reading, even if somebody goes on writing."""
+    start = time.monotonic()
+    assert run(shell("yes &"))[0] == 0
+    assert time.monotonic() - start < 3
+
+
+def test_an_interrupt_ends_the_tree(tmp_path: Path) -> None:
+    """KeyboardInterrupt while waiting passes on, and nothing of the program is left."""
+    main = threading.main_thread().ident
+    assert main
+    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Process(shell("echo $$ > $1/main.pid; sleep 300; sleep 301", str(tmp_path))) as running,
+    ):
+        list(running.chunks(patience(20)))
+    assert gone([running.pid, *pids(tmp_path, 1)], 0)
+
+
+def test_stop_all_ends_what_runs_in_every_thread(tmp_path: Path) -> None:
+    """One call ends the trees of all threads, without grace, and says so to each."""
+    ended = []
+
+    def work(number: int) -> None:
+        script = f"trap '' TERM; (setsid sh -c 'echo $$ > $1/{number}.pid; sleep 300' - $1 &) ; sleep 300; sleep 301"
+        with Process(shell(script, str(tmp_path))) as running:
+            list(running.chunks(patience(20)))
+        ended.append((running.exit_code, running.stopped))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    started = pids(tmp_path, 3)
+    start = time.monotonic()
+    stop_all()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - start < 1.5
+    assert ended == [(-signal.SIGKILL, True)] * 3
+    assert gone(started)
+
+
+def test_we_are_no_subreaper_afterwards() -> None:
+    """Stopping a program leaves the process that embeds us as it was."""
+    with pytest.raises(LimitError), Process(shell("sleep 300; sleep 301")) as running:
+        list(running.chunks(patience(0.1)))
+    answer = ctypes.c_int(-1)
+    ctypes.CDLL(None).prctl(GET_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    assert answer.value == 0
+
+
+def descriptors() -> int:
+    """Count our open descriptors."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def children() -> list[descendants.Row]:
+    """Give our own children, zombies too."""
+    return [row for row in descendants.table().values() if row.parent == os.getpid()]
+
+
+def test_nothing_is_left_behind() -> None:
+    """After many programs that ended, failed, or could not start, no zombie, thread or descriptor is left."""
+    run(shell("true"))
+    before = descriptors(), len(children())
+    for _ in range(100):
+        run(shell("exit 3"))
+    for path in ("/proc/version", "/etc"):
+        for _ in range(20):
+            with pytest.raises(OSError, match=r"Errno"):
+                run(Invocation(path, (), ENV))
+    for _ in range(20):
+        with pytest.raises(OSError, match="too long"):
+            run(shell("true", "x" * 200_000))
+    assert (descriptors(), len(children())) == before
+    assert not [thread for thread in threading.enumerate() if " for pid " in thread.name]
+
+
+def test_a_fork_that_fails_leaves_nothing_behind() -> None:
+    """Where the system has no process or descriptor left, the error says so and everything is given back."""
+    script = """
+import gc, os, resource, sys
+from resource_api.hands.process import Invocation, Process
+def run():
+    with Process(Invocation("/bin/true", (), {})) as running:
+        list(running.chunks(lambda: 10))
+    return running.exit_code
+def attempt():
+    try:
+        return run()
+    except OSError as error:
+        return error.errno
+run()
+before = len(os.listdir("/proc/self/fd"))
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+for spare in range(1, 12):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before - 1 + spare, limit[1]))
+    print(attempt(), end=" ")
+resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+print(attempt(), gc.isenabled(), len(os.listdir("/proc/self/fd")) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    *descriptors, forked, collecting, leaked = done.stdout.split()
+    assert (forked, collecting, leaked) == ("11", "True", "0")
+    assert set(descriptors) <= {"24", "0"}
+    assert "24" in descriptors
+
+
+def test_a_gigabyte_streams_in_constant_memory() -> None:
+    """1 GiB of stdout is read with less than 20 MB of growth, in seconds."""
+    script = """
+import resource
+from resource_api.hands.command import Command
+shell = Command("sh")
+list(shell.lines("-c", "echo"))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+count = size = 0
+for line in shell.lines("-c", "yes 'a line of some forty characters, more or less' | head -c 1G"):
+    count += 1
+    size += len(line) + 1
+print(size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    size, growth = map(int, done.stdout.split())
+    assert size in (1 << 30, (1 << 30) + 1)
+    assert growth < 20_000
+
+
+def test_sh_changes_nothing_for_others() -> None:
+    """The import of sh waits for the first program, and leaves ``glob.glob``; its log of arguments stays silent."""
+    script = """
+import glob, logging, sys
+logging.basicConfig(level=0, stream=sys.stdout)
+original = glob.glob
+from resource_api.hands.command import Command
+echo = Command("echo")
+print(sorted({"sh", "asyncio", "subprocess"} & set(sys.modules)))
+print(echo("canary").stdout.strip(), glob.glob is original, "sh" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert done.stdout.splitlines() == ["[]", "canary True True"]
+    assert done.stderr == ""
+
+
+def test_a_caller_without_standard_streams_runs_programs() -> None:
+    """Where descriptors 0 to 2 are closed, programs still get theirs and their output arrives."""
+    script = """
+import os
+os.closerange(0, 3)
+from resource_api.hands.command import Command
+result = Command("sh")("-c", "cat; echo out; echo err >&2", input="in ")
+with open("{path}", "w") as file:
+    file.write(repr(tuple(result)))
+"""
+    path = Path(f"/tmp/ra-test-streams-{os.getpid()}")  # noqa: S108 - a name of our own, removed below
+    try:
+        command = [sys.executable, "-c", script.replace("{path}", str(path))]
+        assert subprocess.run(command, check=False, cwd=Path.cwd()).returncode == 0
+        assert path.read_text() == repr((0, "in out\n", "err\n"))
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def test_many_threads_run_programs_at_once() -> None:
+    """Eight threads get each its own output."""
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        for turn in range(20):
+            text = f"{number}-{turn}"
+            found = run(shell('printf %s "$1"; printf %s "$1" >&2', text))
+            if found != (0, text.encode(), text.encode()):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_program_costs_no_fixed_wait() -> None:
+    """Nothing polls: the quickest of some programs takes far less than a tenth of a second."""
+
+    def seconds() -> float:
+        start = time.monotonic()
+        run(shell("true"))
+        return time.monotonic() - start
+
+    assert min(seconds() for _ in range(10)) < 0.05
+    assert not process._running
