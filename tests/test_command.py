@@ -125,7 +125,7 @@ def test_lines_raise_at_the_end_for_an_exit_code() -> None:
 
 def test_closing_lines_early_stops_the_program(tmp_path: Path) -> None:
     """Who has read enough leaves nothing running."""
-    lines = Provider().sh.lines("-c", 'echo $$; sleep 300; touch "$0"', tmp_path / "late")
+    lines = Provider().sh.lines("-c", 'echo $$; sleep 30; touch "$0"', tmp_path / "late")
     pid = int(next(lines))
     lines.close()  # type: ignore[attr-defined]
     assert not Path(f"/proc/{pid}").exists()
