@@ -13,7 +13,7 @@ from resource_api.contract.providers import Providers
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
-from resource_api.nouns.errors import ManifestError, ProviderError, UsageError
+from resource_api.nouns.errors import ProviderError
 from resource_api.nouns.event import Diagnosed, Finished, PlannedChange
 from resource_api.nouns.options import Options
 from resource_api.stages import catalog as compiling
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
+    from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.plan import Plan
 
@@ -82,7 +83,11 @@ class Runtime:
             if step.action.value != "same" or step.decision.error:
                 self.tell(PlannedChange(step))
         transaction = Transaction(plan, snapshot, snapshot.providers, self.tell)
-        report = transaction.run()
+        self.run.applying = True
+        try:
+            report = transaction.run()
+        finally:
+            self.run.applying = False
         snapshot.providers.close()
         self.tell(Finished(report))
         return report
@@ -115,6 +120,10 @@ class Runtime:
                 absent = dict(zip(definition.namevars, identity, strict=True))
                 rows.append({**absent, "ensure": "absent"} if definition.ensurable else absent)
         return rows
+
+    def tools(self, type_name: str) -> Tools:
+        """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
+        return Providers(self.registry, self.run).tools(type_name)
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
@@ -185,6 +194,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-__all__ = ["ManifestError", "Runtime", "UsageError"]

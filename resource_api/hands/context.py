@@ -65,6 +65,8 @@ class Run:
         """Begin a run that logs to ``log``."""
         self.log = log
         self.cancelled = False
+        #: Whether segments are being carried out: then a signal only sets ``cancelled``.
+        self.applying = False
 
 
 class Context:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from resource_api.nouns.values import UNKNOWN, Sensitive
-
 #: C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -33,15 +31,11 @@ def _spell(found: re.Match[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """Give a value on one line as log lines and plans spell it: strings in quotes, ``true``, ``undef``."""
+    """Give a value on one line as log lines and plans spell it: bare where that is clear, else in quotes."""
     if type(value) is str:
-        return "'" + escape(value) + "'"
-    if value is None:
-        return "undef"
-    if value is True or value is False:
-        return "true" if value else "false"
-    if isinstance(value, Sensitive) or value is UNKNOWN:
-        return str(value)
+        return value if value and value == value.strip() and value.isprintable() else f"'{escape(value)}'"
+    if value is None or value is True or value is False:
+        return {None: "undef", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(show, value)) + "]"
     if isinstance(value, dict):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import datatypes, expression, schemas
 from resource_api.nouns.declaration import MISSING
-from resource_api.nouns.errors import DataTypeError, Problem, nearest
+from resource_api.nouns.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.nouns.values import Sensitive
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 class Given(str):
     """An input as text from the command line: coerced to its declared data type."""
+
+    __slots__ = ()
+
+
+class FromFile(Given):
+    """An input whose text was read from a file: a secret may come this way."""
 
     __slots__ = ()
 
@@ -116,6 +122,9 @@ class Scope:
         else:
             msg = f"is not given and has no default; give it with -i {name}=VALUE"
             raise ValueError(msg)
+        if isinstance(value, Given) and not isinstance(value, FromFile) and datatype.sensitive:
+            msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
+            raise UsageError(msg)
         if isinstance(value, Given):
             from resource_api.nouns import coercion  # noqa: PLC0415 - only for the command line
 

@@ -1,0 +1,74 @@
+"""The command ``resource-api``: finds the subcommand, maps every error to its exit code.
+
+Importing it costs click and nothing else: each subcommand is a module that is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Command → the module that holds it, and what it does in a line (so that ``--help`` loads none of them).
+COMMANDS: Final = {
+    "apply": ("run", "Bring the system to what a manifest says."),
+    "plan": ("run", "Show what apply would do; change nothing."),
+    "resource": ("resource", "List, show or change resources of one type."),
+    "types": ("look", "List the types on the module path."),
+    "describe": ("look", "Show a type's documentation, attributes and features."),
+    "validate": ("look", "Check a manifest without touching the system."),
+    "schema": ("look", "Print a JSON Schema of manifests, for editors."),
+    "graph": ("look", "Print the relationships in a manifest."),
+    "new": ("scaffold", "Write a new type, ready to run."),
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the same
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"resource_api.faces.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, docs) for name, (_, docs) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="resource-api")
+def cli() -> None:
+    """Describe machines and services, see what would change, change it.
+
+    Start with: resource-api resource user root
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with the documented exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code: 64 for wrong usage, what the command says otherwise."""
+    try:
+        code: Any = cli.main(args=arguments, prog_name="resource-api", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 64
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,132 @@
+"""``types``, ``describe``, ``validate``, ``schema`` and ``graph``: what can be seen without touching the system."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from resource_api.faces import options
+from resource_api.faces.session import Session
+from resource_api.nouns.errors import DefinitionError, UsageError
+
+
+def definition(session: Session, type_name: str) -> Any:
+    """Give a type that the command line names; one that does not exist is wrong usage."""
+    name = type_name[:1].lower() + type_name[1:]
+    try:
+        return session.registry.type(name)
+    except DefinitionError as error:
+        if str(error).startswith("unknown type"):
+            raise UsageError(str(error)) from error
+        raise
+
+
+@click.command()
+@options.common
+def types(**settings: Any) -> int:
+    """List the types on the module path."""
+    session = Session(settings)
+
+    def work() -> int:
+        found = []
+        for name in session.registry.names():
+            try:
+                found.append(session.registry.type(name))
+            except DefinitionError as error:
+                session.log.write("warning", name, str(error))
+        if session.json:
+            session.print_json([{"name": each.name, "docs": each.docs} for each in found])
+        else:
+            width = max((len(each.name) for each in found), default=0)
+            session.print([f"{each.name:{width}}  {_first_sentence(each.docs)}".rstrip() for each in found])
+        return 0
+
+    return session.carry(work)
+
+
+def _first_sentence(docs: str) -> str:
+    line = " ".join(docs.strip().split("\n\n")[0].split())
+    return line.split(". ")[0].rstrip(".") + "." if line else ""
+
+
+@click.command()
+@click.argument("type_name", metavar="TYPE")
+@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="How to write it.")
+@options.common
+def describe(type_name: str, form: str, **settings: Any) -> int:
+    """Show the documentation, attributes and features of TYPE."""
+    session = Session(settings)
+
+    def work() -> int:
+        from resource_api.faces import describe as describing  # noqa: PLC0415 - only for this command
+
+        found = definition(session, type_name)
+        if session.json:
+            session.print_json(describing.document(found))
+        else:
+            session.print(describing.markdown(found) if form == "markdown" else describing.text(found))
+        return 0
+
+    return session.carry(work)
+
+
+@click.command()
+@click.argument("manifest", type=click.Path())
+@options.given_inputs
+@options.common
+def validate(manifest: str, **settings: Any) -> int:
+    """Check everything in MANIFEST that can be checked without touching the system."""
+    session = Session(settings, manifest=manifest)
+
+    def work() -> int:
+        catalog = session.runtime.validate(manifest, options.inputs(settings))
+        count = len(catalog.entries)
+        if session.json:
+            session.print_json({"valid": True, "resources": count, "diagnostics": []})
+        else:
+            session.print(f"{manifest} is valid: {count} resource{'' if count == 1 else 's'}.")
+        return 0
+
+    return session.carry(work)
+
+
+@click.command()
+@options.common
+def schema(**settings: Any) -> int:
+    """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
+    session = Session(settings)
+
+    def work() -> int:
+        from resource_api.faces import schema as describing  # noqa: PLC0415 - only for this command
+
+        found = []
+        for name in session.registry.names():
+            try:
+                found.append(session.registry.type(name))
+            except DefinitionError as error:
+                session.log.write("warning", name, str(error))
+        session.print(json.dumps(describing.manifest_schema(found), indent=2))
+        return 0
+
+    return session.carry(work)
+
+
+@click.command()
+@click.argument("manifest", type=click.Path())
+@click.option("--format", "form", type=click.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it.")
+@options.given_inputs
+@options.common
+def graph(manifest: str, form: str, **settings: Any) -> int:
+    """Print the relationships in MANIFEST."""
+    session = Session(settings, manifest=manifest)
+
+    def work() -> int:
+        from resource_api.faces import graph as drawing  # noqa: PLC0415 - only for this command
+
+        catalog = session.runtime.compile(manifest, options.inputs(settings))
+        session.print(drawing.render(catalog, "json" if session.json else form).rstrip("\n"))
+        return 0
+
+    return session.carry(work)

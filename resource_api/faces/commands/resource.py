@@ -1,0 +1,105 @@
+"""``resource``: list, show or change resources of one type, without a manifest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.faces import documents, options, render, yaml_writer
+from resource_api.faces.commands.look import definition as find
+from resource_api.faces.commands.run import exit_code
+from resource_api.faces.session import Session
+from resource_api.nouns.errors import UsageError, nearest
+from resource_api.nouns.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from resource_api.nouns.definition import TypeDefinition
+
+
+@click.command()
+@click.argument("type_name", metavar="TYPE")
+@click.argument("name", required=False)
+@click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1)
+@options.noop
+@click.option("--strict", type=click.Choice(["error", "warning", "off"]), default="error", help="How far providers are held to their word.")
+@click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
+@options.stacked
+@options.common
+def resource(type_name: str, name: str | None, changes: tuple[str, ...], **settings: Any) -> int:
+    """List resources of TYPE, show the one called NAME, or change its attributes."""
+    session = Session(settings)
+
+    def work() -> int:
+        definition = find(session, type_name)
+        if name is None:
+            return _show(session, definition, session.runtime.resources(definition.name))
+        code = 0
+        if changes:
+            code = _change(session, definition, name, changes)
+            if code not in {0, 2}:
+                return code
+        _show(session, definition, session.runtime.resources(definition.name, [_identity(session, definition, name)]))
+        return code
+
+    return session.carry(work)
+
+
+def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> int:
+    if session.json:
+        session.print_json(
+            [
+                {"title": yaml_writer.title(definition, row), **documents.plain(row)}
+                for row in sorted(rows, key=lambda row: yaml_writer.title(definition, row))
+            ]
+        )
+    else:
+        session.print(yaml_writer.resources(definition, rows))
+    return 0
+
+
+def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
+    """Give the canonical name that a title on the command line means."""
+    from resource_api.nouns import coercion  # noqa: PLC0415 - only for a name
+
+    captured = definition.from_title(title)
+    if captured is None or len(captured) != len(definition.namevars):
+        msg = f"{Reference(definition.name, title)}: the title does not say every namevar ({', '.join(definition.namevars)})"
+        raise UsageError(msg)
+    try:
+        row = {key: coercion.coerce(definition.attributes[key].datatype, text) for key, text in captured.items()}
+    except ValueError as error:
+        raise UsageError(f"{Reference(definition.name, title)}: {error}") from error
+    canonicalize = session.runtime.tools(definition.name).canonicalize
+    return definition.name_of(canonicalize([row])[0] if canonicalize else row)
+
+
+def _change(session: Session, definition: TypeDefinition, name: str, changes: Sequence[str]) -> int:
+    manifest = {"resources": {str(Reference(definition.name, name)): _attributes(definition, name, changes)}}
+    report = session.runtime.apply(manifest, noop=session.settings["noop"], strict=session.settings["strict"])
+    session.log.write("info", "", render.report(report))
+    return exit_code(report, session, detailed=session.settings["detailed_exitcodes"])
+
+
+def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:
+    """Read ``ATTR=VALUE`` pairs; text is coerced to each attribute's data type."""
+    from resource_api.nouns import coercion  # noqa: PLC0415 - only for changes
+
+    found: dict[str, Any] = {}
+    for pair in changes:
+        attribute, equals, text = pair.partition("=")
+        if not equals:
+            msg = f"'{pair}': write ATTR=VALUE"
+            raise UsageError(msg)
+        if attribute not in definition.attributes:
+            hint = nearest(attribute, definition.attributes)
+            msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
+            raise UsageError(msg)
+        try:
+            value = coercion.coerce(definition.attributes[attribute].datatype, text)
+        except ValueError as error:
+            raise UsageError(f"{Reference(definition.name, name)}: {attribute}: {error}") from error
+        found[attribute] = value.replace("${", "$${") if isinstance(value, str) else value
+    return found

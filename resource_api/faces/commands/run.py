@@ -1,0 +1,78 @@
+"""``apply`` and ``plan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.faces import documents, options, render
+from resource_api.faces.session import Session
+
+if TYPE_CHECKING:
+    from resource_api.nouns.step import Report
+
+
+@click.command()
+@click.argument("manifest", type=click.Path())
+@options.noop
+@options.given_inputs
+@options.chosen
+@options.changing
+@options.stacked
+@options.common
+def apply(manifest: str, **settings: Any) -> int:
+    """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
+    session = Session(settings, manifest=manifest, stream=True)
+
+    def work() -> int:
+        if settings["noop"] and not session.json:
+            planned = session.runtime.plan(manifest, options.inputs(settings), **options.wishes(settings))
+            session.print(render.plan(planned, color=session.color))
+        report = session.runtime.apply(manifest, options.inputs(settings), **options.wishes(settings))
+        code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
+        if session.json:
+            session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
+        else:
+            session.print(render.outputs(dict(report.outputs)))
+            session.print(render.report(report))
+        return code
+
+    return session.carry(work)
+
+
+def exit_code(report: Report, session: Session, *, detailed: bool) -> int:
+    """Give the documented code: 0, 1, or with details 0, 2, 4, 6; 130 and 143 after a signal."""
+    if session.interrupts.came:
+        return session.interrupts.exit_code
+    if not detailed or report.exit_code not in {0, 1}:
+        return report.exit_code
+    return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)
+
+
+@click.command()
+@click.argument("manifest", type=click.Path())
+@click.option("-o", "--out", type=click.Path(dir_okay=False), help="Save the plan, to be applied later.")
+@options.given_inputs
+@options.chosen
+@options.changing
+@options.stacked
+@options.common
+def plan(manifest: str, out: str | None, **settings: Any) -> int:
+    """Show what apply would do with MANIFEST; change nothing."""
+    session = Session(settings, manifest=manifest)
+
+    def work() -> int:
+        planned = session.runtime.plan(manifest, options.inputs(settings), **options.wishes(settings))
+        if session.json:
+            session.print_json(documents.plan(planned))
+        else:
+            session.print(render.plan(planned, color=session.color))
+        for step in planned.steps:
+            if step.decision.error:
+                session.log.write("err", str(step.reference), step.decision.error)
+        if planned.summary.failed:
+            return 1
+        return 2 if settings["detailed_exitcodes"] and planned.summary.changed else 0
+
+    return session.carry(work)

@@ -1,0 +1,37 @@
+"""``new``: write what a new type needs, ready to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from resource_api.faces import options
+from resource_api.faces.session import Session
+
+
+@click.group()
+def new() -> None:
+    """Write something new, ready to run."""
+
+
+@new.command("type")
+@click.argument("name")
+@click.option("--directory", type=click.Path(file_okay=False), default=".", help="Where; default: here.")
+@options.common
+def new_type(name: str, directory: str, **settings: Any) -> int:
+    """Write types/NAME.py, providers/NAME.py and a test."""
+    session = Session(settings)
+
+    def work() -> int:
+        from resource_api.faces import scaffold  # noqa: PLC0415 - only for this command
+
+        written = [str(path) for path in scaffold.new_type(name, Path(directory))]
+        if session.json:
+            session.print_json({"written": written})
+        else:
+            session.print(written)
+        return 0
+
+    return session.carry(work)

@@ -1,0 +1,182 @@
+"""Plans, reports and events as JSON documents: the machine's view, field by field as documented.
+
+Secrets are ``"<sensitive>"`` in every document, what is not yet known is ``null`` and named under ``unknown``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from resource_api import __version__
+from resource_api.faces.render import differences
+from resource_api.nouns import event
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret
+from resource_api.stages.selection import reverse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.hands.log import Line
+    from resource_api.nouns.change import Difference
+    from resource_api.nouns.errors import Problem
+    from resource_api.nouns.step import Report, Step, StepReport, Summary
+    from resource_api.stages.plan import Plan
+
+FORMAT_VERSION = 1
+
+
+def plain(value: Any) -> Any:
+    """Give a value as JSON has it, secrets hidden, unknowns ``null``."""
+    if isinstance(value, Sensitive):
+        return "<sensitive>"
+    if value is UNKNOWN:
+        return None
+    if hasattr(value, "items"):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value
+
+
+def plan(planned: Plan) -> dict[str, Any]:
+    """Give the one document of ``plan --json``."""
+    manifest = planned.catalog.manifest
+    after = reverse(planned.catalog.subscribes)
+    return {
+        "format_version": FORMAT_VERSION,
+        "tool_version": __version__,
+        "project": manifest.project,
+        "stack": planned.stack,
+        "lineage": "",
+        "serial": 0,
+        "manifest_sha256": manifest.sha256,
+        "steps": [step(planned, each, after) for each in planned.steps],
+        "drift": [],
+        "outputs": plain(planned.outputs),
+        "summary": summary(planned.summary),
+        "complete": planned.complete,
+        "applicable": planned.applicable,
+    }
+
+
+def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[str, Any]:
+    """Give one step of a plan's document."""
+    entries = planned.catalog.entries
+    index = each.entry.index
+    document = {
+        "reference": str(each.reference),
+        "urn": planned.urn(each.entry),
+        "action": str(each.action),
+        "previous": each.previous or None,
+        "reasons": [*each.decision.reasons, *([f"deferred: {each.deferred}"] if each.deferred else [])],
+        "is": plain(each.is_),
+        "should": plain(each.should),
+        "unknown": list(each.unknown),
+        "expressions": {name: _spelt(value) for name, value in each.entry.pending.items()},
+        "sensitive": sorted(name for name, value in each.should.items() if is_secret(value)),
+        "replaces_because": list(each.decision.replaces_because),
+        "changes": [change(difference) for difference in differences(each)],
+        "depends_on": [str(entries[i].reference) for i in planned.catalog.requires.get(index, ())],
+        "notifies": [str(entries[i].reference) for i in after.get(index, ())],
+        "refreshed_by": list(each.refreshed_by),
+        "options": {"noop": each.noop, "loglevel": each.entry.meta.loglevel, "tags": sorted(each.entry.meta.tags)},
+    }
+    if each.decision.error:
+        document["error"] = each.decision.error
+    return document
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, list):
+        return [_spelt(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _spelt(item) for key, item in value.items()}
+    return str(value)
+
+
+def change(difference: Difference) -> dict[str, Any]:
+    """Give one attribute's change."""
+    return {
+        "attribute": difference.attribute,
+        "is": plain(difference.is_),
+        "should": plain(difference.should),
+        "message": difference.message or None,
+    }
+
+
+def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dict[str, Any]:
+    """Give the counts of a plan or a run."""
+    document = counts._asdict()
+    if exit_code is not None:
+        document |= {"exit_code": exit_code, "run": run}
+    return document
+
+
+def problem(found: Problem) -> dict[str, Any]:
+    """Give a diagnostic."""
+    return {
+        "severity": found.severity,
+        "code": found.code,
+        "message": found.message,
+        "hint": found.hint or None,
+        "reference": found.reference or None,
+        "file": found.file or None,
+        "line": found.line or None,
+        "column": found.column or None,
+        "attribute": found.attribute,
+    }
+
+
+def step_end(done: StepReport) -> dict[str, Any]:
+    """Give what became of one step."""
+    return {
+        "reference": done.reference,
+        "urn": done.urn,
+        "action": str(done.action),
+        "status": done.status,
+        "changes": [change(difference) for difference in done.changes],
+        "error": done.error or None,
+        "corrective": done.corrective,
+        "seconds": round(done.seconds, 6),
+    }
+
+
+def report(done: Report) -> dict[str, Any]:
+    """Give a whole run as one document."""
+    return {
+        "steps": [step_end(each) for each in done.steps],
+        "outputs": plain(done.outputs),
+        "summary": summary(done.summary, done.exit_code, done.run),
+    }
+
+
+def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give one object of ``apply --json``: its type and when it was, then the body."""
+    return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
+
+
+def log(said: Line) -> dict[str, Any]:
+    """Give a log line as an object."""
+    reference = said.subject if "[" in said.subject else None
+    return line("log", {"level": said.level, "reference": reference, "subject": said.subject, "message": said.text})
+
+
+def told(happened: event.Event) -> dict[str, Any] | None:
+    """Give an event as an object; the last, ``summary``, is written by the command, which knows the exit code."""
+    if isinstance(happened, event.StepEnd):
+        return line("step_end", step_end(happened.report))
+    if isinstance(happened, event.Diagnosed):
+        return line("diagnostic", problem(happened.problem))
+    if isinstance(happened, event.Outputs):
+        return line("outputs", {"outputs": plain(happened.values)})
+    if isinstance(happened, (event.PlannedChange, event.StepStart)):
+        each = happened.step
+        kind = "planned_change" if isinstance(happened, event.PlannedChange) else "step_start"
+        body = {"reference": str(each.reference), "action": str(each.action)}
+        if kind == "planned_change":
+            body |= {"changes": [change(d) for d in differences(each)], "noop": each.noop, "error": each.decision.error or None}  # type: ignore[dict-item] # mixed values
+        return line(kind, body)
+    return None

@@ -1,0 +1,65 @@
+"""What a signal does to a command: the first lets the running segment end, the second stops programs, the third us.
+
+Handlers only set a flag while a run is in its segments, so that no exception lands inside what writes state (G-04).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+    from resource_api.hands.context import Run
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """While entered, signals stop the run in an orderly way; ``exit_code`` tells which one came."""
+
+    def __init__(self, run: Run) -> None:
+        """Watch over ``run``."""
+        self._run = run
+        self._before: dict[int, Any] = {}
+        self._count = 0
+        self._signal = 0
+
+    @property
+    def exit_code(self) -> int:
+        """130 after an interrupt, 143 after a termination; 0 when nothing came."""
+        return 128 + self._signal if self._signal else 130
+
+    @property
+    def came(self) -> bool:
+        """Whether a signal came."""
+        return self._signal != 0
+
+    def __enter__(self) -> Self:
+        """Take over the signals."""
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Give the signals back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        self._signal = number
+        first = self._count == 1
+        if first and self._run.applying:
+            self._run.cancelled = True
+            self._run.log.write("warning", "", "interrupted: the running step ends, nothing new starts; again to stop it")
+        elif self._count <= 2:  # noqa: PLR2004 - the second of three
+            self._run.cancelled = True
+            from resource_api.hands import command  # noqa: PLC0415 - only when interrupted
+
+            command.stop_all()
+            raise KeyboardInterrupt
+        else:
+            os._exit(self.exit_code)

@@ -1,0 +1,117 @@
+"""The options that subcommands share, so that each is spelt, documented and parsed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from resource_api.nouns.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+common = _stack(
+    click.option(
+        "--module-path",
+        multiple=True,
+        envvar="RESOURCE_API_MODULE_PATH",
+        type=click.Path(exists=True, file_okay=False),
+        help="A directory holding types/ and providers/; repeatable, first hit wins.",
+    ),
+    click.option("--json", is_flag=True, help="Write JSON to stdout."),
+    click.option("-v", "--verbose", is_flag=True, help="Show progress."),
+    click.option("-d", "--debug", is_flag=True, help="Show everything."),
+    click.option("-q", "--quiet", is_flag=True, help="Show errors only."),
+    click.option("--log-format", type=click.Choice(["console", "json"]), default="console", help="How log lines look."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."),
+)
+
+stacked = _stack(
+    click.option("--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."),
+    click.option("--stack", envvar="RESOURCE_API_STACK", default="default", help="The stack; default: default."),
+    click.option("--project", help="The project; default: the manifest's."),
+    click.option("--lock-timeout", type=float, default=0.0, metavar="S", help="Wait so long for the state's lock."),
+)
+
+given_inputs = _stack(
+    click.option("-i", "given", multiple=True, metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
+    click.option("--inputs", "input_files", multiple=True, type=click.Path(), help="A YAML or JSON file of inputs."),
+)
+
+chosen = _stack(
+    click.option("--target", "targets", multiple=True, metavar="REF", help="Exactly these resources; * and ? are wild."),
+    click.option("--exclude", "excludes", multiple=True, metavar="REF", help="All but these resources."),
+    click.option("--with-dependencies", is_flag=True, help="Targets and what they depend on."),
+    click.option("--with-dependents", is_flag=True, help="Targets and what depends on them."),
+    click.option("--tags", default="", metavar="T,...", help="Only resources with one of these tags."),
+    click.option("--skip-tags", default="", metavar="T,...", help="No resources with one of these tags."),
+)
+
+changing = _stack(
+    click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
+    click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
+    click.option("--strict", type=click.Choice(["error", "warning", "off"]), default="error", help="How far providers are held to their word."),
+    click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N calls side by side."),
+    click.option("--fail-fast", is_flag=True, help="Start nothing after the first failure."),
+    click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both."),
+)
+
+noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Touch nothing; show what would be done.")
+
+
+def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the fields of ``Options`` from a subcommand's settings."""
+    names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "strict")
+    found = {name: settings[name] for name in (*names, "parallel", "fail_fast") if name in settings}
+    for name in ("tags", "skip_tags"):
+        found[name] = frozenset(tag.strip().lower() for tag in settings.get(name, "").split(",") if tag.strip())
+    return found
+
+
+def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give inputs by name: files first, then ``-i``. Raises ``UsageError`` for what cannot be read."""
+    from resource_api.stages.scope import FromFile, Given  # noqa: PLC0415 - only with a manifest
+
+    found: dict[str, Any] = {}
+    for path in settings.get("input_files") or ():
+        found |= _input_file(path)
+    for text in settings.get("given") or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
+            raise UsageError(msg)
+        found[name] = FromFile(_content(value[1:])) if value.startswith("@") else Given(value)
+    return found
+
+
+def _content(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than the file
+            return file.read().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read {path}: {error}"
+        raise UsageError(msg) from error
+
+
+def _input_file(path: str) -> dict[str, Any]:
+    from resource_api.hands import json_reader, yaml_reader  # noqa: PLC0415 - only with such a file
+
+    text = _content(path).encode()
+    data = (json_reader if path.endswith(".json") else yaml_reader).read(text, path).data
+    if not isinstance(data, dict):
+        msg = f"{path}: inputs are a mapping of name to value"
+        raise UsageError(msg)
+    return data

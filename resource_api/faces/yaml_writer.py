@@ -1,0 +1,129 @@
+"""Resources as a YAML manifest that our own reader, and any other of YAML 1.2, takes back as the same values.
+
+Quoted where needed, ``${`` escaped, secrets left out. Only what manifests need: mappings, lists, scalars.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.nouns.definition import TypeDefinition
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.text import escape
+from resource_api.nouns.values import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
+_WORDS: Final = frozenset("true false null yes no on off y n".split())
+_PLAIN_KEY: Final = re.compile(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
+_NON_PRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
+
+
+def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Give the lines of a manifest that declares ``rows``, sorted by title; ``read_only`` values as comments."""
+    yield "resources:"
+    found = False
+    for text, row in sorted((title(definition, row), row) for row in rows):
+        found = True
+        lines = list(_attributes(definition, text, row))
+        bare = not any(not line.lstrip().startswith("#") for line in lines)
+        yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
+        yield from lines
+    if not found:
+        yield "  {}"
+
+
+def title(definition: TypeDefinition, row: Mapping[str, Any]) -> str:
+    """Give a title for a row: its namevar, or all of them in a row."""
+    return " ".join(str(row[namevar]) for namevar in definition.namevars)
+
+
+def _attributes(definition: TypeDefinition, text: str, row: Mapping[str, Any]) -> Iterator[str]:
+    comments = []
+    for name, attribute in sorted(definition.attributes.items(), key=_rank):
+        value = row.get(name)
+        if value is None or is_secret(value):
+            continue
+        if attribute.kind == "read_only":
+            comments.append(f"    # {name}: {_comment(value)}")
+        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and (name,) == definition.namevars and value == text):
+            continue
+        else:
+            yield from _entry(name, value, "    ")
+    yield from comments
+
+
+def _rank(item: tuple[str, Any]) -> tuple[int, int]:
+    name, attribute = item
+    return (0 if name == "ensure" else 1, 1 if attribute.kind == "read_only" else 0)
+
+
+def _comment(value: Any) -> str:
+    return escape(json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else _scalar(value))
+
+
+def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
+    spelt = _key(key)
+    if isinstance(value, dict) and value:
+        yield f"{indent}{spelt}:"
+        for inner, item in value.items():
+            yield from _entry(inner, item, indent + "  ")
+    elif isinstance(value, list) and value:
+        yield f"{indent}{spelt}:"
+        for item in value:
+            yield f"{indent}- {_flow(item)}"
+    elif isinstance(value, str) and "\n" in value and (block := _block(value, indent + "  ")):
+        yield f"{indent}{spelt}: {block[0]}"
+        yield from block[1:]
+    else:
+        yield f"{indent}{spelt}: {_flow(value)}"
+
+
+def _block(value: str, indent: str) -> list[str]:
+    """Give a literal block for text that one can show as it is; nothing when quotes are safer."""
+    lines = value.split("\n")
+    if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
+        return []
+    end = len(value) - len(value.rstrip("\n"))
+    if end > 1 or _NON_PRINTABLE.search(value):
+        return []
+    body = lines[:-1] if end else lines
+    return ["|" if end else "|-", *(indent + line.replace("${", "$${") if line else "" for line in body)]
+
+
+def _key(text: str) -> str:
+    return text if _PLAIN_KEY.match(text) or _bare(text) else _quoted(text)
+
+
+def _bare(text: str) -> bool:
+    return _PLAIN.match(text) is not None and text.lower() not in _WORDS
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return text if _bare(text := value.replace("${", "$${")) else _quoted(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_quoted(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(item) if not isinstance(item, str) else _quoted(item) for item in value) + "]"
+    return _scalar(value)
+
+
+def _quoted(text: str) -> str:
+    spelt = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
+    return _NON_PRINTABLE.sub(_escaped, spelt)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"  # noqa: PLR2004 - the end of the basic plane
