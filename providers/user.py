@@ -1,0 +1,142 @@
+"""Reads users by the name service and /etc/shadow, changes them with the tools of shadow, which lock these files."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, Command, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from resource_api import Change, Context, Resource
+
+#: Attribute → the option of useradd and usermod.
+OPTIONS = {"uid": "-u", "gid": "-g", "comment": "-c", "home": "-d", "shell": "-s", "groups": "-G"}
+
+
+class Provider(BaseProvider):
+    """The users of the local machine."""
+
+    useradd = Command("useradd")
+    usermod = Command("usermod")
+    userdel = Command("userdel")
+    chpasswd = Command("chpasswd")
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Make a group of digits a number; sort groups: they are a set."""
+        for resource in resources:
+            if "gid" in resource:
+                resource["gid"] = _number_or_name(resource["gid"])
+            if resource.get("groups"):
+                resource["groups"] = sorted(set(resource["groups"]))
+        return resources
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | None:
+        """Compare a primary group that is given by number with the number."""
+        if attribute == "gid" and isinstance(should["gid"], int):
+            return bool(is_.get("gid_number") == should["gid"])
+        return None
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Read the users asked for, their groups, and as root their passwords' hashes."""
+        group_names: dict[int, str] = {}
+        memberships: dict[str, set[str]] = {}
+        for group in grp.getgrall():
+            group_names.setdefault(group.gr_gid, group.gr_name)
+            for member in group.gr_mem:
+                memberships.setdefault(member, set()).add(group.gr_name)
+        hashes = _hashes()
+        return [
+            {
+                "name": user.pw_name,
+                "ensure": "present",
+                "uid": user.pw_uid,
+                "gid": _number_or_name(group_names.get(user.pw_gid) or _group_name(user.pw_gid)),
+                "gid_number": user.pw_gid,
+                "groups": sorted(memberships.get(user.pw_name, ())),
+                "comment": user.pw_gecos,
+                "home": user.pw_dir,
+                "shell": user.pw_shell,
+                **({"password": Sensitive(hashes[user.pw_name])} if user.pw_name in hashes else {}),
+            }
+            for user in (pwd.getpwall() if names is None else _named(names))
+            if user.pw_name and user.pw_name[0] not in "+-"  # NIS entries are no users
+        ]
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Change one user after the other."""
+        for name, (is_, should) in changes.items():
+            if should["ensure"] == "absent":
+                with context.deleting(name):
+                    self.userdel(*["-r"] * should.get("managehome", False), "--", name)
+            elif is_ is None:
+                with context.creating(name):
+                    self._create(name, should)
+            else:
+                with context.updating(name):
+                    self._update(name, is_, should)
+
+    def _create(self, name: str, should: Mapping[str, Any]) -> None:
+        wanted = _differing({}, should)
+        with suppress(KeyError):
+            wanted.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would want to make that group
+        options = ["-m" if should["managehome"] else "-M", *["-r"] * should["system"]]
+        self.useradd(*options, *_options(wanted), "--", name)
+        self._set_password(name, wanted)
+
+    def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
+        wanted = _differing(is_, should)
+        if options := _options(wanted):
+            self.usermod(*options, *["-m"] * ("home" in wanted and should["managehome"]), "--", name)
+        self._set_password(name, wanted)
+
+    def _set_password(self, name: str, wanted: Mapping[str, Any]) -> None:
+        if "password" in wanted:
+            self.chpasswd("--encrypted", input=Sensitive(f"{name}:{wanted['password'].reveal()}\n"))
+
+
+def _differing(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: should[name] for name in (*OPTIONS, "password") if should.get(name) not in (None, is_.get(name))}
+
+
+def _options(wanted: Mapping[str, Any]) -> list[str | int]:
+    options = []
+    for attribute, option in OPTIONS.items():
+        if attribute in wanted:
+            value = wanted[attribute]
+            options += [option, ",".join(value) if attribute == "groups" else value]
+    return options
+
+
+def _number_or_name(group: Any) -> Any:
+    return int(group) if isinstance(group, str) and group.isascii() and group.isdigit() else group
+
+
+def _group_name(number: int) -> str | int:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return number
+
+
+def _named(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
+    for name in names:
+        with suppress(KeyError):
+            yield pwd.getpwnam(name)
+
+
+def _hashes() -> dict[str, str]:
+    """Give the hashes by user, none where the file cannot be read; Python 3.13 has no library that does."""
+    try:
+        with Path("/etc/shadow").open(encoding="utf-8", errors="surrogateescape") as file:
+            fields = [line.split(":", 2) for line in file]
+    except (FileNotFoundError, PermissionError):
+        return {}
+    return {entry[0]: entry[1] for entry in fields if len(entry) == 3}  # noqa: PLR2004 - name, hash, the rest

@@ -1,0 +1,149 @@
+"""Groups of a machine whose account files are a copy, seen by these tests alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api import ManifestError, Runtime
+from resource_api.contract.registry import Registry
+from resource_api.hands.context import Context, Run
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api.nouns.step import Summary
+
+REGISTRY = Registry.from_path()
+NAME = "ra-test-group"
+NEW_MOUNTS = 0x20000
+
+pytestmark = [
+    pytest.mark.usefixtures("accounts"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can change groups"),
+]
+
+
+@pytest.fixture(scope="module")
+def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Put a copy over /etc, which only this thread and what it starts can see."""
+    copy, here = tmp_path_factory.mktemp("accounts") / "etc", Path.cwd()
+    subprocess.run(["cp", "-a", "/etc", copy], check=True)
+    libc, before = ctypes.CDLL(None, use_errno=True), os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    assert libc.unshare(NEW_MOUNTS) == 0, os.strerror(ctypes.get_errno())
+    try:
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
+        for user in ("ra-test-b", "ra-test-a"):
+            subprocess.run(["useradd", "-M", user], check=True)
+        yield
+    finally:
+        libc.setns(before, NEW_MOUNTS)
+        os.close(before)
+        os.chdir(here)
+
+
+@pytest.fixture(autouse=True)
+def _without(accounts: None) -> Iterator[None]:  # noqa: ARG001 - this comes after it
+    """Leave no group behind for the next test."""
+    yield
+    subprocess.run(["groupdel", NAME], check=False, capture_output=True)
+
+
+def apply(failed: int = 0, **attributes: Any) -> Summary:
+    """Apply a manifest of the one group, and once more: the second time must change nothing."""
+    manifest = {"resources": {f"Group[{NAME}]": attributes}}
+    summary = Runtime(REGISTRY).apply(manifest).summary
+    assert summary.failed == failed
+    if not failed:
+        assert Runtime(REGISTRY).apply(manifest).summary.unchanged == 1
+    return summary
+
+
+def entry() -> str:
+    """Give the group as the system knows it."""
+    return subprocess.run(["getent", "group", NAME], check=False, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_group_is_made_as_declared() -> None:
+    """Number and members are there after one run."""
+    assert apply(gid=54321, members=["ra-test-b", "ra-test-a", "ra-test-b"]).created == 1
+    assert entry() == f"{NAME}:x:54321:ra-test-a,ra-test-b"
+
+
+def test_number_and_members_follow_the_manifest() -> None:
+    """What exists is changed in place, and only what is declared."""
+    apply(gid=54321, members=["ra-test-a"])
+    assert apply(gid=54322).updated == 1
+    assert entry() == f"{NAME}:x:54322:ra-test-a"
+    assert apply(members=["ra-test-b"]).updated == 1
+    assert entry() == f"{NAME}:x:54322:ra-test-b"
+    assert apply(members=[]).updated == 1
+    assert entry() == f"{NAME}:x:54322:"
+
+
+def test_a_system_group_gets_a_low_number() -> None:
+    """The number comes from the range that login.defs keeps for the system."""
+    apply(system=True)
+    assert 0 < int(entry().split(":")[2]) < 1000
+
+
+def test_making_and_deleting_a_group_leaves_no_trace() -> None:
+    """The account files are, to the byte, what they were."""
+    files = [Path("/etc/group"), Path("/etc/gshadow"), Path("/etc/passwd")]
+    before = [path.read_bytes() for path in files]
+    apply(members=["ra-test-a"])
+    assert [path.read_bytes() for path in files] != before
+    assert apply(ensure="absent").deleted == 1
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_what_the_system_refuses_fails_with_its_reason() -> None:
+    """A member that does not exist is named."""
+    lines: list[str] = []
+    manifest = {"resources": {f"Group[{NAME}]": {"members": ["ra-test-nobody"]}}}
+    report = Runtime(REGISTRY, log=Log("err", lambda line: lines.append(str(line)))).apply(manifest)
+    assert report.exit_code == 1
+    assert "'ra-test-nobody' does not exist" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("bad", ["-g", "+", "a:b", "a,b", "a\nb", "a/b", "\t", ""])
+def test_a_name_cannot_forge_a_line_or_an_option(bad: str) -> None:
+    """It is refused in the manifest, as a name and as a member."""
+    before = Path("/etc/group").read_bytes()
+    with pytest.raises(ManifestError):
+        Runtime(REGISTRY).apply({"resources": {"Group[x]": {"name": bad}}})
+    with pytest.raises(ManifestError):
+        Runtime(REGISTRY).apply({"resources": {"Group[x]": {"members": [bad]}}})
+    assert Path("/etc/group").read_bytes() == before
+
+
+def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
+    """Every group of the system, NIS entries aside, comes out as it may go in."""
+    with Path("/etc/group").open("a") as file:
+        file.write("+:::\n")
+    try:
+        rows = Runtime(REGISTRY).resources("group")
+        assert {"root", "ra-test-a"} <= {row["name"] for row in rows}
+        manifest = {"resources": {f"Group[{row['name']}]": row for row in rows}}
+        assert Runtime(REGISTRY).apply(manifest, noop=True).summary.unchanged == len(rows)
+    finally:
+        subprocess.run(["sed", "-i", "/^+/d", "/etc/group"], check=True)
+
+
+@given(st.lists(st.text(min_size=1)))
+def test_members_are_a_set_in_canonical_form(members: list[str]) -> None:
+    """Their order and repetitions say nothing, and canonical ones stay as they are."""
+    provider, context = REGISTRY.provider("group")(), Context(REGISTRY.type("group"), Run(Log("off")), reading=True)
+    [once] = provider.canonicalize(context, [{"members": list(members)}])
+    assert once["members"] == sorted(set(members))
+    assert provider.canonicalize(context, [dict(once)]) == [once]
+    assert provider.canonicalize(context, [{"name": "a"}]) == [{"name": "a"}]

@@ -1,0 +1,326 @@
+"""Users of a machine whose account files and homes are copies, seen by these tests alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api import ManifestError, Runtime
+from resource_api.contract.registry import Registry
+from resource_api.hands.context import Context, Run
+from resource_api.hands.log import Log
+from resource_api.nouns.values import reveal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api.nouns.step import Summary
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = Registry.from_path()
+NAME = "ra-test-user"
+HASH = "$6$salt$T7pxwkrPsW9SxV5Y6N7VuLQBkZLkPRkDIrKHE0EUjsDPGVZeYLzXnzFUXQkJnJM3v1eQ1pMSSqzXuGSzPyKsd."
+FILES = [Path("/etc", name) for name in ("passwd", "group", "shadow", "gshadow")]
+NEW_MOUNTS = 0x20000
+
+pytestmark = [
+    pytest.mark.usefixtures("accounts"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can change users"),
+]
+
+
+@pytest.fixture(scope="module")
+def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Put a copy over /etc and nothing over /home, which only this thread and what it starts can see."""
+    copy, here = tmp_path_factory.mktemp("accounts") / "etc", Path.cwd()
+    subprocess.run(["cp", "-a", "/etc", copy], check=True)
+    libc, before = ctypes.CDLL(None, use_errno=True), os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    assert libc.unshare(NEW_MOUNTS) == 0, os.strerror(ctypes.get_errno())
+    try:
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
+        for place in ("/home", "/var/mail"):
+            subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+        subprocess.run(["groupadd", "-g", "54001", "ra-test-one"], check=True)
+        subprocess.run(["groupadd", "-g", "54002", "ra-test-two"], check=True)
+        yield
+    finally:
+        libc.setns(before, NEW_MOUNTS)
+        os.close(before)
+        os.chdir(here)
+
+
+@pytest.fixture(autouse=True)
+def _without(accounts: None) -> Iterator[None]:  # noqa: ARG001 - this comes after it
+    """Leave no user behind for the next test."""
+    yield
+    subprocess.run(["userdel", "-r", NAME], check=False, capture_output=True)
+    subprocess.run(["groupdel", NAME], check=False, capture_output=True)
+
+
+def apply(**attributes: Any) -> Summary:
+    """Apply a manifest of the one user, and once more: the second time must change nothing."""
+    manifest = {"resources": {f"User[{NAME}]": attributes}}
+    report = Runtime(REGISTRY).apply(manifest)
+    assert report.exit_code == 0, report
+    assert Runtime(REGISTRY).apply(manifest).summary.unchanged == 1
+    return report.summary
+
+
+def failure(**attributes: Any) -> str:
+    """Apply what must fail, and give what is said about it."""
+    lines: list[str] = []
+    runtime = Runtime(REGISTRY, log=Log("err", lambda line: lines.append(str(line))))
+    assert runtime.apply({"resources": {f"User[{NAME}]": attributes}}).summary.failed == 1
+    return "\n".join(lines)
+
+
+def ids(*options: str) -> str:
+    """Give what id(1) says of the user."""
+    return subprocess.run(["id", *options, NAME], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def shadow() -> list[str]:
+    """Give the fields of the user's line in /etc/shadow."""
+    [line] = [line for line in FILES[2].read_text().splitlines() if line.startswith(f"{NAME}:")]
+    return line.split(":")
+
+
+def test_a_user_is_made_as_declared() -> None:
+    """All its attributes are there after one run, and id(1) agrees."""
+    summary = apply(
+        uid=54321,
+        gid="ra-test-one",
+        groups=["ra-test-two", "audio", "audio"],
+        comment="Über $HOME `id` %s {0} \\g<0>",
+        home="/home/elsewhere",
+        shell="/bin/bash",
+        password=HASH,
+    )
+    assert summary.created == 1
+    assert ids("-u") == "54321"
+    assert ids("-gn") == "ra-test-one"
+    assert set(ids("-Gn").split()) == {"ra-test-one", "ra-test-two", "audio"}
+    assert pwd.getpwnam(NAME)[4:] == ("Über $HOME `id` %s {0} \\g<0>", "/home/elsewhere", "/bin/bash")
+    assert shadow()[1] == HASH
+    assert not Path("/home/elsewhere").exists()
+
+
+def test_all_but_the_number_follows_the_manifest() -> None:
+    """What exists is changed in place, and only what is declared."""
+    apply(gid="ra-test-one", groups=["audio"], comment="a", shell="/bin/bash", home="/home/a")
+    assert apply(gid="ra-test-two", groups=["video"], comment="-x", shell="/bin/sh", home="/home/b").updated == 1
+    assert ids("-gn") == "ra-test-two"
+    assert set(ids("-Gn").split()) == {"ra-test-two", "video"}
+    assert pwd.getpwnam(NAME)[4:] == ("-x", "/home/b", "/bin/sh")
+    assert apply(comment="").updated == 1
+    assert pwd.getpwnam(NAME)[4:] == ("", "/home/b", "/bin/sh")
+    assert set(ids("-Gn").split()) == {"ra-test-two", "video"}
+
+
+def test_the_number_of_a_user_cannot_be_changed() -> None:
+    """It is settled at creation; both values are named."""
+    apply(uid=54321)
+    said = failure(uid=54322, comment="not this either")
+    assert "54321" in said
+    assert "54322" in said
+    assert ids("-u") == "54321"
+    assert pwd.getpwnam(NAME).pw_gecos == ""
+
+
+@pytest.mark.parametrize("spelling", ["ra-test-two", 54002, "54002"], ids=repr)
+def test_a_primary_group_may_be_spelt_in_every_way(spelling: str | int) -> None:
+    """Name, number and digits mean the same group: at creation, for a change, and when nothing is to change."""
+    apply(gid=spelling)
+    assert ids("-g") == "54002"
+    assert all(apply(gid=other).unchanged == 1 for other in ("ra-test-two", 54002, "54002"))
+    apply(gid="ra-test-one")
+    assert apply(gid=spelling).updated == 1
+    assert ids("-g") == "54002"
+
+
+def test_without_a_primary_group_a_user_gets_its_own() -> None:
+    """The group of its name is made, or used where it exists already."""
+    apply()
+    assert ids("-gn") == NAME
+    apply(ensure="absent")
+    subprocess.run(["groupadd", "-g", "54003", NAME], check=True)
+    apply()
+    assert ids("-g") == "54003"
+
+
+def test_groups_are_exact_and_only_touched_when_declared() -> None:
+    """The list is all there is; naming the primary group is allowed; an empty list takes the user out of all."""
+    apply(gid="ra-test-one", groups=["ra-test-one", "ra-test-two"])
+    assert set(ids("-Gn").split()) == {"ra-test-one", "ra-test-two"}
+    assert apply(comment="x").updated == 1
+    assert set(ids("-Gn").split()) == {"ra-test-one", "ra-test-two"}
+    assert apply(groups=["ra-test-two"]).updated == 1
+    assert apply(groups=[]).updated == 1
+    assert ids("-Gn") == "ra-test-one"
+
+
+def test_a_home_is_managed_only_when_asked() -> None:
+    """It is made, moved and deleted with the user under managehome, and left alone otherwise."""
+    home, other = Path("/home", NAME), Path("/home/other")
+    apply(managehome=True)
+    assert home.stat().st_uid == int(ids("-u"))
+    (home / "kept").touch()
+    apply(home=str(other))
+    assert (home / "kept").exists()
+    assert not other.exists()
+    apply(home=str(home))
+    apply(home=str(other), managehome=True)
+    assert (other / "kept").exists()
+    assert not home.exists()
+    apply(ensure="absent", managehome=True)
+    assert not other.exists()
+
+
+def test_a_home_outlives_a_user_whose_home_is_not_managed() -> None:
+    """Deleting the account deletes no data."""
+    apply(managehome=True)
+    apply(ensure="absent")
+    assert Path("/home", NAME).is_dir()
+
+
+def test_a_system_user_gets_a_low_number() -> None:
+    """The number comes from the range that login.defs keeps for the system."""
+    apply(system=True)
+    assert 0 < int(ids("-u")) < 1000
+
+
+def test_a_password_is_changed_only_when_it_differs() -> None:
+    """Any other change leaves it, and the day on which it was last changed, alone."""
+    apply(password=HASH)
+    subprocess.run(["chage", "-d", "10000", NAME], check=True)
+    apply(password=HASH, comment="x")
+    assert shadow()[1:3] == [HASH, "10000"]
+    assert apply(password="!").updated == 1
+    assert shadow()[1] == "!"
+    assert shadow()[2] != "10000"
+
+
+def test_a_password_is_seen_by_nobody(tmp_path: Path) -> None:
+    """Neither a command line or an environment nor a line of the log holds it, at creation and at a change."""
+    trace, script = tmp_path / "trace", tmp_path / "apply.py"
+    script.write_text(
+        "import sys\n"
+        "from resource_api import Registry, Runtime\n"
+        "from resource_api.hands.log import Log\n"
+        "for digest in sys.stdin.read().split():\n"
+        f"    manifest = {{'resources': {{'User[{NAME}]': {{'password': digest}}}}}}\n"
+        "    log = Log('debug', lambda line: print(line))\n"
+        "    print(Runtime(Registry.from_path(), log=log).apply(manifest))\n"
+    )
+    strace = ["strace", "-f", "-v", "-s", "100000", "-e", "trace=execve,execveat", "-o", trace]
+    said = subprocess.run(
+        [*strace, sys.executable, script],
+        input=f"{HASH} {HASH[::-1].replace('$', '.')}",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert shadow()[1] == HASH[::-1].replace("$", ".")
+    assert trace.read_text().count('"--encrypted"') == 2
+    secret = HASH[-20:]
+    assert not any(secret in text or secret[::-1] in text for text in (trace.read_text(), said.stdout, said.stderr))
+
+
+def test_without_the_right_to_read_hashes_there_are_none() -> None:
+    """Everything else is read as root reads it."""
+    apply(password=HASH)
+    mine = Runtime(REGISTRY).resources("user", [NAME])
+    os.seteuid(65534)
+    try:
+        theirs = Runtime(REGISTRY).resources("user", [NAME])
+    finally:
+        os.seteuid(0)
+    assert reveal(mine) == [{**theirs[0], "password": HASH}]
+
+
+def test_making_and_deleting_a_user_leaves_no_trace() -> None:
+    """The account files are, to the byte, what they were."""
+    before = [path.read_bytes() for path in FILES]
+    apply(groups=["audio", "ra-test-one"], password=HASH, managehome=True)
+    assert [path.read_bytes() for path in FILES] != before
+    assert apply(ensure="absent", managehome=True).deleted == 1
+    assert [path.read_bytes() for path in FILES] == before
+
+
+def test_what_the_system_refuses_fails_with_its_reason() -> None:
+    """A group that does not exist is named, and no user is made."""
+    assert "ra-test-none" in failure(gid="ra-test-none")
+    with pytest.raises(KeyError):
+        pwd.getpwnam(NAME)
+
+
+HOSTILE = ["a:b", "a\nb", "a\r", "\0", "\x1b[2J"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "bad"),
+    [
+        *[("name", bad) for bad in (*HOSTILE, "-x", "+", "a/../b", "a,b", "", " ")],
+        *[("gid", bad) for bad in (*HOSTILE, "-x", -1, 2**32)],
+        *[("uid", bad) for bad in ("0", -1, 2**32)],
+        *[("comment", bad) for bad in HOSTILE],
+        *[("home", bad) for bad in (*HOSTILE, "/a:b", "relative", "/a\nroot::0:0:::")],
+        *[("shell", bad) for bad in (*HOSTILE, "/a:b", "relative")],
+        *[("password", bad) for bad in HOSTILE],
+    ],
+)
+def test_a_value_cannot_forge_a_line_or_an_option(attribute: str, bad: str | int) -> None:
+    """It is refused in the manifest, before anything is touched."""
+    before = [path.read_bytes() for path in FILES]
+    with pytest.raises(ManifestError):
+        Runtime(REGISTRY).apply({"resources": {f"User[{NAME}]": {attribute: bad}}})
+    with pytest.raises(ManifestError):
+        Runtime(REGISTRY).apply({"resources": {f"User[{NAME}]": {"groups": ["audio", "a,b"]}}})
+    assert [path.read_bytes() for path in FILES] == before
+
+
+def test_a_group_comes_before_its_users_and_goes_after_them() -> None:
+    """Written in the wrong order, both are made, and both are deleted, in one run."""
+    user: dict[str, Any] = {"gid": "ra-test-three", "groups": ["ra-test-four"]}
+    for ensure, done in (("present", "created"), ("absent", "deleted")):
+        groups = {f"Group[ra-test-{number}]": {"ensure": ensure} for number in ("three", "four")}
+        manifest = {"resources": {f"User[{NAME}]": {**user, "ensure": ensure}, **groups}}
+        if ensure == "absent":
+            manifest = {"resources": dict(reversed(manifest["resources"].items()))}
+        report = Runtime(REGISTRY).apply(manifest)
+        assert getattr(report.summary, done) == 3, report
+
+
+def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
+    """Every user of the system, NIS entries aside, comes out as it may go in."""
+    apply(gid=54001, groups=["ra-test-one", "audio"], password=HASH)
+    with FILES[0].open("a") as file:
+        file.write("+::::::\nra-test-odd::54009:54009:::\n")
+    try:
+        rows = Runtime(REGISTRY).resources("user")
+        assert {"root", NAME, "ra-test-odd"} <= {row["name"] for row in rows}
+        wanted = [{k: v for k, v in reveal(row).items() if k != "gid_number"} for row in rows]
+        manifest = {"resources": {f"User[{row['name']}]": row for row in wanted}}
+        assert Runtime(REGISTRY).apply(manifest, noop=True).summary.unchanged == len(rows)
+    finally:
+        subprocess.run(["sed", "-i", "-e", "/^+/d", "-e", "/^ra-test-odd/d", FILES[0]], check=True)
+
+
+@given(st.fixed_dictionaries({}, optional={"gid": st.integers(0) | st.text(), "groups": st.lists(st.text(min_size=1))}))
+def test_canonical_values_stay_as_they_are(resource: dict[str, Any]) -> None:
+    """To canonicalize twice is to canonicalize once; nothing is added."""
+    provider, context = REGISTRY.provider("user")(), Context(REGISTRY.type("user"), Run(Log("off")), reading=True)
+    [once] = provider.canonicalize(context, [dict(resource)])
+    assert once.keys() == resource.keys()
+    assert provider.canonicalize(context, [dict(once)]) == [once]
