@@ -1,0 +1,134 @@
+"""The laws of coercion: what text on the command line means for a data type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.nouns import coercion, datatypes
+from resource_api.nouns.values import same
+
+MEANT: list[tuple[str, str, Any]] = [
+    ("String", "5", "5"),
+    ("String", "", ""),
+    ("Optional[String]", "", ""),
+    ("Optional[String]", "undef", "undef"),
+    ("Integer", "5", 5),
+    ("Integer", "-5", -5),
+    ("Integer", "+5", 5),
+    ("Integer", "0644", 644),
+    ("Integer", "0x1F", 31),
+    ("Integer", "-0x10", -16),
+    ("Optional[Integer]", "5", 5),
+    ("Float", "1.0", 1.0),
+    ("Float", "-2.5e3", -2500.0),
+    ("Numeric", "1", 1),
+    ("Numeric", "1.0", 1.0),
+    ("Boolean", "true", True),
+    ("Optional[Boolean]", "false", False),
+    ("Enum[true_, auto]", "auto", "auto"),
+    ("Enum['2', auto]", "2", "2"),
+    ("Pattern[/^[0-7]+$/]", "0644", "0644"),
+    ("Variant[Integer, String]", "5", 5),
+    ("Variant[String, Integer]", "5", 5),
+    ("Variant[String, Integer]", "x", "x"),
+    ("Variant[String, Boolean]", "true", True),
+    ("Variant[Integer[0, 5], Integer[3, 9]]", "4", 4),
+    ("Variant[Integer, Enum[auto]]", "auto", "auto"),
+    ("Sensitive[Integer]", "5", 5),
+    ("NotUndef[Optional[Integer]]", "5", 5),
+    ("Array[Integer]", "[1, 2]", [1, 2]),
+    ("Variant[String, Array[String]]", '["a"]', ["a"]),
+    ("Variant[String, Array[String]]", "a", "a"),
+    ("Tuple[String, Integer]", '["a", 1]', ["a", 1]),
+    ("Hash[String, Integer]", '{"a": 1}', {"a": 1}),
+    ("Struct[{a => Integer}]", ' {"a": 1}', {"a": 1}),
+    ("Any", "5", 5),
+    ("Any", "five", "five"),
+    ("Data", '{"a": [1.5]}', {"a": [1.5]}),
+    ("Scalar", "[1]", "[1]"),
+    ("NotUndef", "true", True),
+    ("Timestamp", "2026-11-21", "2026-11-21"),
+    ("Timespan", "90", "90"),
+]
+
+
+@pytest.mark.parametrize(("text", "given_", "value"), MEANT)
+def test_text_becomes_the_value_that_was_meant(text: str, given_: str, value: Any) -> None:
+    """Integers, floats with a point, true and false; a string only where nothing else fits."""
+    found = coercion.coerce(datatypes.parse(text), given_)
+    assert same(found, value)
+
+
+REFUSED = [
+    ("Integer", "1.0", "expects an Integer value, got '1.0'"),
+    ("Integer", "1\n", "expects an Integer value"),
+    ("Integer", "\u0665", "expects an Integer value"),
+    ("Integer", "9" * 5000, "expects an Integer value"),
+    ("Integer[0, 10]", "11", "expects an Integer[0, 10] value, got '11'"),
+    ("Float", "1", "write a float with a point"),
+    ("Float", "1.0e999", "expects a Float value"),
+    ("Float", "nan", "expects a Float value"),
+    ("Boolean", "yes", "write true or false"),
+    ("Boolean", "True", "write true or false"),
+    ("Enum[a, b]", "c", "expects a match for Enum[a, b], got 'c'"),
+    ("Optional[Integer]", "", "expects a value of type Undef or Integer, got ''"),
+    ("Undef", "undef", "expects an Undef value"),
+    ("Array[Integer]", "1", 'write it as JSON, ["a", "b"]'),
+    ("Array[Integer]", '["1"]', "expects an Array value"),
+    ("Array", "[NaN]", "expects an Array value"),
+    ("Array", "[" * 100000, "expects an Array value"),
+    ("Hash", '{"a": 1, "a": 2}', 'write it as JSON, {"a": "b"}'),
+    ("Variant[Integer, Enum['2', auto]]", "2", "'2' is ambiguous for Variant[Integer, Enum['2', auto]]: 2 or '2'"),
+    ("Optional[Variant[Boolean, Pattern[/^t/]]]", "true", "ambiguous"),
+]
+
+
+@pytest.mark.parametrize(("text", "given_", "message"), REFUSED, ids=[f"{r[0]}-{r[1][:9]!r}" for r in REFUSED])
+def test_other_text_is_refused_with_a_sentence(text: str, given_: str, message: str) -> None:
+    """Nothing is guessed, and the sentence says how to write it."""
+    with pytest.raises(ValueError, match=r"expects|ambiguous") as caught:
+        coercion.coerce(datatypes.parse(text), given_)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["Sensitive[Integer]", "Variant[Boolean, Sensitive[Integer]]", "Array[Sensitive[Any]]"]
+)
+def test_secret_text_is_not_shown(text: str) -> None:
+    """A refused secret stays one."""
+    with pytest.raises(ValueError, match="got the text") as caught:
+        coercion.coerce(datatypes.parse(text), "hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_ambiguous_secret_is_not_shown() -> None:
+    """Nor are the ways to read it."""
+    with pytest.raises(ValueError, match=r"the text is ambiguous for .*Enum\['77'\]\]\]\Z"):
+        coercion.coerce(datatypes.parse("Sensitive[Variant[Integer, Pattern[/7/], Enum['77']]]"), "777")
+
+
+TYPES = [
+    "Any",
+    "String",
+    "Integer",
+    "Float",
+    "Optional[Boolean]",
+    "Variant[Integer, Enum['5']]",
+    "Array[Integer]",
+    "Hash",
+]
+
+
+@given(st.sampled_from(TYPES).map(datatypes.parse), st.text('0123456789.-+exE[]{}",:atrue \n', max_size=12))
+def test_what_is_coerced_is_accepted(datatype: datatypes.DataType, text: str) -> None:
+    """The result is always a value of the type; otherwise it is a ValueError."""
+    try:
+        value = coercion.coerce(datatype, text)
+    except ValueError:
+        assert not datatype.accepts(text)
+    else:
+        assert datatype.accepts(value)

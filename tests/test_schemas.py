@@ -1,0 +1,338 @@
+"""The laws of schemas: both paths accept the same values, refusals are spoken of well, secrets are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator, Draft202012Validator
+
+from resource_api.nouns import datatypes, schemas
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api.nouns.datatypes import DataType
+
+
+class Text(str):
+    """A string that is not exactly one."""
+
+    __slots__ = ()
+
+
+WORDS = ("a", "b", "absent", "c d", "5", "true")
+PATTERNS = {r"\Aa+\z": "aa", r"b$": "xb", r"^[0-9]{2}": "12x", r"c": "c"}
+
+sizes = st.tuples(st.integers(0, 2), st.integers(0, 2)).map(lambda pair: f"{pair[0]}, {sum(pair)}")
+ranges = st.tuples(st.integers(-3, 3), st.integers(0, 4)).map(lambda pair: f"{pair[0]}, {sum(pair)}")
+limited = st.one_of(st.just(""), sizes.map("[{}]".format))
+leaves = st.one_of(
+    st.sampled_from(
+        ["Any", "Data", "Undef", "Numeric", "Scalar", "Regexp", "Timestamp", "Timespan", "Boolean", "NotUndef"]
+    ),
+    st.sampled_from(
+        ["Boolean[true]", "Boolean[false]", "String[1]", "Sensitive", "Hash", "Array", "Hash[Integer, Any]"]
+    ),
+    limited.map("String{}".format),
+    st.one_of(st.just(""), ranges.map("[{}]".format)).map("Integer{}".format),
+    st.one_of(st.just(""), ranges.map("[{}]".format)).map("Float{}".format),
+    st.lists(st.sampled_from([f"'{word}'" for word in WORDS]), min_size=1, max_size=3).map(
+        lambda words: f"Enum[{', '.join(words)}]"
+    ),
+    st.lists(st.sampled_from(sorted(PATTERNS)), min_size=1, max_size=2).map(
+        lambda found: f"Pattern[{', '.join(f'/{pattern}/' for pattern in found)}]"
+    ),
+)
+
+
+def branches(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Give the types that hold others."""
+    several = st.lists(inner, min_size=1, max_size=3).map(", ".join)
+    size = st.one_of(st.just(""), sizes.map(", {}".format))
+    key = st.sampled_from(["{}", "Optional[{}]", "NotUndef[{}]"])
+    pair = st.tuples(key, inner)
+    struct = st.lists(pair, max_size=3).map(
+        lambda pairs: ", ".join(f"{k.format('abc'[i])} => {t}" for i, (k, t) in enumerate(pairs))
+    )
+    return st.one_of(
+        inner.map("Optional[{}]".format),
+        inner.map("NotUndef[{}]".format),
+        inner.map("Sensitive[{}]".format),
+        several.map("Variant[{}]".format),
+        st.tuples(inner, size).map(lambda found: f"Array[{found[0]}{found[1]}]"),
+        st.tuples(several, size).map(lambda found: f"Tuple[{found[0]}{found[1]}]"),
+        st.tuples(leaves, inner, size).map(lambda found: f"Hash[{found[0]}, {found[1]}{found[2]}]"),
+        struct.map("Struct[{{{}}}]".format),
+    )
+
+
+types = st.recursive(leaves, branches, max_leaves=5).map(datatypes.parse)
+odd = st.sampled_from(
+    [float("nan"), float("inf"), 1.0, True, (1,), Text("a"), b"a", object(), {1: 2}, {True: 1}, "a\n"]
+)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 8),
+    st.floats(-5, 8),
+    st.sampled_from([*WORDS, *PATTERNS.values(), ""]),
+    odd,
+)
+
+
+def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Give the values that hold others, wrapped ones among them."""
+    return st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b", "c", "d", 1]), inner, max_size=3),
+        inner.map(Sensitive),
+    )
+
+
+anything = st.recursive(scalars, containers, max_leaves=5)
+
+
+def sized(datatype: DataType) -> dict[str, Any]:
+    """Give the bounds of a size for a strategy."""
+    low = int(datatype.low or 0)
+    return {"min_size": low, "max_size": low + 2 if datatype.high is None else int(datatype.high)}
+
+
+def structs(datatype: DataType) -> st.SearchStrategy[Any]:
+    """Give values with the keys of a Struct."""
+    given_ = {name: matching(part) for (name, _), part in zip(datatype.fields, datatype.parts, strict=True)}
+    required: dict[str, Any] = {name: given_[name] for name, must in datatype.fields if must}
+    return st.fixed_dictionaries(required, optional={n: s for n, s in given_.items() if n not in required})
+
+
+def tuples(datatype: DataType) -> st.SearchStrategy[Any]:
+    """Give lists for a Tuple."""
+    parts = [matching(part) for part in datatype.parts]
+    bounds = sized(datatype)
+    lengths = st.integers(bounds["min_size"], bounds["max_size"])
+    return lengths.flatmap(lambda n: st.tuples(*[parts[min(i, len(parts) - 1)] for i in range(n)]).map(list))
+
+
+MATCHING: dict[str, Callable[[DataType], st.SearchStrategy[Any]]] = {
+    "Undef": lambda _: st.none(),
+    "Integer": lambda t: st.integers(*(bound if bound is None else int(bound) for bound in (t.low, t.high))),
+    "Float": lambda t: st.floats(t.low, t.high, allow_nan=False, allow_infinity=False),
+    "Boolean": lambda t: st.sampled_from(t.words or (True, False)),
+    "String": lambda t: st.text("ab", **sized(t)),
+    "Enum": lambda t: st.sampled_from(t.words),
+    "Pattern": lambda _: st.sampled_from(sorted(PATTERNS.values())),
+    "Timestamp": lambda _: st.datetimes().map(lambda found: found.isoformat() if found.year > 999 else "2026-01-01"),
+    "Timespan": lambda _: st.sampled_from([5, 1.5, "1-00:00:00"]),
+    "Optional": lambda t: st.none() | matching(t.parts[0]),
+    "NotUndef": lambda t: matching(t.parts[0]),
+    "Sensitive": lambda t: matching(t.parts[0]) | matching(t.parts[0]).map(Sensitive),
+    "Variant": lambda t: st.one_of(*map(matching, t.parts)),
+    "Array": lambda t: st.lists(matching(t.parts[0]), **sized(t)),
+    "Tuple": tuples,
+    "Hash": lambda t: st.dictionaries(
+        matching(t.parts[0]).filter(lambda key: key.__hash__ is not None and not is_secret(key)),
+        matching(t.parts[1]),
+        max_size=3,
+    ),
+    "Struct": structs,
+}
+
+
+def matching(datatype: DataType) -> st.SearchStrategy[Any]:
+    """Give values that a data type accepts, but for a few that miss a limit."""
+    found = MATCHING.get(datatype.kind)
+    return found(datatype) if found else scalars
+
+
+cases = types.flatmap(lambda datatype: st.tuples(st.just(datatype), matching(datatype) | anything))
+
+
+@settings(max_examples=600)
+@given(cases)
+@example((datatypes.parse("Integer"), 1.0))
+@example((datatypes.parse("Enum[a]"), []))
+@example((datatypes.parse("Pattern[/a$/]"), "a\n"))
+def test_both_paths_accept_the_same(case: tuple[DataType, Any]) -> None:
+    """What the fast path refuses is explained, and nothing else is."""
+    datatype, value = case
+    assert datatype.accepts(value) == (schemas.explain(datatype, value) == [])
+
+
+@settings(max_examples=300)
+@given(cases)
+def test_a_wrapper_makes_no_difference(case: tuple[DataType, Any]) -> None:
+    """A secret is accepted where what it holds is."""
+    datatype, value = case
+    assert datatype.accepts(Sensitive(value)) == datatype.accepts(value) == datatype.accepts(reveal(value))
+
+
+def holed(value: Any) -> st.SearchStrategy[Any]:
+    """Give ``value`` with some of it not yet known."""
+    if type(value) is list:
+        return st.just(UNKNOWN) | st.tuples(*map(holed, value)).map(list)
+    if type(value) is dict:
+        return st.just(UNKNOWN) | st.fixed_dictionaries({key: holed(item) for key, item in value.items()})
+    return st.sampled_from([UNKNOWN, value])
+
+
+@settings(max_examples=300)
+@given(cases.flatmap(lambda case: st.tuples(st.just(case), holed(case[1]))))
+def test_what_is_unknown_is_acceptable(drawn: tuple[tuple[DataType, Any], Any]) -> None:
+    """A good value stays good when parts of it are not yet known."""
+    (datatype, value), partly = drawn
+    if datatype.accepts(value):
+        assert schemas.explain(datatype, partly) == []
+    elif not is_unknown(partly):
+        assert schemas.explain(datatype, partly) != []
+
+
+@settings(max_examples=300)
+@given(cases)
+def test_the_published_schema_accepts_what_the_type_does(case: tuple[DataType, Any]) -> None:
+    """An editor never marks a good manifest; JSON has strings as keys and no wrappers."""
+    datatype, value = case
+    if datatype.accepts(value):
+        plain = by_text(reveal(value))
+        Draft202012Validator(schemas.schema(datatype)).validate(plain)
+        Draft7Validator(schemas.schema(datatype, draft7=True)).validate(plain)
+
+
+def by_text(value: Any) -> Any:
+    """Give ``value`` with its keys as JSON would spell them."""
+    if isinstance(value, dict):
+        return {str(key): by_text(item) for key, item in value.items()}
+    return [by_text(item) for item in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=200)
+@given(types)
+def test_a_published_schema_is_one(datatype: DataType) -> None:
+    """Both drafts accept it as a schema, and it holds nothing but JSON."""
+    Draft202012Validator.check_schema(schemas.schema(datatype))
+    Draft7Validator.check_schema(schemas.schema(datatype, draft7=True))
+    assert datatypes.parse("Data").accepts(schemas.schema(datatype))
+
+
+EXPLAINED: list[tuple[str, Any, list[tuple[tuple[str | int, ...], str]]]] = [
+    ("Integer", "a", [((), "expects an Integer value, got String")]),
+    ("String", None, [((), "expects a String value, got Undef")]),
+    ("String", (1,), [((), "expects a String value, got tuple")]),
+    ("Float", 1, [((), "expects a Float value, got Integer")]),
+    ("Float", float("nan"), [((), "expects a Float value, got nan")]),
+    ("Enum[absent, present]", "c", [((), "expects a match for Enum[absent, present], got 'c'")]),
+    ("Integer[0, 100]", 101, [((), "expects an Integer[0, 100] value, got 101")]),
+    ("String[1]", "", [((), "expects a String[1] value, got ''")]),
+    ("Pattern[/^a/]", "b", [((), "expects a match for Pattern[/^a/], got 'b'")]),
+    ("String[default, 9]", "x" * 500, [((), f"expects a String[default, 9] value, got '{'x' * 79}...'")]),
+    ("Variant[Integer, String]", 1.5, [((), "expects a value of type Integer or String, got Float")]),
+    ("Variant[Integer, Float, Undef]", "x", [((), "expects a value of type Integer, Float, or Undef, got String")]),
+    ("Optional[Integer]", "x", [((), "expects a value of type Undef or Integer, got String")]),
+    ("Optional[Enum[a]]", "c", [((), "expects an undef value or a match for Enum[a], got 'c'")]),
+    ("NotUndef", None, [((), "expects a NotUndef value, got Undef")]),
+    ("Array[Integer]", [1, "x", "y"], [((i,), "expects an Integer value, got String") for i in (1, 2)]),
+    ("Array[String]", "x", [((), "expects an Array value, got String")]),
+    ("Array[String, 1]", [], [((), "expects size to be at least 1, got 0")]),
+    ("Array[String, default, 1]", ["a", "b"], [((), "expects size to be at most 1, got 2")]),
+    ("Array[String, 1, 2]", ["a"] * 3, [((), "expects size to be between 1 and 2, got 3")]),
+    ("Tuple[String, Integer]", ["a"], [((), "expects size to be 2, got 1")]),
+    ("Tuple[String, Integer]", ["a", "b"], [((1,), "expects an Integer value, got String")]),
+    ("Hash[String, Integer]", {"a": "x"}, [(("a",), "expects an Integer value, got String")]),
+    ("Hash[Integer, String]", {"a": "x"}, [((), "key mismatch: expects an Integer value, got String")]),
+    ("Hash[String, Integer, 1]", {}, [((), "expects size to be at least 1, got 0")]),
+    ("Struct[{a => Integer}]", {}, [((), "expects a value for key 'a'")]),
+    ("Struct[{a => Integer}]", {"a": 1, "c": 1}, [((), "unrecognized key 'c'")]),
+    ("Struct[{a => Array[Integer]}]", {"a": [1, True]}, [(("a", 1), "expects an Integer value, got Boolean")]),
+    ("Optional[Array[Integer]]", [1, "x"], [((1,), "expects an Integer value, got String")]),
+    ("Any", [1, {"a": float("inf")}], [((1, "a"), "expects a value that JSON can carry, got inf")]),
+    ("Data", {"a": {1: 2}}, [(("a",), "expects strings as keys, got Integer")]),
+    ("Timestamp", "2026-02-30", [((), "expects a Timestamp value, got '2026-02-30'")]),
+    # What YAML read as a number was meant as text.
+    ("String", 644, [((), "expects a String value, got Integer; write it in quotes")]),
+    ("Pattern[/[0-7]{4}/]", 644, [((), "expects a match for Pattern[/[0-7]{4}/], got Integer; write it in quotes")]),
+    ("Optional[String]", 1.5, [((), "expects a value of type Undef or String, got Float; write it in quotes")]),
+    ("Enum['5', 'true']", True, [((), "expects a match for Enum['5', 'true'], got Boolean; write it in quotes")]),
+    ("Enum[a]", 5, [((), "expects a match for Enum[a], got Integer")]),
+    ("Hash[String, Any]", {5: 1}, [((), "key mismatch: expects a String value, got Integer; write it in quotes")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value", "problems"), EXPLAINED, ids=[f"{i}-{r[0]}" for i, r in enumerate(EXPLAINED)])
+def test_a_refusal_names_place_expectation_and_value(text: str, value: Any, problems: list[Any]) -> None:
+    """People read what is wrong in the words of Puppet."""
+    assert schemas.explain(datatypes.parse(text), value) == problems
+
+
+def test_all_problems_of_a_value_are_told_at_once() -> None:
+    """Nobody mends one line only to hear of the next."""
+    datatype = datatypes.parse("Struct[{a => Integer, b => String, c => Array[Integer]}]")
+    assert schemas.explain(datatype, {"a": "x", "c": [1, "y"], "z": 1}) == [
+        ((), "expects a value for key 'b'"),
+        ((), "unrecognized key 'z'"),
+        (("a",), "expects an Integer value, got String"),
+        (("c", 1), "expects an Integer value, got String"),
+    ]
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "problem"),
+    [
+        ("Sensitive[String[9]]", SECRET, ((), "expects a Sensitive[String[9]] value, got Sensitive[String]")),
+        ("Sensitive[Integer]", Sensitive(SECRET), ((), "expects a Sensitive[Integer] value, got Sensitive[String]")),
+        ("Sensitive[Hash[String, Integer]]", {SECRET: SECRET}, ((), "value, got Sensitive[Hash]")),
+        ("Enum[a]", Sensitive(SECRET), ((), "expects a match for Enum[a], got Sensitive[String]")),
+        ("Array[Enum[a]]", ["a", Sensitive(SECRET)], ((1,), "expects a match for Enum[a], got Sensitive[String]")),
+        ("Array[Enum[a]]", Sensitive(["a", SECRET]), ((), "expects an Array value, got Sensitive[Array]")),
+        ("Struct[{a => Integer}]", Sensitive({SECRET: 1}), ((), "expects a Struct value, got Sensitive[Hash]")),
+        ("Array[Sensitive[Enum[a]]]", [SECRET], ((0,), "expects a Sensitive[Enum[a]] value, got Sensitive[String]")),
+        ("Variant[Enum[a], Sensitive[Enum[b]]]", SECRET, ((), "got String")),
+        ("Optional[Sensitive[Enum[b]]]", SECRET, ((), "got String")),
+        ("Hash[Sensitive[Enum[b]], Any]", {SECRET: 1}, ((), "key mismatch: expects a Sensitive[Enum[b]] value")),
+        ("Any", [Sensitive([(SECRET,)])], ((0,), "expects a value that JSON can carry, got Sensitive[Array]")),
+    ],
+)
+def test_a_secret_is_not_shown(text: str, value: Any, problem: tuple[Any, str]) -> None:
+    """By its type or by its wrapper: neither the value, nor where within it, nor a key of it."""
+    (path, message), *others = schemas.explain(datatypes.parse(text), value)
+    assert path == problem[0]
+    assert problem[1] in message
+    assert SECRET not in repr((path, message, others))
+
+
+def test_hostile_depth_is_refused_and_explained() -> None:
+    """A value that nests without end is an error of its own, not of Python's stack."""
+    value: Any = "x"
+    for _ in range(900):
+        value = [value]
+    for text in ("Any", "Array[Any]", "Optional[Data]", "Sensitive"):
+        datatype = datatypes.parse(text)
+        assert not datatype.accepts(value)
+        assert schemas.explain(datatype, value)
+
+
+def test_drafts_differ_in_tuples_only() -> None:
+    """Draft-07 spells a tuple's types ``items``."""
+    datatype = datatypes.parse("Tuple[String, Sensitive[Integer[1]], 1]")
+    members = [{"type": "string"}, {"type": "integer", "minimum": 1}]
+    assert schemas.schema(datatype) == {"type": "array", "prefixItems": members, "items": members[1], "minItems": 1}
+    assert schemas.schema(datatype, draft7=True) == {
+        "type": "array", "items": members, "additionalItems": members[1], "minItems": 1
+    }  # fmt: skip
+
+
+def test_jsonschema_is_imported_for_refusals_only() -> None:
+    """An unknown value, and a schema, need none of it."""
+    code = (
+        "import sys; from resource_api.nouns import datatypes, schemas, values; t = datatypes.parse('Integer');"
+        "schemas.schema(t); assert schemas.explain(t, values.UNKNOWN) == []; assert 'jsonschema' not in sys.modules;"
+        "assert schemas.explain(t, 'x'); assert 'jsonschema' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
