@@ -1,0 +1,399 @@
+"""Packages made for the test, installed by the real apt, in a namespace where nothing of the machine can change."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Change, Context, Registry, Runtime
+from resource_api.hands import loader
+from resource_api.hands.context import Run, Subject
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from resource_api.nouns.step import Report
+
+TYPE = Registry.from_path().type("package")
+package = loader.execute(loader.BUNDLED / "providers" / "package.py", "ra_test_package")
+
+STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
+REPOSITORY: Final = STAGE / "ra-test-repository"
+HISTORY: Final = Path("/var/log/apt/history.log")
+CONFIG: Final = STAGE / "ra-test-config.conf"  # of the package ra-test-config
+MANY: Final = [f"ra-test-n{number:02}" for number in range(20)]
+CLONE_NEWNS: Final = 0x00020000
+
+
+def run(*argv: str | Path) -> str:
+    """Run a program that must succeed and give what it says."""
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def build(name: str, version: str, *, control: str = "", postinst: str = "", config: str = "") -> str:
+    """Build a package and give its paragraph of the repository's index."""
+    tree = STAGE / "ra-test-tree"
+    run("rm", "-rf", tree)
+    (tree / "DEBIAN").mkdir(parents=True)
+    fields = f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody\nDescription: test\n{control}"
+    (tree / "DEBIAN" / "control").write_text(fields)
+    if postinst:
+        (tree / "DEBIAN" / "postinst").write_text(f"#!/bin/sh\n{postinst}\n")
+        (tree / "DEBIAN" / "postinst").chmod(0o755)
+    if config:
+        (tree / "DEBIAN" / "conffiles").write_text(f"{CONFIG}\n")
+        (tree / str(CONFIG)[1:]).parent.mkdir()
+        (tree / str(CONFIG)[1:]).write_text(config)
+    file = REPOSITORY / f"{name}_{version}.deb"
+    run("dpkg-deb", "-Znone", "--root-owner-group", "--build", tree, file)
+    data = file.read_bytes()
+    return f"{fields}Filename: ./{file.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
+
+
+def isolate() -> None:
+    """Give apt and dpkg directories that are their own: what they do there is gone with the namespace."""
+    run("mount", "--make-rprivate", "/")
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
+    run("mount", "-t", "tmpfs", "ra-test", "/var/log")
+    (STAGE / "ra-test-upper").mkdir()
+    (STAGE / "ra-test-work").mkdir()
+    layers = f"lowerdir=/var/lib/dpkg,upperdir={STAGE}/ra-test-upper,workdir={STAGE}/ra-test-work"
+    run("mount", "-t", "overlay", "-o", layers, "ra-test", "/var/lib/dpkg")
+    for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
+        own = STAGE / place.replace("/", "-")
+        own.mkdir()
+        run("mount", "--bind", own, place)
+    Path("/var/log/apt").mkdir()
+    Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{REPOSITORY} ./\n")
+    # apt knows an outdated cache by whole seconds, and tests are faster.
+    Path("/etc/apt/apt.conf").write_text('Dir::Cache { pkgcache ""; srcpkgcache ""; };\n')
+    for part in ("apt.conf.d", "preferences.d"):
+        Path("/etc/apt", part).mkdir()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _repository() -> Iterator[None]:
+    """Enter a mount namespace with a repository of packages, and leave it whatever happens."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    home, before = Path.cwd(), os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    try:
+        isolate()
+        REPOSITORY.mkdir()
+        index = [build("ra-test-a", version) for version in ("1.0", "1.1", "1.1+")]
+        index += [build("ra-test-config", version, config=f"made by {version}\n") for version in ("1.0", "2.0")]
+        index += [build(name, "1.0") for name in (*MANY, "ra-test-plus+", "ra-test-plus", "ra-test-x86")]
+        index += [build("ra-test-broken", "1.0", postinst="test -e /srv/ra-test-mended")]
+        index += [build("ra-test-virtual-by", "1.0", control="Provides: ra-test-virtual\n")]
+        (REPOSITORY / "Packages").write_text("\n".join(index))
+        run("apt-get", "update")
+        yield
+    finally:
+        assert libc.setns(before, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+        os.close(before)
+        os.chdir(home)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_installed() -> Iterator[None]:
+    """Take away whatever a test has left."""
+    yield
+    left = [name.split(":")[0] for name in run("dpkg-query", "-W", "-f", "${Package}\n").split() if "ra-test" in name]
+    if left:
+        run("dpkg", "--purge", "--force-all", *left)
+    HISTORY.unlink(missing_ok=True)
+
+
+def apply(wanted: Mapping[str, Any]) -> Report:
+    """Apply a manifest of packages: title → attributes, or ``ensure`` alone."""
+    resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in wanted.items()}
+    return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
+
+
+def converge(wanted: Mapping[str, Any]) -> str:
+    """Apply, demand that it succeeds and that a second time changes nothing; give the actions of the first."""
+    report = apply(wanted)
+    assert report.exit_code == 0, [step.error for step in report.steps]
+    again = apply(wanted)
+    assert (again.exit_code, actions(again)) == (0, "")
+    return actions(report)
+
+
+def actions(report: Report) -> str:
+    """Give what was done, by action."""
+    summary = report.summary
+    counts = {action: getattr(summary, action) for action in ("created", "updated", "deleted", "failed")}
+    return " ".join(f"{action}:{count}" for action, count in counts.items() if count)
+
+
+def state(name: str) -> str:
+    """Give dpkg's word for a package and its version: ``installed 1.0``; empty when dpkg does not know it."""
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", name], check=False, capture_output=True, text=True
+    )
+    return done.stdout.strip() if done.returncode == 0 and "not-installed" not in done.stdout else ""
+
+
+def transactions() -> int:
+    """Count what apt has written into its history."""
+    return HISTORY.read_text().count("Start-Date") if HISTORY.exists() else 0
+
+
+def provide(name: str) -> tuple[Any, Context]:
+    """Give a provider and the context of a call about one name."""
+    return package.Provider(), Context(TYPE, Run(Log("off")), subjects={name: Subject(name)})
+
+
+def read(name: str, **should: Any) -> dict[str, Any] | None:
+    """Give the row of a name for which something may be wanted."""
+    provider, context = provide(name)
+    provider.canonicalize(context, [{"name": name, **should}])
+    rows = [row for row in provider.get(context, [name]) if row["name"] == name]
+    return rows[0] if rows else None
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "action", "after"),
+    [
+        (None, "present", "created:1", "installed 2.0"),
+        (None, "latest", "created:1", "installed 2.0"),
+        (None, "1.0", "created:1", "installed 1.0"),
+        (None, "absent", "", ""),
+        (None, "purged", "", ""),
+        ("1.0", "present", "", "installed 1.0"),
+        ("1.0", "latest", "updated:1", "installed 2.0"),
+        ("1.0", "2.0", "updated:1", "installed 2.0"),
+        ("2.0", "1.0", "updated:1", "installed 1.0"),
+        ("2.0", "latest", "", "installed 2.0"),
+        ("1.0", "absent", "deleted:1", "config-files 1.0"),
+        ("1.0", "purged", "deleted:1", ""),
+        ("removed", "absent", "", "config-files 1.0"),
+        ("removed", "present", "created:1", "installed 2.0"),
+        ("removed", "latest", "created:1", "installed 2.0"),
+        ("removed", "1.0", "created:1", "installed 1.0"),
+    ],
+)
+def test_every_state_reaches_every_other(before: str | None, wanted: str, action: str, after: str) -> None:
+    """One apply does what is needed and is seen as what it is; the next finds nothing to do."""
+    if before:
+        version = "1.0" if before == "removed" else before
+        run("dpkg", "--install", REPOSITORY / f"ra-test-config_{version}.deb")
+    if before == "removed":
+        run("dpkg", "--remove", "ra-test-config")
+    assert converge({"ra-test-config": wanted}) == action
+    assert state("ra-test-config") == after
+
+
+def test_purging_takes_what_an_earlier_removal_has_left() -> None:
+    """Configuration files without their package are not in sync with ``purge``, and ``set`` takes them away."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-config_1.0.deb")
+    run("dpkg", "--remove", "ra-test-config")
+    provider, context = provide("ra-test-config")
+    should = provider.canonicalize(context, [{"name": "ra-test-config", "ensure": "purged", "purge": False}])[0]
+    is_ = read("ra-test-config")
+    assert is_ == {"name": "ra-test-config", "ensure": "absent", "status": "config-files"}
+    assert provider.insync(context, "ra-test-config", "ensure", is_, should) is False
+    assert provider.insync(context, "ra-test-config", "ensure", is_, {**should, "purge": False}) is True
+    with context.lend(provider):
+        provider.set(context, {"ra-test-config": Change(is_, should)})
+    assert (read("ra-test-config"), CONFIG.exists()) == (None, False)
+
+
+def test_many_packages_are_one_transaction() -> None:
+    """Twenty installations, a removal and an upgrade run apt once."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-plus_1.0.deb", REPOSITORY / "ra-test-a_1.0.deb")
+    wanted = {**dict.fromkeys(MANY, "present"), "ra-test-plus": "absent", "ra-test-a": "latest"}
+    assert converge(wanted) == "created:20 updated:1 deleted:1"
+    assert transactions() == 1
+
+
+def test_a_bad_name_fails_alone() -> None:
+    """The others are installed all the same, and apt's reason is told."""
+    report = apply({"ra-test-n00": "present", "ra-test-no-such": "present", "ra-test-n01": "present"})
+    assert actions(report) == "created:2 failed:1"
+    assert [state("ra-test-n00"), state("ra-test-n01")] == ["installed 1.0", "installed 1.0"]
+    assert any("Unable to locate package ra-test-no-such" in str(step.error) for step in report.steps)
+
+
+def test_a_version_that_nobody_offers_fails() -> None:
+    """The reason is told, and the installed one stays."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
+    report = apply({"ra-test-a": "7.0"})
+    assert any("Version '7.0' for 'ra-test-a' was not found" in str(step.error) for step in report.steps)
+    assert state("ra-test-a") == "installed 1.0"
+
+
+def test_a_plus_sign_belongs_to_the_name_and_to_the_version() -> None:
+    """The tool apt-get would read it as a word of its own, and install something else when there is no such package."""
+    assert converge({"ra-test-plus+": "present", "ra-test-a": "1.1+"}) == "created:2"
+    assert [state("ra-test-plus+"), state("ra-test-plus"), state("ra-test-a")] == [
+        "installed 1.0",
+        "",
+        "installed 1.1+",
+    ]
+    assert converge({"ra-test-plus+": "absent", "ra-test-a": "1.1"}) == "updated:1 deleted:1"
+    assert actions(apply({"ra-test-n00+": "present"})) == "failed:1"
+    assert state("ra-test-n00") == ""
+
+
+def test_a_name_is_no_pattern() -> None:
+    """A full stop fits no other character: apt-get alone would install every package that fits."""
+    assert actions(apply({"ra-test-n.0": "present"})) == "failed:1"
+    assert state("ra-test-n00") == ""
+
+
+def test_a_virtual_package_fails() -> None:
+    """What provides it is another package, which has a name of its own."""
+    report = apply({"ra-test-virtual": "present"})
+    assert actions(report) == "failed:1"
+    assert read("ra-test-virtual") is None
+
+
+def test_a_changed_configuration_file_is_kept() -> None:
+    """Nobody is there to answer dpkg's question."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-config_1.0.deb")
+    CONFIG.write_text("edited\n")
+    assert converge({"ra-test-config": "latest"}) == "updated:1"
+    assert CONFIG.read_text() == "edited\n"
+
+
+def test_options_are_given_to_apt() -> None:
+    """Packages with the same ones share a transaction, and it is theirs."""
+    mark = {"ensure": "present", "install_options": ["-o", "Dpkg::Options::=--log=/srv/ra-test.log"]}
+    assert converge({"ra-test-n00": mark, "ra-test-n01": mark, "ra-test-n02": "present"}) == "created:3"
+    logged = Path("/srv/ra-test.log").read_text()
+    assert ["ra-test-n00" in logged, "ra-test-n01" in logged, "ra-test-n02" in logged] == [True, True, False]
+    assert transactions() == 2
+
+
+def test_a_package_that_is_not_configured_is_not_in_sync() -> None:
+    """Its files are there but it does not work: applying again finishes it."""
+    report = apply({"ra-test-broken": "present", "ra-test-n00": "present"})
+    assert actions(report) == "created:1 failed:1"
+    assert read("ra-test-broken") == {
+        "name": "ra-test-broken",
+        "ensure": "present",
+        "version": "1.0",
+        "status": "half-configured",
+    }
+    mended = Path("/srv/ra-test-mended")
+    mended.touch()
+    try:
+        assert converge({"ra-test-broken": "present"}) == "updated:1"
+    finally:
+        mended.unlink()
+
+
+def test_what_a_killed_dpkg_has_left_is_read_and_finished() -> None:
+    """Its journal is newer than its database; apt refuses to work until it is taken in."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-n00_1.0.deb")
+    paragraph = run("dpkg-query", "--status", "ra-test-n00")
+    journal = Path("/var/lib/dpkg/updates/0000")
+    journal.write_text(paragraph.replace("install ok installed", "install ok half-configured"))
+    row = read("ra-test-n00")
+    assert row is not None
+    assert row["status"] == "half-configured"
+    assert converge({"ra-test-n00": "present", "ra-test-n01": "present"}) == "created:1 updated:1"
+    assert not journal.exists()
+
+
+def test_a_lock_is_waited_for() -> None:
+    """Somebody else's dpkg ends, and only then ours begins."""
+    with Path("/var/lib/dpkg/lock-frontend").open("wb") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        released: list[float] = []
+
+        def release() -> None:
+            released.append(time.monotonic())
+            fcntl.lockf(lock, fcntl.LOCK_UN)
+
+        timer = threading.Timer(1.5, release)
+        timer.start()
+        assert converge({"ra-test-n00": "present"}) == "created:1"
+        assert released
+        timer.join()
+
+
+def test_missing_lists_are_named() -> None:
+    """Without them apt knows no package, which is no mistake in the name."""
+    kept = [
+        (path, Path(shutil.move(path, STAGE / path.name))) for path in Path("/var/lib/apt/lists").glob("*_Packages")
+    ]
+    try:
+        report = apply({"ra-test-n00": "present"})
+    finally:
+        for path, there in kept:
+            shutil.move(there, path)
+    assert kept
+    assert any("apt-get update" in str(step.error) for step in report.steps)
+
+
+def test_a_listing_says_what_dpkg_says() -> None:
+    """Name by name and version by version; what the machine's architecture has goes without it."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
+    provider, context = provide("")
+    rows = {row["name"]: row["version"] for row in provider.get(context) if row["ensure"] == "present"}
+    native = run("dpkg", "--print-architecture").strip()
+    said = [line.split() for line in run("dpkg-query", "-W", "-f", "${binary:Package} ${Version}\n").splitlines()]
+    assert rows == {name.removesuffix(f":{native}"): version for name, version in said}
+    assert read(f"ra-test-a:{native}") == {**(read("ra-test-a") or {}), "name": f"ra-test-a:{native}"}
+    assert read("ra-test-a:ppc64el") is None
+
+
+def test_candidates_are_looked_up_where_they_are_wanted_only() -> None:
+    """All of its lists are read by apt for one answer, which is no price for ``present``."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
+    assert "candidate" not in (read("ra-test-a", ensure="present") or {})
+    assert (read("ra-test-a", ensure="latest") or {})["candidate"] == "1.1+"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "-y",
+        "--purge",
+        "a b",
+        "a;id",
+        "$(id)",
+        "`id`",
+        "a\nb",
+        "bash-",
+        "a=1",
+        "a/stable",
+        "../a.deb",
+        "?any",
+        "~i",
+        "",
+        "a*",
+    ],
+)
+def test_a_hostile_name_is_refused(name: str) -> None:
+    """No name is an option, a pattern, a path, or another wish than the one for a package."""
+    assert not TYPE.accepts["name"](name)
+
+
+@pytest.mark.parametrize("version", ["-1", "1 2", "1/2", "1;id", "$(id)", "1\n", "1*", "one", "1-", "", 1.2])
+def test_a_hostile_version_is_refused(version: object) -> None:
+    """A version is one version and nothing else."""
+    assert not TYPE.accepts["ensure"](version)
+
+
+def test_canonical_values_stay_as_they_are() -> None:
+    """Doing it twice is doing it once, and rows pass unchanged, whatever they lack."""
+    provider, context = provide("")
+    for resource in ({}, {"name": "a"}, {"ensure": "purged"}, {"name": "a", "ensure": "purged", "purge": False}):
+        once = provider.canonicalize(context, [dict(resource)])
+        assert provider.canonicalize(context, [dict(once[0])]) == once
+    rows = list(provider.get(context))
+    assert provider.canonicalize(context, [dict(row) for row in rows]) == rows
