@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -150,7 +151,40 @@ def matching(datatype: DataType) -> st.SearchStrategy[Any]:
     return found(datatype) if found else scalars
 
 
-cases = types.flatmap(lambda datatype: st.tuples(st.just(datatype), matching(datatype) | anything))
+def replaced(value: Any, key: Any, new: Any) -> Any:
+    """Give a copy of a list or a dict with one member replaced."""
+    found = value.copy()
+    found[key] = new
+    return found
+
+
+def spoiled(value: Any) -> st.SearchStrategy[Any]:
+    """Give what is nearly ``value``: one thing in it is of another kind, too many, or missing."""
+    if type(value) is list:
+        here = [tuple(value), [*value, None], value[:-1], value[1:], dict(enumerate(value))]
+        within = [spoiled(item).map(partial(replaced, value, i)) for i, item in enumerate(value)]
+        return st.one_of(st.sampled_from(here), *within)
+    if type(value) is dict:
+        here = [
+            {**value, "zz": 1},
+            list(value.items()),
+            *({k: v for k, v in value.items() if k != key} for key in value),
+        ]
+        inside = [spoiled(item).map(partial(replaced, value, key)) for key, item in value.items()]
+        return st.one_of(st.sampled_from(here), *inside)
+    if type(value) is str:
+        return st.sampled_from([Text(value), f"{value}\n", f"{value}{value}{value}c", "", value.encode(), 5])
+    if type(value) in {bool, int} or (type(value) is float and -1e300 < value < 1e300):
+        return st.sampled_from([int(value), float(value), bool(value), value + 100, value - 100, str(value)])
+    return st.sampled_from([value, False, 0, ""])
+
+
+def any_case(datatype: DataType) -> st.SearchStrategy[tuple[DataType, Any]]:
+    """Give a data type with values that are good, nearly good, or of any kind."""
+    return st.tuples(st.just(datatype), matching(datatype) | matching(datatype).flatmap(spoiled) | anything)
+
+
+cases = types.flatmap(any_case)
 
 
 @settings(max_examples=600)
