@@ -7,39 +7,32 @@ the answer is data or a ``ManifestError``. What a manifest means does not enter.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
-from resource_api.nouns import document
+from resource_api.nouns import document, scalar
 from resource_api.nouns.document import Document, Node, Position
 from resource_api.nouns.errors import ManifestError, ResourceAPIError
 
 try:
-    from yaml.cyaml import CParser
+    from yaml._yaml import CParser
 except ImportError:  # pragma: no cover - the pure parser is thirty times slower and has other limits
     _message = "PyYAML was built without libyaml; install a PyYAML that has it"
     raise ResourceAPIError(_message) from None
 
 if TYPE_CHECKING:
-    from yaml.error import Mark
+    from collections.abc import Callable
 
-_WORDS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_NUMERIC: Final = frozenset("0123456789+-.")
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+\Z")
-_BASED: Final = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+    from yaml._yaml import Mark
+
 # Each %TAG is compared with all before it; there is no use for them where only core tags are allowed.
 _TAG_DIRECTIVE: Final = re.compile(r"^%TAG\b", re.MULTILINE)
 _LINE_END: Final = re.compile("\r\n|[\r\n\u2028\u2029]")
-_CORE: Final = "tag:yaml.org,2002:"
 _OPEN: Final = object()
+_MANY: Final = 100
 
 
 class _Flaw(Exception):  # noqa: N818 - never leaves this module
@@ -73,13 +66,11 @@ def read(text: bytes, file: str) -> Document:
         raise document.refusal(file, _position(flaw.mark), flaw.code, flaw.message, flaw.hint) from None
     except YAMLError as error:
         raise _syntax(error, decoded, file) from None
-    heads = {
-        section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()
-    }
-    return Document(data, file, lambda: _Index(text).document(), heads)
+    heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
+    return Document(data, file, text, lambda: _Index(text).document(), heads)
 
 
-def _position(mark: Mark | None) -> Position:
+def _position(mark: Any) -> Position:
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)
 
 
@@ -88,11 +79,16 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     if not isinstance(error, MarkedYAMLError):
         return document.refusal(file, (0, 0), "syntax", "this is not YAML")
     message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
-    place = _position(error.problem_mark or error.context_mark)
+    lines = _LINE_END.split(decoded)
+    place, begun = _position(error.problem_mark), _position(error.context_mark)
+    if begun not in ((0, 0), place):
+        message += f" that begins at line {begun[0]}, column {begun[1]}"
+    if place[0] > len(lines):
+        # The parser's end of a text stands on a line that is not there.
+        place = begun if 0 < begun[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
     last = place[0]
     # A key cut short by ' #' is noticed only on the line after it.
-    first = min(error.context_mark.line + 1 if error.context_mark else last, max(last - 1, 1))
-    lines = _LINE_END.split(decoded)
+    first = begun[0] or max(last - 1, 1)
     hints = (document.quoting(lines[number - 1]) for number in (last, last - 1, first) if 0 < number <= len(lines))
     return document.refusal(file, place, "syntax", message, next(filter(None, hints), ""))
 
@@ -100,78 +96,24 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
 def _duplicates(text: bytes, file: str) -> ManifestError:
     """Walk the text again, to its end or its first other error, for all keys that stand twice."""
     index = _Index(text)
-    try:
+    with suppress(YAMLError, _Flaw):
         index.document()
-    except (YAMLError, _Flaw):
-        pass
     return ManifestError([document.duplicate(file, *found) for found in index.duplicates])
 
 
-def _plain(text: str) -> Any:
-    """Give what a plain scalar means in YAML 1.2 core. Raises ``ValueError`` for what JSON cannot carry."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in _NUMERIC:
-        return text
-    if _INTEGER.match(text) or _BASED.match(text):
-        return _bounded(text)
-    if _FLOAT.match(text):
-        number = float(text)
-        if number - number != 0:
-            msg = "the number is too large"
-            raise ValueError(msg)
-        return number
-    if _NOT_FINITE.match(text):
-        msg = "infinity and not-a-number are not allowed"
-        raise ValueError(msg)
-    return text
-
-
-def _bounded(text: str) -> int:
-    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-    # Python refuses very long decimals with an error of its own; these need no conversion to be known as too large.
-    digits = text[2:].lstrip("0") if base != 10 else text.lstrip("+-").lstrip("0")  # noqa: PLR2004 - decimal
-    number = int(digits or "0", base) if len(digits) <= 64 else document.MAX_INTEGER + 1  # noqa: PLR2004
-    number = -number if text[0] == "-" else number
-    if not document.MIN_INTEGER <= number <= document.MAX_INTEGER:
-        msg = "the integer does not fit 64 bits"
-        raise ValueError(msg)
-    return number
-
-
-def _tagged(text: str, tag: str | None, *, plain: bool) -> Any:
-    """Give what a scalar means. Raises ``ValueError``."""
-    if tag is None:
-        return _plain(text) if plain else text
-    if tag in ("!", _CORE + "str"):
-        return text
-    if tag not in (_CORE + "null", _CORE + "bool", _CORE + "int", _CORE + "float"):
-        msg = "this tag is not allowed"
-        raise ValueError(msg)
-    value, kind = _plain(text), tag.removeprefix(_CORE)
-    if kind == "float" and type(value) is int:
-        return float(value)
-    if type(value).__name__ != {"null": "NoneType"}.get(kind, kind):
-        msg = f"the value is not what its tag !!{kind} says"
-        raise ValueError(msg)
-    return value
-
-
-_HINTS: Final = {
-    "this tag is not allowed": "only !!str, !!int, !!float, !!bool, !!null, !!map and !!seq are",
-    "the integer does not fit 64 bits": "in quotes it is a string",
-}
-
-
-def _scalar(event: ScalarEvent) -> Any:
+def _scalar(event: Any) -> Any:
+    text: str = event.value
     try:
-        value = _tagged(event.value, event.tag, plain=not event.style)
+        value: Any = text
+        if event.tag is not None:
+            value = scalar.tagged(text, event.tag)
+        elif not event.style:
+            value = scalar.plain(text)
     except ValueError as error:
-        raise _Flaw(event.start_mark, "value", str(error), _HINTS.get(str(error), "")) from None
-    if type(value) is str:
-        message = document.flaw(value, key=False)
-        if message:
-            raise _Flaw(event.start_mark, "encoding", message)
+        raise _Flaw(event.start_mark, "value", str(error)) from None
+    message = document.flaw(value, key=False) if type(value) is str else ""
+    if message:
+        raise _Flaw(event.start_mark, "encoding", message)
     return value
 
 
@@ -179,7 +121,7 @@ class _Builder:
     """Builds the data of one document and keeps the marks of the keys two levels deep."""
 
     def __init__(self, text: bytes) -> None:
-        self._get = CParser(text).get_event
+        self._get: Callable[[], Any] = CParser(text).get_event
         self._anchors: dict[str, Any] = {}
         self._keys: dict[str, str] = {}
         self._measured: dict[int, tuple[int, int]] = {}
@@ -217,9 +159,9 @@ class _Builder:
         if depth > document.MAX_DEPTH:
             raise _Flaw(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
         mapping = type(event) is MappingStartEvent
-        if event.tag not in (None, "!", _CORE + ("map" if mapping else "seq")):
-            message = "this tag is not allowed"
-            raise _Flaw(event.start_mark, "value", message, _HINTS[message])
+        if event.tag not in (None, "!", scalar.CORE + ("map" if mapping else "seq")):
+            message = "this tag is not allowed here"
+            raise _Flaw(event.start_mark, "value", message, "a mapping is !!map, a list !!seq, and needs no tag")
         if not mapping:
             return self._sequence(depth)
         marks: dict[str, Mark] | None = None
@@ -235,7 +177,9 @@ class _Builder:
         return data
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
-        get, keys, data = self._get, self._keys, {}
+        get, keys = self._get, self._keys
+        words, numeric = scalar.WORDS, scalar.NUMERIC
+        data: dict[str, Any] = {}
         while type(event := get()) is not MappingEndEvent:
             # What was accepted once as a plain key is accepted: names of attributes stand thousands of times.
             key = keys.get(event.value) if type(event) is ScalarEvent and event.tag is event.anchor is None else None
@@ -253,7 +197,7 @@ class _Builder:
                 if event.style:
                     if "\0" in value:
                         _scalar(event)
-                elif value in _WORDS or value[0] in _NUMERIC:
+                elif value in words or value[0] in numeric:
                     value = _scalar(event)
                 data[key] = value
             else:
@@ -261,9 +205,10 @@ class _Builder:
         return data
 
     def _key(self, event: Any) -> str:
-        if type(event) not in (ScalarEvent, AliasEvent):
+        written = type(event) is ScalarEvent
+        if not written and type(event) is not AliasEvent:
             raise _Flaw(event.start_mark, "syntax", "a key must be a string")
-        if type(event) is ScalarEvent and event.value == "<<" and not event.style:
+        if written and event.value == "<<" and not event.style and event.tag is None:
             hint = "repeat the keys, or use 'defaults'"
             raise _Flaw(event.start_mark, "syntax", "YAML 1.2 has no merge key '<<'", hint)
         value = self._node(event, 0)
@@ -272,11 +217,11 @@ class _Builder:
         message = document.flaw(value, key=True)
         if message:
             raise _Flaw(event.start_mark, "encoding", message)
-        if type(event) is ScalarEvent and not event.style and event.tag is None:
+        if written and not event.style and event.tag is event.anchor is None:
             self._keys[value] = value
         return value
 
-    def _alias(self, event: AliasEvent, depth: int) -> Any:
+    def _alias(self, event: Any, depth: int) -> Any:
         # An anchor's name is not shown: a password that begins with '*' lands here.
         if event.anchor not in self._anchors:
             raise _Flaw(event.start_mark, "syntax", "no anchor of this name stands before this alias")
@@ -310,7 +255,7 @@ class _Index:
     """Walks a text for the place of everything in it, and of every key that stands twice."""
 
     def __init__(self, text: bytes) -> None:
-        self._get = CParser(text).get_event
+        self._get: Callable[[], Any] = CParser(text).get_event
         self._anchors: dict[str, Node] = {}
         self.duplicates: list[tuple[Position, Position, str]] = []
 
@@ -323,7 +268,7 @@ class _Index:
     def _node(self, event: Any, depth: int) -> Node:
         node = Node(_position(event.start_mark), {})
         if type(event) is AliasEvent:
-            anchored = self._anchors.get(event.anchor)
+            anchored = self._anchors.get(event.anchor or "")
             return Node(node.position, anchored.children) if anchored else node
         if type(event) is not ScalarEvent:
             if depth >= document.MAX_DEPTH:
@@ -346,5 +291,7 @@ class _Index:
             value = self._node(self._get(), depth)
             if key in node.children:
                 self.duplicates.append((place, node.children[key][0], key))
+                if len(self.duplicates) == _MANY:
+                    raise _Flaw(event.start_mark, "limit", "")
             elif key is not None:
                 node.children[key] = place, value

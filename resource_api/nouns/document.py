@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from resource_api.nouns import text
 from resource_api.nouns.errors import ManifestError, Problem
 
 if TYPE_CHECKING:
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 100
 MAX_BYTES: Final = 100_000_000
-MIN_INTEGER: Final = -(2**63)
-MAX_INTEGER: Final = 2**63 - 1
-# Weighed, not counted: a node costs 64 and its text one for each character, so neither many small nor a few huge repetitions pass.
+# Weighed, not counted: a node costs 64 and its text one for each character, so that neither many small
+# repetitions pass nor a few huge ones.
 MAX_EXPANSION: Final = 64_000_000
 NODE_WEIGHT: Final = 64
+
+QUOTING: Final = "a reference inside [...] or {...}, or with ': ' or ' #' in its title, needs quotes"
 
 Position = tuple[int, int]
 
@@ -29,7 +31,9 @@ _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe
 _KEY_FLAW: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _VALUE_FLAW: Final = re.compile("[\x00\ud800-\udfff]")
 _SHOWN: Final = 80
-_WORD: Final = re.compile(r"[A-Za-z]\w*\[")
+# Nobody pastes more, and a hostile line must not cost more.
+_LONGEST_LINE: Final = 1000
+_WORD: Final = re.compile(r"(?<!\w)[A-Za-z]\w*\[")
 # A capital marks a reference; what else looks like one may be a secret and is not repeated.
 _PASTABLE: Final = re.compile(r"(?<![\w\"'])(?:\$\{|[A-Z][a-z0-9_]*\[)")
 
@@ -42,24 +46,26 @@ class Node(NamedTuple):
 
 
 class Document:
-    """Plain data, the name of its file, and positions on demand.
+    """Plain data, the file's name and bytes, and positions on demand.
 
     ``heads`` are the positions known without walking the text again: top-level key → key below it → place.
     ``index`` walks the text for all others; it is called once, at the first question it must answer.
     """
 
-    __slots__ = ("_heads", "_index", "_root", "data", "file")
+    __slots__ = ("_heads", "_index", "_root", "data", "file", "raw")
 
     def __init__(
         self,
         data: Any,
         file: str,
+        raw: bytes,
         index: Callable[[], Node] | None = None,
         heads: Mapping[str, Mapping[str, Position]] | None = None,
     ) -> None:
         """Keep ``data`` as it is; without ``index`` no position is known."""
         self.data = data
         self.file = file
+        self.raw = raw
         self._index = index
         self._heads = heads or {}
         self._root: Node | None = None
@@ -90,24 +96,24 @@ class Document:
         return node.position if value else place
 
 
-def decode(text: bytes, file: str) -> str:
-    """Give the characters of ``text``, which are UTF-8 without control characters (tab and line ends apart).
+def decode(raw: bytes, file: str) -> str:
+    """Give the characters of ``raw``, which are UTF-8 without control characters (tab and line ends apart).
 
     Raises ``ManifestError`` naming the line and column of the first that is not.
     """
-    if len(text) > MAX_BYTES:
+    if len(raw) > MAX_BYTES:
         raise refusal(file, (0, 0), "limit", f"the file is larger than {MAX_BYTES // 1_000_000} MB")
-    if text.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
         hint = "save it as UTF-8 without one"
         raise refusal(file, (1, 1), "encoding", "the file begins with a byte order mark", hint)
     try:
-        decoded = text.decode()
+        decoded = raw.decode()
     except UnicodeDecodeError as error:
-        line = text.rfind(b"\n", 0, error.start) + 1
-        place = (text.count(b"\n", 0, error.start) + 1, len(text[line : error.start].decode()) + 1)
+        line = raw.rfind(b"\n", 0, error.start) + 1
+        place = (raw.count(b"\n", 0, error.start) + 1, len(raw[line : error.start].decode()) + 1)
         raise refusal(file, place, "encoding", "this is not UTF-8") from None
     # Counting bytes is many times faster than searching characters, and nearly all files are plain ASCII.
-    if len(decoded) != len(text) or len(text.translate(None, _CONTROL_BYTES)) != len(text):
+    if len(decoded) != len(raw) or len(raw.translate(None, _CONTROL_BYTES)) != len(raw):
         found = _FORBIDDEN.search(decoded)
         if found:
             message = f"control character U+{ord(found[0]):04X}"
@@ -130,13 +136,13 @@ def problem(file: str, place: Position, code: str, message: str, hint: str = "")
     return Problem(None, message, file=file, line=place[0], column=place[1], code=code, hint=hint)
 
 
-def flaw(text: str, *, key: bool) -> str:
+def flaw(value: str, *, key: bool) -> str:
     """Say what is wrong with the characters of a string or, stricter, of a key; empty when nothing is.
 
     A NUL reaches no file system, program or database unharmed, and a lone surrogate is no character;
     keys are names, which end up in logs, on command lines and in line-based files.
     """
-    found = (_KEY_FLAW if key else _VALUE_FLAW).search(text)
+    found = (_KEY_FLAW if key else _VALUE_FLAW).search(value)
     if not found:
         return ""
     if "\ud800" <= found[0] <= "\udfff":
@@ -152,34 +158,33 @@ def duplicate(file: str, place: Position, first: Position, key: str) -> Problem:
 
 def shown(key: str) -> str:
     """Give a key in quotes, cut when it is long, its control characters escaped."""
-    cut = key if len(key) <= _SHOWN else key[:_SHOWN] + "…"
-    return f"'{cut}'" if cut.isprintable() else ascii(cut)
+    return f"'{text.escape(key if len(key) <= _SHOWN else key[:_SHOWN] + '…')}'"
 
 
 def quoting(line: str) -> str:
     """Give the hint for a line of YAML that may have failed for want of quotes around a reference; else nothing."""
-    pastable = [_balanced(line, found.start()) for found in _PASTABLE.finditer(line) if not _inside_quotes(line, found)]
+    line = line[:_LONGEST_LINE]
+    starts = [found.start() for found in _PASTABLE.finditer(line) if not _inside_quotes(line[: found.start()])]
+    pastable = [cut for cut in (_balanced(line, start) for start in starts) if cut]
     # Cut apart again, a reference inside a reference would be offered twice.
-    pastable = [text for text in pastable if not any(text != other and text in other for other in pastable)]
+    pastable = [cut for cut in pastable if not any(cut != other and cut in other for other in pastable)]
     if not pastable and not _WORD.search(line):
         return ""
-    sentence = "a reference inside [...] or {...}, or with ': ' or ' #' in its title, needs quotes"
-    return f"{sentence}: write {', '.join(map(_quoted, dict.fromkeys(pastable)))}" if pastable else sentence
+    return f"{QUOTING}: write {', '.join(map(_quoted, dict.fromkeys(pastable)))}" if pastable else QUOTING
 
 
-def _inside_quotes(line: str, found: re.Match[str]) -> bool:
-    before = line[: found.start()]
+def _inside_quotes(before: str) -> bool:
     return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
 
 
 def _balanced(line: str, start: int) -> str:
-    """Cut from ``start`` to the bracket that closes the first one, or to the last of its kind, or to the end."""
+    """Cut from ``start`` to the bracket that closes the first one; nothing when none does."""
     depth = 0
     for offset in range(start, len(line)):
         depth += (line[offset] in "[{") - (line[offset] in "]}")
         if depth == 0 and line[offset] in "]}":
             return line[start : offset + 1]
-    return line[start:].rstrip().rstrip(":")
+    return ""
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,81 @@
+"""A manifest's files, or a program's mapping → one ``Manifest``: its fixed structure checked, nothing interpreted.
+
+All problems of all files are collected and raised once. Types, attributes and where references lead are unknown here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.nouns import document
+from resource_api.nouns.declaration import Manifest
+from resource_api.nouns.errors import ManifestError
+from resource_api.stages import includes
+from resource_api.stages.sections import Gatherer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from resource_api.nouns.document import Document
+    from resource_api.nouns.errors import Problem
+
+MAPPING: Final = "<mapping>"
+
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> Manifest:
+    """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``) or from a mapping like the YAML's.
+
+    Raises ``ManifestError`` with every problem of every file, ``UsageError`` for a suffix that nothing reads.
+    """
+    if isinstance(source, Mapping):
+        from resource_api.hands import json_reader  # noqa: PLC0415 - only programs come this way
+
+        adopted = json_reader.adopt(source, MAPPING)
+        if adopted.data.get("include") is not None:
+            message = "include needs a file that it is relative to"
+            raise document.refusal(MAPPING, (0, 0), "include", message)
+        return assemble([adopted])
+    documents, problems = includes.load(os.fsdecode(source))
+    return assemble(documents, problems)
+
+
+def restore(files: Iterable[Mapping[str, Any]]) -> Manifest:
+    """Make a manifest again from what its ``text`` was; places are then not known. Raises ``ManifestError``."""
+    from resource_api.hands import json_reader  # noqa: PLC0415 - only saved plans come this way
+
+    return assemble([json_reader.adopt(each["data"], each["file"]) for each in files])
+
+
+def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
+    """Put documents together, the first file's last. Raises ``ManifestError``, for earlier ``problems`` too."""
+    gathered = Gatherer(list(problems))
+    for each in documents:
+        gathered.gather(each, first=each is documents[-1])
+    if gathered.problems:
+        raise ManifestError(gathered.problems)
+    file = documents[-1].file
+    return Manifest(
+        file=file,
+        project=gathered.project or _fitting(file),
+        project_given=gathered.project is not None,
+        inputs=gathered.inputs,
+        defaults=gathered.defaults,
+        providers=gathered.named["providers"],
+        values=gathered.named["values"],
+        resources=tuple(gathered.resources.values()),
+        moved=tuple(gathered.moved),
+        removed=tuple(gathered.removed),
+        outputs=gathered.named["outputs"],
+        documents=tuple(documents),
+    )
+
+
+def _fitting(file: str) -> str:
+    """Give the name of a file without its directory and suffix, as a project can be called."""
+    stem = os.path.splitext(os.path.basename(file))[0]  # noqa: PTH119, PTH122 - pathlib costs more than the file
+    return _UNFIT.sub("-", stem).strip("-._")[:100] or "manifest"

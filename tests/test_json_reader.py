@@ -1,0 +1,256 @@
+"""JSON text, or a program's mapping, becomes plain data under the limits that hold for YAML."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from resource_api.hands import json_reader
+from resource_api.nouns import document
+from resource_api.nouns.errors import ManifestError, Problem
+from resource_api.nouns.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLEAN = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe\uffff")
+KEYS = st.text(CLEAN, max_size=8)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(CLEAN | st.sampled_from("\n\t\r\x1b"), max_size=12)
+)
+DATA = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+)
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            '"',
+            '"a"',
+            '"b":',
+            "\\",
+            "\\u0000",
+            "\\ud800",
+            "\\udc00",
+            "\\n",
+            "\n",
+            " ",
+            "1",
+            "-",
+            "0",
+            ".",
+            "e9",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "true",
+            "null",
+            "nul",
+            "é",
+            "\x00",
+            "\x7f",
+            "\\u009f",
+        ]
+    ),
+    max_size=25,
+).map("".join)
+
+
+def load(text: str | bytes) -> Any:
+    """Read one text."""
+    return json_reader.read(text.encode() if isinstance(text, str) else text, "site.json").data
+
+
+def problems(text: str | bytes) -> list[Problem]:
+    """Give all problems of a text that must be refused."""
+    with pytest.raises(ManifestError) as caught:
+        load(text)
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line", "column"),
+    [
+        ("", "the text ends too early", 1, 1),
+        ("  \n", "the text ends too early", 2, 1),
+        ('{"a": 1\n "b": 2}', "expected ',' or '}'", 2, 2),
+        ('{"a": [1 2]}', "expected ',' or ']'", 1, 10),
+        ('{"a" 1}', "expected ':' after a key", 1, 6),
+        ("{a: 1}", "expected a key in double quotes", 1, 2),
+        ('{"a": 1,}', "expected a key in double quotes", 1, 9),
+        ("[1,]", "expected a value", 1, 4),
+        ('{"a": hunter2}', "expected a value", 1, 7),
+        ('{"a": 1} x', "text after the end of the data", 1, 10),
+        ("{} {}", "text after the end of the data", 1, 4),
+        ("01", "text after the end of the data", 1, 2),
+        ('{"a": "b', "unterminated string", 1, 7),
+        ('{"a": "b\nc"}', "invalid control character", 1, 9),
+        ('{"a": "\\q"}', "invalid \\escape", 1, 8),
+        ('{"a": "\\u12"}', "invalid \\uXXXX escape", 1, 9),
+        ('{"a": NaN}', "infinity and not-a-number are not allowed", 1, 7),
+        ('{"a":\n -Infinity}', "infinity and not-a-number are not allowed", 2, 2),
+        ('{"a": 1e999}', "too large for a float", 1, 7),
+        ('{"a": 9223372036854775808}', "does not fit 64 bits", 1, 7),
+        ('{"a": -9223372036854775809}', "does not fit 64 bits", 1, 7),
+        ('{"a": ' + "9" * 5000 + "}", "does not fit 64 bits", 1, 7),
+        ('{"a": "\\u0000"}', "cannot hold the control character U+0000", 1, 7),
+        ('{"a\\nb": 1}', "cannot hold the control character U+000A", 1, 2),
+        ('{"\\u009b": 1}', "cannot hold the control character U+009B", 1, 2),
+        ('{"a": "\\ud800"}', "a lone surrogate is no character", 1, 7),
+        ('{"a": "\\udc00\\ud800"}', "a lone surrogate is no character", 1, 7),
+        ('{"\\ud800x": 1}', "a lone surrogate is no character", 1, 2),
+        ('{"a": "\x7f"}', "control character U+007F", 1, 8),
+        (b'{"a": "\xff"}', "not UTF-8", 1, 8),
+        (b"\xef\xbb\xbf{}", "byte order mark", 1, 1),
+        ("{}".encode("utf-16"), "byte order mark", 1, 1),
+        ("{}".encode("utf-16-le"), "control character U+0000", 1, 2),
+        ("[" * 101 + "]" * 101, "nested deeper than 100", 1, 101),
+        ("[" * 1_000_000, "nested deeper than 100", 1, 101),
+        ('{"a":' * 25_000 + "1" + "}" * 25_000, "nested deeper than 100", 1, 501),
+    ],
+)
+def test_what_is_refused_is_named_with_its_place(text: str | bytes, message: str, line: int, column: int) -> None:
+    """Each message exists, repeats nothing of the text, and its line and column count from 1."""
+    problem = problems(text)[0]
+    assert message in problem.message
+    assert (problem.file, problem.line, problem.column) == ("site.json", line, column)
+    assert "hunter2" not in str(problem)
+
+
+def test_everything_wrong_with_the_data_is_named_at_once() -> None:
+    """Duplicate keys name both places; a fault of the grammar ends the list."""
+    found = problems('{"a": 1,\n "a": NaN, "b": {"c": 1, "\\u0063": 2}, "d": }')
+    assert [(p.line, p.column, p.message, p.hint) for p in found] == [
+        (2, 2, "duplicate key 'a'", "first at line 1, column 2"),
+        (2, 7, "infinity and not-a-number are not allowed", ""),
+        (2, 26, "duplicate key 'c'", "first at line 2, column 18"),
+        (2, 45, "not valid JSON: expected a value", ""),
+    ]
+
+
+def test_doubtful_text_that_is_right_is_accepted() -> None:
+    """A pair of surrogates is a character, an escaped backslash is none, a wide space in a key is printable enough."""
+    text = '{"a": "\\ud83d\\ude00", "b": "\\\\ud800", "c\u00a0d": "\\\\u0000", "e": "\\u001b[0m"}'
+    assert load(text) == {"a": "\U0001f600", "b": "\\ud800", "c\u00a0d": "\\u0000", "e": "\x1b[0m"}
+    assert load("[" * 100 + "]" * 100)
+
+
+def test_numbers_keep_their_kind() -> None:
+    """An integer is none of the floats; the limits of 64 bit are inside."""
+    found = load("[1, 1.0, -0, 1e2, 9223372036854775807, -9223372036854775808]")
+    assert [type(each) for each in found] == [int, float, int, float, int, int]
+
+
+@given(DATA, st.booleans(), st.sampled_from([None, 0, 2]))
+def test_what_is_dumped_reads_back(data: Any, ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001 - hypothesis gives it
+    """In every layout; the scanner that explains finds nothing to explain."""
+    text = json.dumps(data, ensure_ascii=ascii_only, indent=indent)
+    assert load(text) == data
+    json_reader._Scanner(text, "f").check()
+
+
+@given(st.binary(max_size=200) | PIECES.map(str.encode))
+@example(b'{"\\u005c": 1}')
+@settings(max_examples=400)
+def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
+    """Within a second; what the fast path refuses the scanner explains, and the other way round."""
+    begun = time.process_time()
+    found_wrong: Sequence[Problem] = ()
+    try:
+        found = json_reader.read(raw, "f")
+    except ManifestError as error:
+        found_wrong = error.problems
+    else:
+        assert found.data == json.loads(raw)
+        json_reader._Scanner(raw.decode(), "f").check()
+    assert all(p.line and p.column for p in found_wrong)
+    assert time.process_time() - begun < 1
+
+
+@given(st.dictionaries(KEYS, DATA, min_size=1, max_size=4), st.sampled_from([None, 0, 2]))
+def test_every_position_points_at_its_key(data: dict[str, Any], indent: int | None) -> None:
+    """On one line or many."""
+    text = json.dumps(data, ensure_ascii=False, indent=indent)
+    found, lines = json_reader.read(text.encode(), "f"), text.split("\n")
+
+    def check(value: Any, path: tuple[str | int, ...]) -> None:
+        steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, inner in steps:
+            line, column = found.position((*path, key))
+            spelt = json.dumps(key if isinstance(key, str) else inner, ensure_ascii=False, indent=indent).split("\n")[0]
+            assert lines[line - 1][column - 1 :].startswith(spelt)
+            line, column = found.position((*path, key), value=True)
+            spelt = json.dumps(inner, ensure_ascii=False, indent=indent).split("\n")[0]
+            assert lines[line - 1][column - 1 :].startswith(spelt)
+            check(inner, (*path, key))
+
+    check(data, ())
+
+
+def test_a_file_beyond_the_limit_of_size_is_refused() -> None:
+    """Before anything is parsed."""
+    assert "larger than 100 MB" in problems(b" " * (document.MAX_BYTES + 1))[0].message
+
+
+@given(st.dictionaries(KEYS, DATA, max_size=4))
+def test_a_mapping_is_copied_as_it_is(data: dict[str, Any]) -> None:
+    """Equal, but nobody else's."""
+    found = json_reader.adopt(data, "<mapping>").data
+    assert found == data
+    assert found is not data
+
+
+def test_a_mapping_may_hold_tuples_and_secrets() -> None:
+    """Tuples become lists; a sensitive value stays wrapped and out of the bytes."""
+    found = json_reader.adopt({"a": (1, 2), "b": Sensitive("hunter2")}, "<mapping>")
+    assert found.data == {"a": [1, 2], "b": Sensitive("hunter2")}
+    assert b"hunter2" not in found.raw
+    assert found.position(("a",)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"a": {1: 2}}, "a: a key must be a string"),
+        ({"a\nb": 2}, "a key cannot hold the control character U+000A"),
+        ({"a": {"b": "\0"}}, "a.b: a string cannot hold the control character U+0000"),
+        ({"a": "\ud800"}, "a: a lone surrogate is no character"),
+        ({"a": [float("nan")]}, "a.0: infinity and not-a-number are not allowed"),
+        ({"a": 2**63}, "a: the integer does not fit 64 bits"),
+        ({"a": object()}, "a: a manifest cannot hold a value of the type object"),
+        ({"a": b"x"}, "a: a manifest cannot hold a value of the type bytes"),
+        ({"a": {1, 2}}, "a: a manifest cannot hold a value of the type set"),
+    ],
+)
+def test_a_mapping_that_json_could_not_carry_is_refused(data: dict[Any, Any], message: str) -> None:
+    """The message names the keys that lead there."""
+    with pytest.raises(ManifestError) as caught:
+        json_reader.adopt(data, "<mapping>")
+    assert caught.value.problems[0].message.startswith(message)
+    assert str(caught.value).startswith("<mapping>: ")
+
+
+def test_a_mapping_that_holds_itself_or_grows_without_end_is_refused() -> None:
+    """Neither recursion nor memory is the limit."""
+    knot: dict[str, Any] = {}
+    knot["again"] = knot
+    bomb: list[Any] = ["x"]
+    for _ in range(60):
+        bomb = [bomb, bomb]
+    for data, message in ((knot, "nested deeper than 100"), ({"a": bomb}, "larger than the limit")):
+        with pytest.raises(ManifestError, match=message):
+            json_reader.adopt(data, "<mapping>")

@@ -1,0 +1,491 @@
+"""A manifest's files become declarations with their places, or all their problems at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.nouns.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
+from resource_api.nouns.errors import ManifestError, Problem, UsageError
+from resource_api.nouns.reference import Reference
+from resource_api.stages import manifest, shapes
+from resource_api.stages.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SITE = """\
+project: web
+inputs:
+  domain: {type: String, default: example.org, docs: Public name.}
+  secret: {type: "Sensitive[String]"}
+  nothing: {default: null}
+  bare:
+defaults:
+  File: {owner: root, mode: "0644", group: null, noop: true}
+providers:
+  other: {host: a}
+values:
+  port: 80
+resources:
+  Package[nginx]:
+  File[/etc/${inputs.domain}]:
+    content: |
+      x
+    owner: null
+    tag: [Web, "a:b"]
+    require: Package[nginx]
+    timeout: {create: 3}
+    lifecycle: {protect: true, import: x, replace_triggered_by: ["File[/a]"], owned: null}
+  ssh_key[a [b]]: {noop: false, type: rsa}
+  file[/plain]: {noop: null}
+moved:
+  - {from: "File[/old]", to: "File[/new]"}
+removed: ["File[/gone]"]
+outputs:
+  sum: ${File[/plain].checksum}
+"""
+
+PROJECT = "project must be 1 to 100 letters, digits, '.', '_' and '-'"
+MOVED = 'what moved is a mapping with from and to; write {from: "Type[old]", to: "Type[new]"}'
+BODY = "the attributes of a resource must be a mapping; write each on its own line as attribute: value"
+LIFECYCLE = (
+    "protect, retain, owned, ignore_changes, replace, replace_on_changes, replace_triggered_by, deleted_with, aliases, "
+    "import, external"
+)
+
+
+def write(directory: Path, **files: str) -> Path:
+    """Write files (``site`` → ``site.yaml``) and give the path of the first."""
+    paths = [directory / f"{name}.yaml" for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return paths[0]
+
+
+def problems(source: Any) -> list[Problem]:
+    """Give the problems of a manifest that must be refused."""
+    with pytest.raises(ManifestError) as caught:
+        manifest.read(source)
+    return list(caught.value.problems)
+
+
+def said(source: Any) -> list[str]:
+    """Give the problems as people read them, without the directory."""
+    directory = os.path.dirname(source) + "/" if not isinstance(source, dict) else "\0"  # noqa: PTH120 - text, not a path
+    return [str(problem).replace(directory, "") for problem in problems(source)]
+
+
+def summary(read: Manifest) -> Any:
+    """Give what a manifest says, without its places."""
+    return (
+        read.project,
+        [(d.type, d.title, d.attributes, d.meta) for d in read.resources],
+        {name: each[:3] for name, each in read.inputs.items()},
+        list(read.defaults.values()),
+        (read.providers, read.values, read.outputs),
+        [each[:2] for each in read.moved],
+        [each.reference for each in read.removed],
+    )
+
+
+def test_a_manifest_says_everything(tmp_path: Path) -> None:
+    """Each section arrives where it belongs."""
+    read = manifest.read(write(tmp_path, site=SITE))
+    assert (read.file, read.project, read.project_given) == (str(tmp_path / "site.yaml"), "web", True)
+    assert {name: (each.type, each.default, each.docs) for name, each in read.inputs.items()} == {
+        "domain": ("String", "example.org", "Public name."),
+        "secret": ("Sensitive[String]", MISSING, ""),
+        "nothing": ("Any", None, ""),
+        "bare": ("Any", MISSING, ""),
+    }
+    assert repr(MISSING) == "MISSING"
+    assert read.defaults == {read.file: {"file": {"owner": "root", "mode": "0644"}}}
+    assert (read.providers, read.values) == ({"other": {"host": "a"}}, {"port": 80})
+    assert read.outputs == {"sum": "${File[/plain].checksum}"}
+    assert [each[:2] for each in read.moved] == [(Reference("file", "/old"), Reference("file", "/new"))]
+    assert [each.reference for each in read.removed] == [Reference("file", "/gone")]
+    package, domain, key, plain = read.resources
+    assert (package.type, package.title, package.attributes, package.meta) == ("package", "nginx", {}, {})
+    assert domain.reference == Reference("file", "/etc/${inputs.domain}")
+    assert domain.attributes == {"content": "x\n", "owner": None}
+    assert domain.meta == {
+        "noop": True,
+        "tag": ["Web", "a:b"],
+        "require": "Package[nginx]",
+        "timeout": {"create": 3},
+        "lifecycle": {"protect": True, "import": "x", "replace_triggered_by": ["File[/a]"], "owned": None},
+    }
+    assert (key.type, key.title, key.attributes, key.meta) == ("ssh_key", "a [b]", {"type": "rsa"}, {"noop": False})
+    assert (plain.attributes, plain.meta) == ({}, {})
+
+
+def test_everything_knows_its_place(tmp_path: Path) -> None:
+    """In YAML without a second look, in JSON at the first question; attributes from defaults stand there."""
+    path = write(tmp_path, site=SITE)
+    read = manifest.read(path)
+    domain, plain, file = read.resources[1], read.resources[3], str(path)
+    assert [each.line for each in read.resources] == [14, 15, 23, 24]
+    assert (domain.line, domain.column, domain.file) == (15, 3, file)
+    assert read.place(domain) == (file, 15, 3)
+    assert str(read.place(domain, "content")) == f"{file}:16:5"
+    assert read.place(domain, "lifecycle", "import") == (file, 22, 32)
+    assert read.place(plain, "mode") == (file, 8, 23)
+    assert read.place(plain, "unheard") == (file, 24, 3)
+    assert read.place(read.inputs["secret"]) == (file, 4, 3)
+    assert read.place(read.inputs["domain"], "default") == (file, 3, 26)
+    assert read.place(read.moved[0], "to") == (file, 26, 26)
+    assert read.place(read.removed[0]) == (file, 27, 11)
+    assert read.place(("outputs", "sum")) == (file, 29, 3)
+    assert read.place(("values",), "port") == (file, 12, 3)
+    assert read.place(("x",), file="other") == ("other", 0, 0)
+    same = tmp_path / "site.json"
+    same.write_text(json.dumps(read.documents[0].data, indent=1))
+    again = manifest.read(same)
+    assert summary(again) == summary(read)
+    lines = same.read_text().split("\n")
+    for each in again.resources:
+        spelt = json.dumps(str(each.reference)).lower()
+        assert lines[each.line - 1][each.column - 1 :].lower().startswith(spelt)
+
+
+def test_a_declaration_can_be_made_by_hand() -> None:
+    """A manifest written in Python knows its lines itself; without a place none is shown."""
+    made = Declaration("file", "/a", {"x": 1}, {}, "site.py", 3, 5)
+    assert (made.line, made.column, made.place("x")) == (3, 5, ("site.py", 3, 5))
+    assert str(Declaration("file", "/a", {}, {}, "site.py").place()) == "site.py"
+    assert str(Place("f", 1, 2)) == "f:1:2"
+
+
+def test_a_mapping_is_a_manifest() -> None:
+    """The same data, no places."""
+    read = manifest.read({"resources": {"File[/a]": {"mode": ("0644",)}}, "values": {"x": 1}})
+    assert (read.file, read.project, read.project_given) == ("<mapping>", "mapping", False)
+    assert read.resources[0].attributes == {"mode": ["0644"]}
+    assert said({"resorces": {}}) == ["<mapping>: unknown key 'resorces'; did you mean 'resources'?"]
+    assert said({"include": ["x.yaml"]}) == ["<mapping>: include needs a file that it is relative to"]
+    assert said({"resources": {"File[/a]": {"tag": ["a"], "x": [1, {2: 3}]}}}) == [
+        "<mapping>: resources.File[/a].x.1: a key must be a string"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "project"),
+    [
+        ("site.yaml", "site"),
+        ("my site!.yml", "my-site"),
+        ("_x.JSON", "x"),
+        ("-.yaml", "manifest"),
+        ("é.yaml", "manifest"),
+    ],
+)
+def test_a_project_is_called_like_its_file(tmp_path: Path, name: str, project: str) -> None:
+    """Made to fit; and it is known that nobody chose it."""
+    (tmp_path / name).write_text("{}")
+    read = manifest.read(tmp_path / name)
+    assert (read.project, read.project_given) == (project, False)
+    assert len(manifest.read(write(tmp_path, **{"x" * 200: ""})).project) == 100
+
+
+def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:
+    """Sections may be empty too."""
+    assert manifest.read(write(tmp_path, site="")).resources == ()
+    assert manifest.read(write(tmp_path, site="".join(f"{name}:\n" for name in SECTIONS))).resources == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a", "1:1: a manifest is a mapping; begin with a line such as resources:"),
+        ("resuorces: {}", "1:1: unknown key 'resuorces'; did you mean 'resources'?"),
+        ("xyz: {}", f"1:1: unknown key 'xyz'; known are {', '.join(SECTIONS)}"),
+        ("resources: []", "1:1: resources must be a mapping; write Type[title]: with its attributes beneath"),
+        ("values: 1", "1:1: values must be a mapping; write name: value"),
+        ("project: 1", f"1:1: {PROJECT}; write it in quotes"),
+        ("project: -x", f"1:1: {PROJECT}; begin with a letter or digit"),
+        ("inputs: {a.b: {}}", "1:10: 'a.b' cannot be the name of an input; use letters, digits, _ and -"),
+        ("values: {a b: 1}", "1:10: 'a b' cannot be the name of a value; use letters, digits, _ and -"),
+        ("inputs: {a: String}", "1:10: an input must be a mapping; write {type: String, default: ...}"),
+        ("inputs: {a: {typ: x}}", "1:14: unknown key 'typ'; did you mean 'type'?"),
+        ("inputs: {a: {type: [x]}}", "1:14: type of an input must be a string; a data type with [...] needs quotes"),
+        ("inputs: {a: {docs: 1}}", "1:14: docs of an input must be a string; write it in quotes"),
+        ("providers: {a: x}", "1:13: the configuration of a provider must be a mapping"),
+        ("defaults: {'File[x]': {}}", "1:12: 'File[x]' is not the name of a type; write File, without [...]"),
+        ("defaults: {File: {}, file: {}}", "1:22: defaults of 'file' are given twice"),
+        ("defaults: {File: x}", "1:12: defaults must be a mapping of attributes"),
+        ("defaults: {File: {alias: x}}", "1:19: alias cannot be a default: it names one resource"),
+        ("defaults: {File: {noop: 3}}", "1:19: noop must be true or false"),
+        ("moved: {}", "1:1: moved must be a list"),
+        ("moved: [{from: a}]", f"1:9: {MOVED}"),
+        ("moved: [{from: 'A[a]', to: 'A[b]', x: 1}]", "1:36: unknown key 'x'; known are from, to"),
+        ("moved: [{from: a, to: 'A[b]'}]", "1:10: 'a' is not a reference; write Type[title]"),
+        ("removed: [1]", "1:11: this must be a reference such as File[/etc/motd]"),
+        ("removed: [File]", "1:11: 'File' is not a reference; write Type[title]"),
+        ("resources: {nginx: }", "1:13: 'nginx' is not a reference; write Type[title]"),
+        ("resources: {'': }", "1:13: '' is not a reference; write Type[title]"),
+        ("resources: {'File[]': }", "1:13: 'File[]' has an empty title"),
+        ("resources: {'9[a]': }", "1:13: '9' is not the name of a type"),
+        ("resources:\n  File['/a']:", "2:3: quotes are no part of a title; write File[/a]"),
+        ("resources:\n  File[/b]:\n  File['/a']:", "3:3: quotes are no part of a title; write File[/a]"),
+        ("resources:\n  File[/a]: x", f"2:3: File[/a]: {BODY}"),
+        ("resources:\n  File[a]:\n  file[a]:", "3:3: File[a] is declared twice; first at site.yaml:2:3"),
+        ("include: a.yaml", "1:1: include must be a list of files; write include: [other.yaml]"),
+    ],
+)  # fmt: skip
+def test_the_fixed_structure_is_checked(tmp_path: Path, text: str, expected: str) -> None:
+    """Each message, at its place."""
+    path = write(tmp_path, site=text)
+    assert said(path) == [f"site.yaml:{expected}"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("require: 1", "require must be a reference such as Package[nginx]"),
+        ("before: ''", "before is empty"),
+        ("notify: [1]", "each item of notify must be a reference such as Package[nginx]"),
+        ("noop: yes", "noop must be true or false"),
+        ("tag: 1", "tag must be a string that is not empty; write it in quotes"),
+        ("tag: [a, '']", "each item of tag must be a string that is not empty"),
+        ("tag: a b", "a tag consists of letters, digits and _ : . -, and begins with none of the last three"),
+        ("tag: ['-a']", "a tag consists of letters, digits and _ : . -, and begins with none of the last three"),
+        ("loglevel: warn", "loglevel must be one of debug, info, notice, warning, err; did you mean 'warning'?"),
+        ("loglevel: [err]", "loglevel must be one of debug, info, notice, warning, err"),
+        ("alias: {}", "alias must be a string that is not empty"),
+        ("alias: '${inputs.x}'", "alias cannot hold ${...}; only attributes and relationships can"),
+        ("provider: 1", "provider must be a string that is not empty; write it in quotes"),
+        ("timeout: 0", "timeout must be a number of seconds above 0"),
+        ("timeout: true", "timeout must be a number of seconds above 0"),
+        ("timeout: {creat: 1}", "unknown key 'creat'; did you mean 'create'?"),
+        ("timeout: {create: x}", "create must be a number of seconds above 0"),
+        ("lifecycle: x", "lifecycle must be a mapping; as in lifecycle: {protect: true}"),
+        ("lifecycle: {prevent_destroy: true}", f"unknown key 'prevent_destroy'; known are {LIFECYCLE}"),
+        ("lifecycle: {protect: 1}", "protect must be true or false"),
+        ("lifecycle: {retain: 1}", "retain must be true or false"),
+        ("lifecycle: {owned: 1}", "owned must be true or false"),
+        ("lifecycle: {external: 1}", "external must be true or false"),
+        ("lifecycle: {ignore_changes: mode}", "ignore_changes must be a list of strings"),
+        ("lifecycle: {replace_on_changes: mode}", "replace_on_changes must be a list of strings"),
+        ("lifecycle: {aliases: x}", "aliases must be a list of strings"),
+        ("lifecycle: {replace: always}", "replace must be one of never, delete_first, create_first"),
+        ("lifecycle: {replace_triggered_by: 'A[b]'}", "replace_triggered_by must be a list of references"),
+        ("lifecycle: {replace_triggered_by: [1]}",
+            "each item of replace_triggered_by must be a reference such as Package[nginx]"),
+        ("lifecycle: {deleted_with: 1}", "deleted_with must be a reference such as Package[nginx]"),
+        ("lifecycle: {import: 0}", "import must be a string that is not empty; write it in quotes"),
+    ],
+)  # fmt: skip
+def test_the_shape_of_metaparameters_is_checked(tmp_path: Path, body: str, expected: str) -> None:
+    """Each message names the resource, and the attribute in the problem."""
+    path = write(tmp_path, site=f"resources:\n  File[/a]:\n    x: 1\n    {body}\n")
+    found = problems(path)
+    assert [(p.message + (f"; {p.hint}" if p.hint else "")) for p in found] == [expected]
+    assert (found[0].reference, found[0].attribute, found[0].line) == ("File[/a]", body.partition(":")[0], 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "pasted"),
+    [
+        ("resources:\n  A[a]:\n    require:\n      - File[/a: b]", 4, ': write "File[/a: b]"'),
+        ("resources:\n  A[a]:\n    require: File[a #b]", 3, ""),
+        ("resources:\n  A[a]:\n    require: [[x]]", 3, ""),
+        ("resources:\n  File[/a: b]", 2, ': write "File[/a: b]"'),
+        ("resources:\n  File[/a: {x: 1}", 2, ""),
+        ("removed:\n  - File[/a: b]", 2, ': write "File[/a: b]"'),
+        ("resources:\n  A[a]:\n    require: [Package[nginx], File[/a]]", 3, ': write "Package[nginx]", "File[/a]"'),
+        ("resources:\n  File[a #b]:\n    x: 1", 3, ': write "File[a #b]"'),
+    ],
+)
+def test_a_reference_without_quotes_is_explained_wherever_it_shows(
+    tmp_path: Path, text: str, line: int, pasted: str
+) -> None:
+    """Also where YAML read something else in silence."""
+    (found,) = problems(write(tmp_path, site=text))
+    assert found.line == line
+    assert found.hint == f"a reference inside [...] or {{...}}, or with ': ' or ' #' in its title, needs quotes{pasted}"
+
+
+def test_relationships_may_hold_expressions_and_lists(tmp_path: Path) -> None:
+    """What they lead to is not asked here."""
+    body = "require: ['File[${inputs.x}]', '${values.y}']\n    lifecycle: {deleted_with: 'File[${inputs.x}]'}"
+    assert manifest.read(write(tmp_path, site=f"resources:\n  A[a]:\n    {body}")).resources
+
+
+def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
+    """A file that cannot be parsed stops no other; sorted by file and line."""
+    path = write(
+        tmp_path,
+        site="include: [bad.yaml, none.yaml, b.yaml]\nresources:\n  File[/a]: {noop: 1, tag: 1}\n  x: {}\n",
+        bad="a: [",
+        b="resources:\n  File[]: {}\n",
+    )
+    assert [text.partition(" ")[0] for text in said(path)] == [
+        "b.yaml:2:3:", "bad.yaml:1:5:", "site.yaml:1:21:", "site.yaml:3:14:", "site.yaml:3:23:", "site.yaml:4:3:",
+    ]  # fmt: skip
+    assert "the included file cannot be read: No such file or directory" in said(path)[2]
+
+
+def test_included_files_come_first_and_once(tmp_path: Path) -> None:
+    """Nested, in cycles, by two names, JSON among YAML; defaults hold for their own file."""
+    path = write(
+        tmp_path,
+        site="include: [a.yaml, ./a.yaml, sub/c.json, link.yaml]\n"
+        "resources: {'A[site]': }\ndefaults: {A: {x: 1, noop: true}}",
+        a="include: [b.yaml, site.yaml]\nresources: {'A[a]': }\nvalues: {v: 1}",
+        b="include: [a.yaml]\nresources: {'A[b]': }\ndefaults: {A: {x: 2}}",
+    )
+    (tmp_path / "link.yaml").symlink_to("b.yaml")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "c.json").write_text('{"include": ["d.yml"], "resources": {"A[c]": null}}')
+    (tmp_path / "sub" / "d.yml").write_text("resources: {'A[d]': }")
+    read = manifest.read(path)
+    assert [each.title for each in read.resources] == ["b", "a", "d", "c", "site"]
+    assert [each.meta for each in read.resources] == [{}, {}, {}, {}, {"noop": True}]
+    names = {os.path.relpath(file, tmp_path): found for file, found in read.defaults.items()}
+    assert names["b.yaml"] == {"a": {"x": 2}}
+    assert names["site.yaml"] == {"a": {"x": 1}}
+    assert read.place(read.resources[0], "x").file == str(tmp_path / "b.yaml")
+    assert read.place(("values", "v")).file == str(tmp_path / "a.yaml")
+    assert read.resources[2].file == str(tmp_path / "sub" / "d.yml")
+
+
+def test_a_name_in_two_files_names_both_lines(tmp_path: Path) -> None:
+    """Resources, inputs, values, outputs, provider configurations; and only the first file has a project."""
+    text = "inputs: {i: }\nvalues: {v: 1}\noutputs: {o: 1}\nproviders: {p: {}}\nresources:\n  File[/a]:\n"
+    path = write(tmp_path, site=text + "include: [other.yaml]", other=text + "project: x")
+    assert said(path) == [
+        "other.yaml:7:1: project belongs into the first file, not into an included one",
+        "site.yaml:1:10: input 'i' is given twice; first at "
+        + f"{tmp_path}/other.yaml:1:10".replace(f"{tmp_path}/", ""),
+        "site.yaml:2:10: value 'v' is given twice; first at other.yaml:2:10",
+        "site.yaml:3:11: output 'o' is given twice; first at other.yaml:3:11",
+        "site.yaml:4:13: provider 'p' is given twice; first at other.yaml:4:13",
+        "site.yaml:6:3: File[/a] is declared twice; first at other.yaml:6:3",
+    ]
+    assert {each.code for each in problems(path)} == {"duplicate", "invalid"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("../out.yaml", "the name leads out"),
+        ("sub/../../out.yaml", "the name leads out"),
+        ("/etc/x.yaml", "the name leads out"),
+        ("link.yaml", "a symbolic link leads out"),
+        ("dir/out.yaml", "a symbolic link leads out"),
+        ("notes.txt", "an included file ends in .yaml, .yml, .json"),
+        ("${inputs.x}.yaml", "an included file's name cannot hold ${...}"),
+        ("", "an included file must be a name"),
+        ("missing.yaml", "the included file cannot be read: No such file or directory"),
+        ("pipe.yaml", "the included file cannot be read: it is not a regular file"),
+        ("folder.yaml", "the included file cannot be read: it is not a regular file"),
+        ("loop.yaml", "the included file cannot be read: Too many levels of symbolic links"),
+    ],
+)
+def test_an_include_stays_beneath_its_directory(tmp_path: Path, name: str, expected: str) -> None:
+    """No path, link or special file leads elsewhere, and nothing waits."""
+    root = tmp_path / "root"
+    (tmp_path / "out.yaml").write_text("values: {leaked: 1}")
+    path = write(root, site=json.dumps({"include": [name]}))
+    (root / "link.yaml").symlink_to(tmp_path / "out.yaml")
+    (root / "dir").symlink_to(tmp_path)
+    (root / "loop.yaml").symlink_to("loop.yaml")
+    (root / "folder.yaml").mkdir()
+    os.mkfifo(root / "pipe.yaml")
+    (found,) = problems(path)
+    assert found.message.startswith(expected)
+    assert (found.line, found.column, found.code) == (1, 14, "include")
+
+
+def test_includes_nest_to_a_limit(tmp_path: Path) -> None:
+    """A chain of files ends in an error, not in a full stack."""
+    for number in range(150):
+        (tmp_path / f"f{number}.yaml").write_text(f"include: [f{number + 1}.yaml]")
+    assert [each.message for each in problems(tmp_path / "f0.yaml")] == ["files include each other more than 100 deep"]
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_with_its_path(tmp_path: Path) -> None:
+    """Missing, a directory; a suffix that nothing reads is wrong usage."""
+    assert said(tmp_path / "no.yaml") == ["no.yaml: cannot be read: No such file or directory"]
+    (tmp_path / "d.yaml").mkdir()
+    assert said(tmp_path / "d.yaml") == ["d.yaml: cannot be read: it is not a regular file"]
+    assert "embedded null byte" in problems("\0.yaml")[0].message
+    for name in ("site.txt", "site", ""):
+        with pytest.raises(UsageError, match=r"ends in \.yaml, \.yml, \.json"):
+            manifest.read(name)
+
+
+def test_a_body_used_twice_is_two_mappings(tmp_path: Path) -> None:
+    """Who changes one of them does not change the other, nor the data."""
+    read = manifest.read(write(tmp_path, site="resources:\n  A[a]: &x {k: 1}\n  A[b]: *x\n"))
+    read.resources[0].attributes["k"] = 2
+    assert read.resources[1].attributes == {"k": 1}
+    assert read.documents[0].data["resources"]["A[a]"] == {"k": 1}
+
+
+def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:
+    """Its text is plain JSON and makes the same manifest again, several files and all."""
+    read = manifest.read(write(tmp_path, site=SITE + "include: [other.yaml]", other="defaults: {File: {mode: x}}"))
+    again = manifest.restore(json.loads(json.dumps(read.text)))
+    assert summary(again) == summary(read)
+    assert (again.file, list(again.defaults)) == (read.file, list(read.defaults))
+    assert again.place(again.resources[0]) == (read.file, 0, 0)
+
+
+def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
+    """Of one file what any tool would say; any included byte counts."""
+    path = write(tmp_path, site="include: [b.yaml]", b="{}")
+    first = manifest.read(path).sha256
+    (tmp_path / "b.yaml").write_text("{} ")
+    assert manifest.read(path).sha256 != first
+    assert manifest.read(tmp_path / "b.yaml").sha256 == hashlib.sha256(b"{} ").hexdigest()
+    assert manifest.read({}).sha256 == manifest.read({}).sha256 != manifest.read({"values": {"a": 1}}).sha256
+
+
+def test_every_metaparameter_has_a_check_and_knows_nothing_as_a_wrong_shape() -> None:
+    """The list of names and the table of checks are the same; none accepts an empty mapping but the two mappings."""
+    for name in METAPARAMETERS:
+        assert bool(list(shapes.flaws(name, {}))) == (name not in {"timeout", "lifecycle"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab[]: #${}.", max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "from", "to", "type", "File[/a]", "file", "create"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+BODIES = st.dictionaries(st.sampled_from([*sorted(METAPARAMETERS), "mode"]), JSON, max_size=4)
+MANIFESTS = st.dictionaries(st.sampled_from([*SECTIONS[2:], "project", "x"]), JSON, max_size=4) | st.fixed_dictionaries(
+    {"resources": st.dictionaries(st.sampled_from(["File[/a]", "File[b]", "A['x']", "["]), BODIES, max_size=3)}
+)
+
+
+@given(MANIFESTS)
+def test_any_data_is_a_manifest_or_a_list_of_problems(data: dict[str, Any]) -> None:
+    """No shape, however wrong, ends in another exception."""
+    try:
+        read = manifest.read(data)
+    except ManifestError:
+        return
+    assert summary(manifest.restore(read.text)) == summary(read)
+
+
+def test_ten_thousand_resources_are_read_in_a_moment(tmp_path: Path) -> None:
+    """Generous enough for a busy machine; quadratic behaviour would not pass, nor in their problems."""
+    lines = "".join(f"  File[/f{n}]:\n    ensure: present\n    mode: '0644'\n    noop: 1\n" for n in range(10_000))
+    path = write(tmp_path, site="resources:\n" + lines)
+    begun = time.process_time()
+    assert len(problems(path)) == 10_000
+    path.write_text("resources:\n" + lines.replace("noop: 1", "noop: true"))
+    assert len(manifest.read(path).resources) == 10_000
+    assert time.process_time() - begun < 5

@@ -1,0 +1,405 @@
+"""YAML text becomes plain data by the core schema, or one error that names the place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from resource_api.hands import yaml_reader
+from resource_api.nouns import document
+from resource_api.nouns.errors import ManifestError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x85\ufeff\ufffe\uffff"), max_size=12)
+KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe\uffff"), max_size=8)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+)
+DATA = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+)
+#: What YAML is made of: such texts come much further than random bytes.
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            "b: ",
+            ": ",
+            "- ",
+            "? ",
+            "\n",
+            "\n  ",
+            "[",
+            "]",
+            "{",
+            "}",
+            ", ",
+            "&a ",
+            "*a",
+            "!!str ",
+            "!x ",
+            "<<: ",
+            "---\n",
+            "...\n",
+            "%TAG ! x\n",
+            "%YAML 1.2\n",
+            '"',
+            "'",
+            "|\n",
+            ">-\n",
+            "#",
+            "\\0",
+            "1",
+            "0x",
+            ".inf",
+            "\t",
+            "\x00",
+            "é",
+            "Package[nginx]",
+            "${a}",
+            "\r",
+            "\u2028",
+            "@",
+            "`",
+            "~",
+            "null",
+            "9" * 30,
+        ]
+    ),
+    max_size=25,
+).map("".join)
+
+
+def load(text: str | bytes) -> Any:
+    """Read one text."""
+    return yaml_reader.read(text.encode() if isinstance(text, str) else text, "site.yaml").data
+
+
+def refused(text: str | bytes) -> Problem:
+    """Give the first problem of a text that must be refused."""
+    with pytest.raises(ManifestError) as caught:
+        load(text)
+    problem = caught.value.problems[0]
+    assert problem.file == "site.yaml"
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("", None), ("~", None), ("null", None), ("Null", None), ("NULL", None), ("nULL", "nULL"),
+        ("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False), ("FALSE", False),
+        ("yes", "yes"), ("no", "no"), ("on", "on"), ("off", "off"), ("y", "y"), ("tRUE", "tRUE"),
+        ("0", 0), ("-1", -1), ("+12", 12), ("0644", 644), ("010", 10), ("0o17", 15), ("0x1F", 31), ("-0x1", "-0x1"),
+        ("0b1", "0b1"), ("1_000", "1_000"), ("22:22", "22:22"), ("1:30", "1:30"), ("2020-01-01", "2020-01-01"),
+        ("1e3", 1000.0), ("1.5", 1.5), (".5", 0.5), ("5.", 5.0), ("-1.5E-2", -0.015), ("1.2.3", "1.2.3"), (".", "."),
+        ("-", None), ("+", "+"), ("..", ".."), ("0o8", "0o8"), ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)), ("=", "="), ('"12"', "12"), ("'true'", "true"), ("!!str 12", "12"),
+        ('!!int "12"', 12), ("!!float 1", 1.0), ("!!null ''", None), ("!!bool true", True), ("! 12", "12"),
+        ("!!str", ""), ("|\n  12\n", "12\n"), ("!!map {a: 1}", {"a": 1}), ("!!seq [1]", [1]), ("0" * 5000 + "7", 7),
+    ],
+)  # fmt: skip
+def test_a_scalar_means_what_the_core_schema_of_1_2_says(written: str, meant: Any) -> None:
+    """No word becomes a boolean, date, or number by the rules of 1.1."""
+    found = load(f"a: {written}")["a"] if written != "-" else meant
+    assert found == meant
+    assert type(found) is type(meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line", "column"),
+    [
+        ("a: 1\nb: 9223372036854775808", "does not fit 64 bits", 2, 4),
+        ("a: -9223372036854775809", "does not fit 64 bits", 1, 4),
+        ("a: " + "9" * 5000, "does not fit 64 bits", 1, 4),
+        ("a: 0x" + "f" * 17, "does not fit 64 bits", 1, 4),
+        ("a: .inf", "infinity and not-a-number", 1, 4),
+        ("a: [-.Inf]", "infinity and not-a-number", 1, 5),
+        ("a: .NAN", "infinity and not-a-number", 1, 4),
+        ("a: 1e999", "too large for a float", 1, 4),
+        ("a: !!int x", "not what its tag !!int says", 1, 4),
+        ("a: !!python/object:os.system x", "this tag is not allowed", 1, 4),
+        ("a: !!binary aGk=", "this tag is not allowed", 1, 4),
+        ("a: !local x", "this tag is not allowed", 1, 4),
+        ("a: !!set {x}", "this tag is not allowed here", 1, 4),
+        ("a: !!map [x]", "this tag is not allowed here", 1, 4),
+        ("%TAG ! tag:x,2000:\n---\na: 1", "%TAG directive is not allowed", 1, 1),
+        ("x: &a {k: 1}\ny:\n  <<: *a", "no merge key", 3, 3),
+        ("1: x", "a key must be a string", 1, 1),
+        ("a:\n  true: x", "a key must be a string", 2, 3),
+        ("~: x", "a key must be a string", 1, 1),
+        ("? [a]\n: b", "a key must be a string", 1, 3),
+        ("a: *b", "no anchor of this name", 1, 4),
+        ("a: &x [*x]", "stands inside what it stands for", 1, 8),
+        ("a: 1\n---\nb: 2", "second document", 2, 1),
+        ('a: "\\0"', "cannot hold the control character U+0000", 1, 4),
+        ('"a\\eb": 1', "cannot hold the control character U+001B", 1, 1),
+        ("a: b\x07", "control character U+0007", 1, 5),
+        ("a: b\x00", "control character U+0000", 1, 5),
+        ("a: é\x9b", "control character U+009B", 1, 5),
+        ("a: x\ufeff", "control character U+FEFF", 1, 5),
+        (b"a: 1\nb: \xc3\xa9\xff", "not UTF-8", 2, 5),
+        (b"a: \xed\xa0\x80", "not UTF-8", 1, 4),
+        ('a: "\\ud800"', "invalid Unicode character", 1, 7),
+        (b"\xef\xbb\xbfa: 1", "byte order mark", 1, 1),
+        ("a: 1".encode("utf-16"), "byte order mark", 1, 1),
+        ("a: [1, 2", "that begins at line 1, column 4", 1, 4),
+        ("a: [", "did not find expected node content", 1, 5),
+        ("a: b: c", "mapping values are not allowed", 1, 5),
+        ("\ta: 1", "cannot start any token", 1, 1),
+    ],
+)
+def test_what_is_refused_is_named_with_its_place(text: str | bytes, message: str, line: int, column: int) -> None:
+    """Each message exists, and its line and column count from 1."""
+    problem = refused(text)
+    assert message in problem.message
+    assert (problem.line, problem.column) == (line, column)
+
+
+def test_an_empty_text_is_nothing() -> None:
+    """Comments, an empty document and blank lines count as empty."""
+    assert [load(text) for text in ("", "# x\n", "---\n", "\n\n")] == [None] * 4
+
+
+def test_duplicate_keys_are_all_named_with_both_places() -> None:
+    """At any depth, quoted or not, behind aliases and in flow mappings; the later one is reported."""
+    text = "a: 1\nb:\n  c: 1\n  'c': 2\nd: [{x: 1, x: 2}]\n\"a\": 3\n"
+    with pytest.raises(ManifestError) as caught:
+        load(text)
+    assert [(p.line, p.column, p.message, p.hint) for p in caught.value.problems] == [
+        (4, 3, "duplicate key 'c'", "first at line 3, column 3"),
+        (5, 12, "duplicate key 'x'", "first at line 5, column 6"),
+        (6, 1, "duplicate key 'a'", "first at line 1, column 1"),
+    ]
+
+
+def test_duplicate_keys_are_reported_also_where_the_rest_cannot_be_read() -> None:
+    """A later fault of another kind hides nothing, however deep."""
+    assert "duplicate" in refused("a: 1\na: 2\nb: [").message
+    assert "duplicate" in refused("a: 1\na: 2\nb: " + "[" * 5000).message
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+@pytest.mark.parametrize("count", [101, 25_000, 1_000_000])
+def test_depth_is_refused_before_anything_can_overflow(pair: str, count: int) -> None:
+    """In a process of its own, because a crash of the C parser would end this one."""
+    body = "[" * count + "]" * count if pair == "[]" else "{a: " * count + "}" * count
+    program = (
+        "import sys\nfrom resource_api.hands import yaml_reader\nfrom resource_api.nouns.errors import ManifestError\n"
+        "try:\n    yaml_reader.read(sys.stdin.buffer.read(), 'f')\nexcept ManifestError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=body.encode(), capture_output=True, cwd=ROOT, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"nested deeper than 100" in done.stdout
+
+
+def test_depth_up_to_the_limit_is_data() -> None:
+    """A hundred levels are fine, block or flow."""
+    assert load("[" * 100 + "]" * 100)
+    assert load("\n".join(" " * n + "a:" for n in range(100)))
+    assert "nested deeper" in refused("\n".join(" " * n + "a:" for n in range(101)) + " {}").message
+
+
+def test_an_alias_bomb_is_refused_at_once() -> None:
+    """Nine to the ninth nodes are counted, never made."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    begun = time.process_time()
+    assert "aliases expand" in refused("\n".join(lines)).message
+    assert time.process_time() - begun < 1
+
+
+def test_a_long_text_repeated_often_is_refused() -> None:
+    """What a copy of it would weigh counts, not how many aliases there are."""
+    assert "aliases expand" in refused("a: &a " + "x" * 1_000_000 + "\nb: [" + "*a, " * 100 + "]").message
+
+
+def test_aliases_cannot_go_round_the_limit_of_depth() -> None:
+    """Each list holds the one before it."""
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 200))]
+    assert "nested deeper than 100 by this alias" in refused("\n".join(lines)).message
+
+
+def test_aliases_repeat_their_anchor() -> None:
+    """Scalars, collections, keys; the latest anchor of a name holds."""
+    assert load("a: &x [1]\nb: *x\nc: &x 2\nd: *x\n&k e: 1\nf: {*k : 2}") == {
+        "a": [1], "b": [1], "c": 2, "d": 2, "e": 1, "f": {"e": 2},
+    }  # fmt: skip
+    assert len(load("a: &x [1, 2]\nb: [" + "*x, " * 20_000 + "]")["b"]) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("text", "pasted"),
+    [
+        ("require: [Package[nginx], File[/a]]", '"Package[nginx]", "File[/a]"'),
+        ("a: {x: File[/a]}", '"File[/a]"'),
+        ("File[/a: b]:\n  x: 1", '"File[/a: b]"'),
+        ("File[a #b]:\n  x: 1", '"File[a #b]"'),
+        ("a:\n  File[/z]:\n    x: 1\n  File[a #b]:\n    x: 1", '"File[a #b]"'),
+        ("a: [\n  x,\n  Package[nginx]\n]", '"Package[nginx]"'),
+        ("require: File[/a: b]", '"File[/a: b]"'),
+        ("a: {c: ${inputs.x}, d: Word[y]}", '"${inputs.x}", "Word[y]"'),
+        ("a: [${File[/a].c}]", '"${File[/a].c}"'),
+        ('a: [Exec[echo "x"], y]', "'Exec[echo \"x\"]'"),
+    ],
+)
+def test_a_reference_without_quotes_is_explained_with_the_text_to_paste(text: str, pasted: str) -> None:
+    """YAML sees a list or a mapping in it."""
+    hint = refused(text).hint
+    assert hint.startswith("a reference inside [...] or {...}, or with ': ' or ' #' in its title, needs quotes")
+    assert hint.endswith(f": write {pasted}")
+
+
+def test_a_hostile_line_costs_no_more_than_another() -> None:
+    """The search for references is bounded, wherever the line ends."""
+    begun = time.process_time()
+    for line in (
+        "a" * 1_000_000 + ": b",
+        "a: [" + "Word[" * 200_000,
+        "a: [" + "Word[x] " * 100_000,
+        "a: [" + "${a" * 200_000,
+    ):
+        refused(line)
+    assert "duplicate" in refused("a: 1\n" * 50_000).message
+    assert time.process_time() - begun < 1
+
+
+def test_the_hint_comes_only_where_a_reference_could_be() -> None:
+    """A plain mistake gets no advice about references; one already in quotes is not offered."""
+    assert refused("a: [1, 2").hint == ""
+    assert refused('a: ["File[x]", y').hint.endswith("needs quotes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "p: *hunter2", "p: !hunter2 x", "p: @hunter2", "p: 'hunter2", 'p: "hunter2\\q"', "p: hunter2: x",
+        "p: [hunter2", "p: {hunter2: x",
+        "p: %hunter2\n x: [", "p: hunter2\x07", "p: abc[hunter2: x", "p: Abc[hunter2: x", "p: `hunter2",
+        "? [hunter2]\n: x", "p: !!hunter2 x",
+    ],
+)  # fmt: skip
+def test_no_error_repeats_what_may_be_a_secret(text: str) -> None:
+    """A broken line is named, not shown."""
+    with pytest.raises(ManifestError) as caught:
+        load(text)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_beyond_the_limit_of_size_is_refused() -> None:
+    """Before anything is parsed."""
+    assert "larger than 100 MB" in refused(b"#" * (document.MAX_BYTES + 1)).message
+
+
+def test_a_long_line_is_read_in_bounded_time() -> None:
+    """One scalar of a megabyte."""
+    begun = time.process_time()
+    assert len(load("a: " + "x" * 1_000_000)["a"]) == 1_000_000
+    assert time.process_time() - begun < 1
+
+
+@given(DATA)
+def test_what_is_dumped_reads_back(data: Any) -> None:
+    """Text, numbers and nesting survive, in the strictest quoting."""
+    assert load(_dump(data)) == data
+
+
+def _dump(data: Any, *, flow: bool | None = False) -> str:
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _: Any) -> bool:
+            return True
+
+    # Floats and numbers by the rules of 1.2, texts always in quotes.
+    Dumper.add_representer(str, lambda d, v: d.represent_scalar("tag:yaml.org,2002:str", v, style='"'))
+    Dumper.add_representer(float, lambda d, v: d.represent_scalar("tag:yaml.org,2002:float", repr(v)))
+    return yaml.dump(data, Dumper=Dumper, width=1_000_000, default_flow_style=flow)
+
+
+@given(st.binary(max_size=200) | PIECES.map(str.encode) | st.binary(max_size=40).map(lambda b: b"a: " + b))
+@example(b"a: &x\n  *x : 1")
+@example(b"&a *a")
+@example(b"*a")
+@example(b"- - - ? ? ? - - [{[")
+@example(b"!<")
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
+    """Within a second, with a place inside the text or none."""
+    begun = time.process_time()
+    problems: Sequence[Problem] = ()
+    try:
+        found = yaml_reader.read(raw, "f")
+    except ManifestError as error:
+        problems = error.problems
+    else:
+        _every_position(found, found.data, ())
+    assert all(p.line <= len(raw) + 1 for p in problems)
+    assert time.process_time() - begun < 1
+
+
+def _every_position(found: document.Document, data: Any, path: tuple[str | int, ...]) -> None:
+    assert found.position(path) >= (1, 1)
+    assert found.position(path, value=True) >= (1, 1)
+    for key, value in data.items() if type(data) is dict else enumerate(data) if type(data) is list else ():
+        _every_position(found, value, (*path, key))
+
+
+WORD = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
+NAMED = st.dictionaries(
+    WORD,
+    st.recursive(
+        TEXT, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORD, inner, max_size=3), max_leaves=9
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(NAMED, st.sampled_from([True, False, None]))
+def test_every_position_points_at_its_key(data: dict[str, Any], flow: bool | None) -> None:  # noqa: FBT001 - a strategy's
+    """For the keys recorded on the way and for those that are looked up later, block or flow."""
+    text = _dump(data, flow=flow)
+    found = yaml_reader.read(text.encode(), "f")
+    lines = text.split("\n")
+
+    def check(value: Any, path: tuple[str | int, ...]) -> None:
+        steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, inner in steps:
+            line, column = found.position((*path, key))
+            if isinstance(key, str):
+                assert lines[line - 1][column - 1 :].startswith(f'"{key}"')
+            assert found.position((*path, key), value=True) >= (line, column)
+            check(inner, (*path, key))
+
+    check(data, ())
+
+
+def test_positions_of_keys_values_and_what_is_missing() -> None:
+    """A path that ends too early is answered with its last part."""
+    found = yaml_reader.read(b"resources:\n  File[/a]:\n    x: [1, {y: 2}]\n  File[/b]: &b {z: 1}\n  c: *b\n", "f")
+    assert found.position(("resources", "File[/b]")) == (4, 3)
+    assert found.head("resources")["File[/a]"] == (2, 3)
+    assert found.position(("resources", "File[/a]", "x")) == (3, 5)
+    assert found.position(("resources", "File[/a]", "x"), value=True) == (3, 8)
+    assert found.position(("resources", "File[/a]", "x", 1, "y")) == (3, 13)
+    assert found.position(("resources", "c", "z")) == (4, 17)
+    assert found.position(("resources", "File[/a]", "nothing", "at all")) == (2, 3)
+    assert found.position(()) == (1, 1)
+    assert yaml_reader.read(b"", "f").position(("x",)) == (1, 1)
