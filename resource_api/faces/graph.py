@@ -1,0 +1,135 @@
+"""A catalog's relationships as a drawing or as data: who comes before whom, and who refreshes whom.
+
+Every edge points from what comes first to what comes after it. Nothing is decided here: the order, and which
+relationships hold, are the catalog's.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from resource_api.nouns import expression
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.text import escape
+from resource_api.stages import binding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.stages.catalog import Catalog
+
+    Form = Literal["dot", "mermaid", "json"]
+    Find = Callable[[Reference], Entry | None]
+
+
+class _Link(NamedTuple):
+    first: int
+    then: int
+    kind: str
+    automatic: bool
+
+
+def render(catalog: Catalog, form: Form) -> str:
+    """Give the relationships of ``catalog`` as text; equal catalogs give equal text.
+
+    ``dot`` is Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping of ``nodes`` (``reference``, ``type``,
+    ``title``, ``index`` in the order of execution) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or
+    ``notify`` where a change of the first refreshes the second; ``automatic`` where only a type asks for it).
+    """
+    return _FORMS[form](catalog.entries, _links(catalog))
+
+
+def _links(catalog: Catalog) -> list[_Link]:
+    refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
+    pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
+    automatic = _automatic(catalog)
+    kinds = {True: "notify", False: "require"}
+    return [_Link(*pair, kinds[pair in refreshing], pair in automatic) for pair in sorted(pairs)]
+
+
+def _automatic(catalog: Catalog) -> set[tuple[int, int]]:
+    """Give the pairs that a type asks for and no metaparameter or value does; catalogs do not keep that."""
+    find = _finder(catalog.entries)
+    references = {entry: list(_referred(catalog, entry, find)) for entry in catalog.entries}
+    edges = binding.bind(catalog.entries, references, find, lambda *_: None)
+    asked = {(edge.first, edge.then) for edge in edges if not edge.automatic}
+    return {(edge.first, edge.then) for edge in edges if edge.automatic} - asked
+
+
+def _finder(entries: Sequence[Entry]) -> Find:
+    """Look entries up as ``Catalog.find`` does, without walking through all of them each time."""
+    known: dict[tuple[str, object], Entry] = {}
+    for entry in reversed(entries):
+        known[entry.key] = entry
+    for entry in entries:
+        known.update(((entry.type, alias), entry) for alias in entry.meta.aliases)
+    known.update(((entry.type, entry.title), entry) for entry in entries)
+    return lambda wanted: known.get((wanted.type, wanted.title))
+
+
+def _referred(catalog: Catalog, entry: Entry, find: Find) -> Iterator[Entry]:
+    """Give the entries that the values of ``entry`` refer to, also by way of ``defaults`` and ``values``."""
+    declared = entry.declaration
+    given = catalog.manifest.defaults.get(declared.file, {}).get(declared.type, {}) | declared.attributes
+    values, seen = list(given.values()), set()
+    while values:
+        for path in expression.find(values.pop()):
+            if isinstance(path.root, Reference):
+                if (target := find(path.root)) is not None:
+                    yield target
+            elif path.root == "values" and path.keys[0] not in seen:
+                seen.add(path.keys[0])
+                values.append(catalog.manifest.values[path.keys[0]])
+
+
+def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    names = [str(entry.reference) for entry in entries]
+    document = {
+        "nodes": [
+            {"reference": name, "type": entry.type, "title": entry.title, "index": index}
+            for index, (name, entry) in enumerate(zip(names, entries, strict=True))
+        ],
+        "edges": [
+            {
+                "from": names[link.first],
+                "to": names[link.then],
+                "kind": link.kind,
+                **({"automatic": True} if link.automatic else {}),
+            }
+            for link in links
+        ],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
+    lines += [f'  n{index} [label="{_spelt(entry, _DOT)}"]' for index, entry in enumerate(entries)]
+    for link in links:
+        style = ["color=blue", "label=notify"] * (link.kind == "notify") + ["style=dashed"] * link.automatic
+        lines.append(f"  n{link.first} -> n{link.then}" + (f" [{', '.join(style)}]" if style else ""))
+    return "\n".join([*lines, "}"])
+
+
+def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    lines = ["flowchart TD"]
+    lines += [f'  n{index}["{_spelt(entry, _MERMAID)}"]' for index, entry in enumerate(entries)]
+    for link in links:
+        arrow = ("-.->" if link.automatic else "-->") + ("|notify|" if link.kind == "notify" else "")
+        lines.append(f"  n{link.first} {arrow} n{link.then}")
+    return "\n".join(lines)
+
+
+#: Characters that mean something within quotes: Graphviz also reads entities of HTML, Mermaid Markdown and its own.
+_DOT: Final = {'"': '\\"', "\\": "\\\\", "&": "&amp;"}
+_MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_~$'}
+
+
+def _spelt(entry: Entry, special: Mapping[str, str]) -> str:
+    """Give a reference on one line, with nothing in it that the drawing's language or a terminal would obey."""
+    return "".join(special.get(character, character) for character in escape(str(entry.reference)))
+
+
+_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json}
