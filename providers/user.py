@@ -28,10 +28,8 @@ class Provider(BaseProvider):
     chpasswd = Command("chpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Make a group of digits a number; sort groups: they are a set."""
+        """Sort groups: they are a set."""
         for resource in resources:
-            if "gid" in resource:
-                resource["gid"] = _number_or_name(resource["gid"])
             if resource.get("groups"):
                 resource["groups"] = sorted(set(resource["groups"]))
         return resources
@@ -58,7 +56,7 @@ class Provider(BaseProvider):
                 "name": user.pw_name,
                 "ensure": "present",
                 "uid": user.pw_uid,
-                "gid": _number_or_name(group_names.get(user.pw_gid) or _group_name(user.pw_gid)),
+                "gid": _group(user.pw_gid, group_names),
                 "gid_number": user.pw_gid,
                 "groups": sorted(memberships.get(user.pw_name, ())),
                 "comment": user.pw_gecos,
@@ -115,15 +113,13 @@ def _options(wanted: Mapping[str, Any]) -> list[str | int]:
     return options
 
 
-def _number_or_name(group: Any) -> Any:
-    return int(group) if isinstance(group, str) and group.isascii() and group.isdigit() else group
-
-
-def _group_name(number: int) -> str | int:
+def _group(number: int, names: Mapping[int, str]) -> str | int:
+    """Give the name of a group, or its number where it has none or one that reads as a number."""
     try:
-        return grp.getgrgid(number).gr_name
+        name = names.get(number) or grp.getgrgid(number).gr_name
     except KeyError:
         return number
+    return number if name.isdigit() else name
 
 
 def _named(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:

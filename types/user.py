@@ -4,6 +4,8 @@ from resource_api import Attribute, TypeDefinition
 
 #: No line of an account file can be forged with these, no program takes a name for an option.
 NAME = r"Pattern[/\A[^-+:,\/\s[:cntrl:]][^:,\/[:cntrl:]]*\z/]"
+#: useradd takes digits for a number, and so do we.
+GROUP = r"Pattern[/\A(?!\d+\z)[^-+:,\/\s[:cntrl:]][^:,\/[:cntrl:]]*\z/]"
 FIELD = r"Pattern[/\A[^:[:cntrl:]]*\z/]"
 PATH = r"Pattern[/\A(\/[^:[:cntrl:]]*)?\z/]"
 
@@ -29,8 +31,8 @@ Without `gid` a new user gets the group of its own name, which is made when it i
             kind="init_only",
         ),
         "gid": Attribute(
-            f"Optional[Variant[Integer[0, 4294967294], {NAME}]]",
-            "The primary group: its name, or its number (digits are a number). Shown as its name if it has one.",
+            f"Optional[Variant[Integer[0, 4294967294], {GROUP}]]",
+            "The primary group: its name, or its number. Shown as its name if it has one.",
         ),
         "gid_number": Attribute("Optional[Integer]", "The number of the primary group.", kind="read_only"),
         "groups": Attribute(

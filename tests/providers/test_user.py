@@ -97,7 +97,7 @@ def shadow() -> list[str]:
 
 def test_a_user_is_made_as_declared() -> None:
     """All its attributes are there after one run, and id(1) agrees."""
-    summary = apply(
+    summary = apply(  # noqa: S604 - a login shell
         uid=54321,
         gid="ra-test-one",
         groups=["ra-test-two", "audio", "audio"],
@@ -117,8 +117,10 @@ def test_a_user_is_made_as_declared() -> None:
 
 def test_all_but_the_number_follows_the_manifest() -> None:
     """What exists is changed in place, and only what is declared."""
-    apply(gid="ra-test-one", groups=["audio"], comment="a", shell="/bin/bash", home="/home/a")
-    assert apply(gid="ra-test-two", groups=["video"], comment="-x", shell="/bin/sh", home="/home/b").updated == 1
+    old = {"gid": "ra-test-one", "groups": ["audio"], "comment": "a", "shell": "/bin/bash", "home": "/home/a"}
+    new = {"gid": "ra-test-two", "groups": ["video"], "comment": "-x", "shell": "/bin/sh", "home": "/home/b"}
+    apply(**old)
+    assert apply(**new).updated == 1
     assert ids("-gn") == "ra-test-two"
     assert set(ids("-Gn").split()) == {"ra-test-two", "video"}
     assert pwd.getpwnam(NAME)[4:] == ("-x", "/home/b", "/bin/sh")
@@ -137,12 +139,12 @@ def test_the_number_of_a_user_cannot_be_changed() -> None:
     assert pwd.getpwnam(NAME).pw_gecos == ""
 
 
-@pytest.mark.parametrize("spelling", ["ra-test-two", 54002, "54002"], ids=repr)
-def test_a_primary_group_may_be_spelt_in_every_way(spelling: str | int) -> None:
-    """Name, number and digits mean the same group: at creation, for a change, and when nothing is to change."""
+@pytest.mark.parametrize("spelling", ["ra-test-two", 54002])
+def test_a_primary_group_may_be_given_by_name_or_number(spelling: str | int) -> None:
+    """Both mean the same group: at creation, for a change, and when nothing is to change."""
     apply(gid=spelling)
     assert ids("-g") == "54002"
-    assert all(apply(gid=other).unchanged == 1 for other in ("ra-test-two", 54002, "54002"))
+    assert all(apply(gid=other).unchanged == 1 for other in ("ra-test-two", 54002))
     apply(gid="ra-test-one")
     assert apply(gid=spelling).updated == 1
     assert ids("-g") == "54002"
@@ -222,7 +224,7 @@ def test_a_password_is_seen_by_nobody(tmp_path: Path) -> None:
         "    log = Log('debug', lambda line: print(line))\n"
         "    print(Runtime(Registry.from_path(), log=log).apply(manifest))\n"
     )
-    strace = ["strace", "-f", "-v", "-s", "100000", "-e", "trace=execve,execveat", "-o", trace]
+    strace = ["strace", "-f", "-v", "-s", "100000", "-e", "trace=execve,execveat", "-o", str(trace)]
     said = subprocess.run(
         [*strace, sys.executable, script],
         input=f"{HASH} {HASH[::-1].replace('$', '.')}",
@@ -272,7 +274,7 @@ HOSTILE = ["a:b", "a\nb", "a\r", "\0", "\x1b[2J"]
     ("attribute", "bad"),
     [
         *[("name", bad) for bad in (*HOSTILE, "-x", "+", "a/../b", "a,b", "", " ")],
-        *[("gid", bad) for bad in (*HOSTILE, "-x", -1, 2**32)],
+        *[("gid", bad) for bad in (*HOSTILE, "-x", "54002", -1, 2**32)],
         *[("uid", bad) for bad in ("0", -1, 2**32)],
         *[("comment", bad) for bad in HOSTILE],
         *[("home", bad) for bad in (*HOSTILE, "/a:b", "relative", "/a\nroot::0:0:::")],
@@ -317,7 +319,14 @@ def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
         subprocess.run(["sed", "-i", "-e", "/^+/d", "-e", "/^ra-test-odd/d", FILES[0]], check=True)
 
 
-@given(st.fixed_dictionaries({}, optional={"gid": st.integers(0) | st.text(), "groups": st.lists(st.text(min_size=1))}))
+def test_a_group_whose_name_reads_as_a_number_is_shown_as_its_number() -> None:
+    """Nobody could tell its name from the number of another."""
+    subprocess.run(["groupadd", "-g", "54005", "54002"], check=True)
+    apply(gid=54005)
+    assert Runtime(REGISTRY).resources("user", [NAME])[0]["gid"] == 54005
+
+
+@given(st.fixed_dictionaries({}, optional={"gid": st.integers(0), "groups": st.lists(st.text(min_size=1))}))
 def test_canonical_values_stay_as_they_are(resource: dict[str, Any]) -> None:
     """To canonicalize twice is to canonicalize once; nothing is added."""
     provider, context = REGISTRY.provider("user")(), Context(REGISTRY.type("user"), Run(Log("off")), reading=True)
