@@ -1,0 +1,194 @@
+"""Runs commands: when they are due, as whom, where, and what counts as success."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import time
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from resource_api import Change, Context, Resource
+    from resource_api.hands.command import Result
+
+#: Words that only a shell understands; a command without one that holds them is hardly meant so.
+OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
+
+
+class Provider(BaseProvider):
+    """The commands of one transaction."""
+
+    def __init__(self) -> None:
+        """Know no command yet."""
+        self._declared: dict[str, Mapping[str, Any]] = {}
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets that others would see and what cannot be split; warn of what only a shell understands."""
+        for attribute, value in should.items():
+            if attribute != "input" and _secret(value):
+                yield Problem(attribute, f"'{attribute}' holds a secret, which others would see; pass it by 'input'")
+        for attribute in ("command", "onlyif", "unless"):
+            for command in _commands(should, attribute):
+                if isinstance(command, str) and not should["shell"]:
+                    yield from _spelling(attribute, command)
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Give nothing: what a command has done cannot be read back."""
+        if names is None:
+            reason = "what commands have done cannot be read back"
+            raise CannotList(reason)
+        return []
+
+    def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
+        """Ask the guards, all of which must allow it."""
+        self._declared[name] = should
+        return not should["refreshonly"] and _allowed(should)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Run the command."""
+        for name, (_, should) in changes.items():
+            _execute(context, name, should)
+
+    def refresh(self, context: Context, names: Sequence[str]) -> None:
+        """Run what was notified, if its guards allow it."""
+        for name in names:
+            if _allowed(self._declared[name]):
+                _execute(context, name, self._declared[name])
+
+
+def _secret(value: Any) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, Sensitive) or any(map(_secret, inside))
+
+
+def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
+    value = should.get(attribute)
+    if attribute == "command":
+        return [should["name"] if value is None else value]
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _spelling(attribute: str, command: str) -> Iterator[Problem]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        yield Problem(attribute, f"cannot be split into words: {error}: {command}")
+        return
+    if not words:
+        yield Problem(attribute, "is empty")
+    if operators := sorted(OPERATORS.intersection(words)):
+        yield Problem(
+            attribute, f"passes '{operators[0]}' as it is, no shell sees it; did you mean 'shell: true'?", "warning"
+        )
+
+
+def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
+    """Say whether the guards allow a command to run, and why."""
+    paths = should.get("creates") or []
+    reasons = []
+    for path in [paths] if isinstance(paths, str) else paths:
+        if os.path.exists(path):  # noqa: PTH110 - text in, text out
+            return False
+        reasons.append(f"'{path}' does not exist")
+    for attribute, wanted in (("onlyif", True), ("unless", False)):
+        for command in _commands(should, attribute):
+            argv = _argv(command, shell=should["shell"])
+            succeeded = _run(argv, should).exit_code == 0
+            if succeeded is not wanted:
+                return False
+            reasons.append(f"'{shlex.join(argv)}' {'succeeds' if succeeded else 'fails'}")
+    return (True, ", ".join(reasons)) if reasons else True
+
+
+def _execute(context: Context, name: str, should: Mapping[str, Any]) -> None:
+    """Run a command until it succeeds or has been tried often enough."""
+    argv = _argv(*_commands(should, "command"), shell=should["shell"])
+    returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
+    with context.updating(name, message="Executing"):
+        for left in reversed(range(should["tries"])):
+            result = _run(argv, should, context.deadline, should.get("input"))
+            succeeded = result.exit_code in returns
+            if should["logoutput"] == "always" or (should["logoutput"] == "on_failure" and not succeeded):
+                for line in result.stdout.splitlines():
+                    context.notice(line)
+            if succeeded:
+                break
+            failure = _failure(argv, returns, result)
+            if not left:
+                raise failure
+            context.info(f"{failure}; to be tried {left} times more")
+            _sleep(context, should["try_sleep"])
+        context.updated(name, message="Executed successfully")
+
+
+def _run(
+    argv: Sequence[str], should: Mapping[str, Any], deadline: float | None = None, text: Sensitive[str] | None = None
+) -> Result:
+    """Run what is to be run, as whom and where it should; a deadline of the resource replaces the usual limit."""
+    variables: dict[str, str] = {}
+    path = should.get("path") or []
+    if path:
+        variables["PATH"] = path if isinstance(path, str) else ":".join(path)
+    prefix = _become(should["user"], variables) if should.get("user") else []
+    if not prefix:
+        argv = [_located(argv[0], variables.get("PATH"), should.get("cwd")), *argv[1:]]
+    environment = should.get("environment") or {}
+    variables.update(environment if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment))
+    program, *arguments = [*prefix, *argv]
+    command = Command(program, timeout=300.0 if deadline is None else inf)
+    return command.attempt(*arguments, env=variables, cwd=should.get("cwd"), input=text)
+
+
+def _become(user: str, variables: dict[str, str]) -> list[str]:
+    """Give what makes a program run as a user, and set the variables that say who runs it; nothing for ourselves."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        msg = f"there is no user '{user}' to run it as"
+        raise ResourceError(msg) from None
+    variables |= {"HOME": account.pw_dir, "USER": user, "LOGNAME": user, "SHELL": account.pw_shell}
+    if account.pw_uid == os.geteuid():
+        return []
+    ids = ["--reuid", str(account.pw_uid), "--regid", str(account.pw_gid), "--init-groups"]
+    return ["setpriv", *ids, "--inh-caps=-all", "--"]
+
+
+def _located(program: str, path: str | None, cwd: str | None) -> str:
+    """Give the full path of a program on a path of its own or in its directory; other names are looked for later."""
+    if "/" in program:
+        return os.path.join(cwd or "/", program)  # noqa: PTH118 - text in, text out
+    if path is None:
+        return program
+    for place in path.split(":"):
+        found = os.path.join(place, program)  # noqa: PTH118 - likewise
+        if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112 - likewise
+            return found
+    msg = f"command '{program}' not found in {path}"
+    raise ResourceError(msg)
+
+
+def _argv(command: str | list[str], *, shell: bool) -> list[str]:
+    if isinstance(command, list):
+        return command
+    return ["/bin/sh", "-c", command] if shell else shlex.split(command)
+
+
+def _failure(argv: Sequence[str], returns: Sequence[int], result: Result) -> CommandError:
+    code = result.exit_code
+    ending = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
+    last = "; ".join([line.strip() for line in result.stderr.splitlines() if line.strip()][-5:])
+    wanted = " or ".join(map(str, returns))
+    message = f"'{shlex.join(argv)}' {ending} instead of {wanted}{last and ': '}{last}"
+    return CommandError(message, argv, code, result.stderr)
+
+
+def _sleep(context: Context, seconds: float) -> None:
+    until = min(time.monotonic() + seconds, inf if context.deadline is None else context.deadline)
+    while not context.cancelled and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.1))

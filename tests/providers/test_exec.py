@@ -1,0 +1,330 @@
+"""Commands as they really run: when, what, as whom, where, and for how long."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+import pytest
+
+from resource_api import ManifestError, ProviderError, Runtime
+from resource_api.contract.registry import Registry
+from resource_api.hands.log import Log
+from resource_api.nouns.event import Diagnosed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.nouns.event import Event
+    from resource_api.nouns.step import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = Registry.from_path()
+#: What a shell, a template or a formatter would not leave as it is.
+HOSTILE: Final = [
+    *(
+        "a b",
+        "",
+        "$HOME",
+        "${HOME}",
+        "$(id)",
+        "`id`",
+        "*",
+        "/*",
+        "~",
+        ";",
+        "|",
+        "&&",
+        ">",
+        "#",
+        "!",
+        "\\",
+        "'",
+        '"',
+        "\t",
+    ),
+    *("-n", "--", "-", "%s", "{0}", "{{7*7}}", "\\g<0>", "a\nb", "ü", "\u202e", "=x", "[", "("),
+]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+
+
+class Ran:
+    """What became of a manifest: the report, every line of the log, and the warnings."""
+
+    def __init__(self, manifest: Mapping[str, Any], **wishes: Any) -> None:
+        """Apply it."""
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+        log = Log("debug", lambda line: self.lines.append(f"{line.level}: {line.text}"))
+        self.report: Report = Runtime(REGISTRY, log=log, tell=self._hear).apply(manifest, **wishes)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Diagnosed):
+            self.warnings.append(event.problem.message)
+
+    @property
+    def output(self) -> list[str]:
+        """What commands with ``logoutput: always`` have said, line by line."""
+        return [line.partition("Executing: ")[2] for line in self.lines if line.startswith("notice: Executing: ")]
+
+
+def run(command: str | list[str], **attributes: Any) -> Ran:
+    """Run one command, and hear what it says."""
+    return Ran({"resources": {"Exec[it]": {"command": command, "logoutput": "always", **attributes}}})
+
+
+def sh(script: str, **attributes: Any) -> Ran:
+    """Run one script in a shell, and hear what it says."""
+    return run(script, **{"shell": True, **attributes})
+
+
+def escaped(text: str) -> str:
+    """Give what stands in a manifest for a text that holds ``${``."""
+    return text.replace("${", "$${")
+
+
+def append(path: Path) -> str:
+    """Give a shell's command that adds a line to a file."""
+    return f"echo ran >> {shlex.quote(str(path))}"
+
+
+@pytest.mark.parametrize(
+    ("guards", "runs"),
+    [
+        ({}, True),
+        ({"creates": "/"}, False),
+        ({"creates": "/ra-test-none"}, True),
+        ({"creates": ["/ra-test-none", "/"]}, False),
+        ({"creates": []}, True),
+        ({"onlyif": "true"}, True),
+        ({"onlyif": "false"}, False),
+        ({"onlyif": ["true", "true"]}, True),
+        ({"onlyif": ["true", "false"]}, False),
+        ({"onlyif": [["test", "a b", "=", "a b"]]}, True),
+        ({"unless": "false"}, True),
+        ({"unless": "true"}, False),
+        ({"unless": ["false", "true"]}, False),
+        ({"unless": ["false", ["test", "a", "=", "b"]]}, True),
+        ({"onlyif": "true", "unless": "true"}, False),
+        ({"creates": "/ra-test-none", "onlyif": "true", "unless": "false"}, True),
+        ({"refreshonly": True}, False),
+        ({"refreshonly": True, "onlyif": "true"}, False),
+    ],
+    ids=str,
+)
+def test_a_command_runs_when_every_guard_allows_it(tmp_path: Path, guards: dict[str, Any], runs: bool) -> None:  # noqa: FBT001
+    """Under noop the answer is the same, and nothing is done."""
+    file = tmp_path / "file"
+    manifest = {"resources": {"Exec[it]": {"command": append(file), "shell": True, **guards}}}
+    assert Ran(manifest, noop=True).report.summary.updated == runs
+    assert not file.exists()
+    summary = Ran(manifest).report.summary
+    assert (summary.updated, summary.unchanged) == (runs, not runs)
+    assert file.exists() == runs
+
+
+def test_creates_makes_a_command_run_once(tmp_path: Path) -> None:
+    """The second run finds what the first has made."""
+    file = tmp_path / "file"
+    command = {"command": f"touch {file}", "creates": str(file)}
+    assert Ran({"resources": {"Exec[it]": command}}).report.summary.updated == 1
+    assert Ran({"resources": {"Exec[it]": command}}).report.summary.unchanged == 1
+
+
+def test_the_title_is_the_command() -> None:
+    """Unless another one is given."""
+    assert Ran({"resources": {"Exec[echo hello]": {"logoutput": "always"}}}).output == ["hello"]
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_arguments_arrive_as_they_are(tmp_path: Path, split: bool) -> None:  # noqa: FBT001 - two spellings
+    """As a list, or quoted in a text: no shell expands, splits or interprets them."""
+    file = tmp_path / "argv"
+    argv = ["/bin/sh", "-c", f'printf "%s\\0" "$@" > {shlex.quote(str(file))}', "sh", *HOSTILE]
+    command = escaped(shlex.join(argv)) if split else [escaped(word) for word in argv]
+    assert run(command).report.exit_code == 0
+    assert file.read_bytes().decode().split("\0")[:-1] == HOSTILE
+
+
+def test_a_shell_runs_what_asks_for_one() -> None:
+    """Expansion, pipes and conditions are its business, in guards too."""
+    ran = sh("echo a b | wc -w; echo $((1 + 1))", onlyif="test 1 = 1 && exit 0; exit 1")
+    assert ran.output == ["2", "2"]
+
+
+def test_the_environment_is_small_and_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the caller's gets through but what is declared, as a mapping or as a list."""
+    for name in ("LD_PRELOAD", "BASH_ENV", "PYTHONPATH", "RA_TEST"):
+        monkeypatch.setenv(name, "/ra-test-none")
+    plain = {line.partition("=")[0] for line in run("env").output}
+    assert {"PATH", "HOME", "LANG"} <= plain
+    assert not plain & {"LD_PRELOAD", "BASH_ENV", "PYTHONPATH", "RA_TEST"}
+    assert "A=x=y z" in run("env", environment={"A": "x=y z"}).output
+    assert "A=x=y z" in run("env", environment=["A=x=y z"]).output
+
+
+def test_a_command_runs_in_its_directory(tmp_path: Path) -> None:
+    """In / without one; a program may be named from there."""
+    assert run("pwd").output == ["/"]
+    assert run("pwd", cwd=str(tmp_path)).output == [str(tmp_path)]
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho $0\n")
+    program.chmod(0o700)
+    assert run("./program", cwd=str(tmp_path)).output == [str(program)]
+    assert "does not exist" in run("pwd", cwd="/ra-test-none").report.steps[0].error
+
+
+def test_programs_are_looked_for_on_the_path() -> None:
+    """A path of the resource's own replaces the system's, for what the command itself starts too."""
+    assert run("echo hi", path=["/ra-test-none", "/bin"]).output == ["hi"]
+    assert run(["sh", "-c", "echo $PATH"], path="/bin:/usr/bin").output == ["/bin:/usr/bin"]
+    assert "not found in /ra-test-none" in run("echo hi", path=["/ra-test-none"]).report.steps[0].error
+    assert "not found" in run("ra-test-none").report.steps[0].error
+
+
+@as_root
+def test_a_command_runs_as_another_user() -> None:
+    """With that user's ids, groups and home, and with none of root's capabilities; guards too."""
+    script = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status"
+    said = sh(script, user="games", onlyif="test $(id -un) = games").output
+    expected = subprocess.run(["id", "-G", "games"], check=True, capture_output=True, text=True).stdout.strip()
+    games = pwd.getpwnam("games")
+    assert said[:4] == [str(games.pw_uid), str(games.pw_gid), expected, f"{games.pw_dir} games games"]
+    assert len(said) == 8
+    assert all(line.endswith("0" * 16) for line in said[4:])
+    assert "no user 'ra-test-none'" in run("id", user="ra-test-none").report.steps[0].error
+
+
+@as_root
+def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
+    """A member of a further group is in it; root's groups are gone."""
+    (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nra-test-user:x:54321:54321::/:/bin/sh\n")
+    (tmp_path / "group").write_text("root:x:0:\nra-test-user:x:54321:\nra-test-one:x:54322:ra-test-user\n")
+    (tmp_path / "apply.py").write_text(
+        "from resource_api import Registry, Runtime\n"
+        "from resource_api.hands.log import Log\n"
+        "log = Log('notice', lambda line: print(line.text))\n"
+        "manifest = {'resources': {'Exec[id -G]': {'user': 'ra-test-user', 'logoutput': 'always'}}}\n"
+        "Runtime(Registry.from_path(), log=log).apply(manifest)\n"
+    )
+    script = 'mount --bind passwd /etc/passwd && mount --bind group /etc/group && exec "$0" apply.py'
+    said = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "Executing: 54321 54322" in said.stdout.splitlines()
+
+
+def test_time_that_is_up_ends_all_that_was_started() -> None:
+    """Children in sessions of their own are no exception."""
+    script = "sleep 54321 & setsid sleep 54321 & wait"
+    ran = sh(script, timeout=0.5)
+    assert "timed out" in ran.report.steps[0].error
+    assert ["sleep", "54321"] not in [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+
+
+@pytest.mark.parametrize(
+    ("code", "returns", "succeeds"), [(0, None, True), (1, None, False), (3, 3, True), (0, 3, False), (4, [0, 4], True)]
+)
+def test_exit_codes_decide(code: int, returns: Any, succeeds: bool) -> None:  # noqa: FBT001 - a table
+    """Success is what ``returns`` says."""
+    ran = sh(f"exit {code}", **({} if returns is None else {"returns": returns}))
+    assert (ran.report.exit_code == 0) == succeeds
+
+
+def test_a_failure_says_how_and_why() -> None:
+    """The exit code, what was expected, and the last lines of stderr."""
+    [step] = sh("echo first >&2; echo last >&2; exit 3", returns=[0, 2]).report.steps
+    assert "returned 3 instead of 0 or 2: first; last" in step.error
+    [step] = sh("kill -9 $$").report.steps
+    assert "killed by signal 9" in step.error
+
+
+def test_a_command_is_tried_as_often_as_it_may(tmp_path: Path) -> None:
+    """It ends with the first success, or fails with the last try."""
+    file = tmp_path / "file"
+    script = f"{append(file)}; test $(wc -l < {file}) -ge 3"
+    assert sh(script, tries=2).report.exit_code == 1
+    assert sh(script, tries=3, try_sleep=0.01).report.exit_code == 0
+    assert file.read_text().count("ran") == 3
+
+
+@pytest.mark.parametrize(
+    ("logoutput", "code", "shown"),
+    [("never", 1, False), ("on_failure", 1, True), ("on_failure", 0, False), ("always", 0, True)],
+)
+def test_output_is_shown_when_asked(logoutput: str, code: int, shown: bool) -> None:  # noqa: FBT001 - a table
+    """At notice, whatever is seen at debug."""
+    assert sh(f"echo said; exit {code}", logoutput=logoutput).output == ["said"] * shown
+
+
+@pytest.mark.parametrize(
+    ("attributes", "runs"),
+    [({"refreshonly": True}, 1), ({}, 2), ({"refreshonly": True, "unless": "true"}, 0)],
+    ids=["refreshonly", "always due", "guarded"],
+)
+def test_a_notification_runs_a_command_once_more(tmp_path: Path, attributes: dict[str, Any], runs: int) -> None:
+    """Its guards still hold; who did not change notifies nobody."""
+    file = tmp_path / "file"
+    listener = {"command": append(file), "shell": True, "subscribe": "Exec[first]", **attributes}
+    ran = Ran({"resources": {"Exec[first]": {"command": "true"}, "Exec[second]": listener}})
+    assert ran.report.exit_code == 0
+    assert (file.read_text().count("ran") if file.exists() else 0) == runs
+    file.unlink(missing_ok=True)
+    Ran({"resources": {"Exec[first]": {"command": "true", "creates": "/"}, "Exec[second]": listener}})
+    assert file.exists() == (not attributes)
+
+
+def test_a_secret_goes_by_stdin_and_nowhere_else(tmp_path: Path) -> None:
+    """What refers to one anywhere else is refused before anything runs."""
+    file = tmp_path / "file"
+    inputs = {"key": {"type": "Sensitive[String]", "default": "ra-test-secret"}}
+    resource = {"command": ["tee", str(file)], "input": "${inputs.key}"}
+    ran = Ran({"inputs": inputs, "resources": {"Exec[it]": resource}})
+    assert file.read_text() == "ra-test-secret"
+    assert "ra-test-secret" not in "\n".join(ran.lines)
+    for attribute, value in (("command", "echo ${inputs.key}"), ("environment", {"KEY": "${inputs.key}"})):
+        with pytest.raises(ManifestError, match="input"):
+            Ran({"inputs": inputs, "resources": {"Exec[echo]": {attribute: value}}})
+
+
+def test_what_cannot_be_split_is_refused_in_the_manifest() -> None:
+    """A quote that is not closed, and a text of blanks; a shell gets to see both."""
+    for attributes in ({"command": "echo 'a"}, {"command": " "}, {"unless": "echo 'a"}):
+        with pytest.raises(ManifestError):
+            Ran({"resources": {"Exec[true]": attributes}})
+        assert Runtime(REGISTRY).validate({"resources": {"Exec[true]": {**attributes, "shell": True}}})
+
+
+def test_what_only_a_shell_understands_is_warned_of() -> None:
+    """It is passed as it is, which is hardly what was meant."""
+    assert any("shell: true" in warning for warning in run("echo a | wc").warnings)
+    assert run("echo a | wc").output == ["a | wc"]
+    assert not sh("echo a | wc").warnings
+    assert not run(["echo", "|"]).warnings
+
+
+def test_commands_cannot_be_listed() -> None:
+    """What they have done cannot be read back, and that is what is said."""
+    with pytest.raises(ProviderError, match="cannot be read back"):
+        Runtime(REGISTRY).resources("exec")
+
+
+def test_a_command_comes_after_what_it_needs() -> None:
+    """Its program, its directory and its user, where they are in the catalog, without being told."""
+    attributes = {"command": "/ra-test/bin --now", "cwd": "/ra-test", "user": "ra-test-user"}
+    titles = REGISTRY.type("exec").automatic["require"]
+    assert set(titles["file"]({"name": "x", **attributes})) == {"/ra-test/bin", "/ra-test"}
+    assert set(titles["file"]({"name": "/ra-test/bin"})) == {"/ra-test/bin"}
+    catalog = Runtime(REGISTRY).compile({"resources": {"Exec[x]": attributes, "User[ra-test-user]": {}}})
+    assert [str(entry.reference) for entry in catalog.entries] == ["User[ra-test-user]", "Exec[x]"]
