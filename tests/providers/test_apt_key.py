@@ -1,0 +1,315 @@
+"""Keys made for the test, trusted by the real apt, in a namespace where nothing of the machine can change."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Context, ManifestError, Registry, Runtime
+from resource_api.hands import loader
+from resource_api.hands.context import Run
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api.nouns.step import Report
+
+TYPE = Registry.from_path().type("apt_key")
+apt_key = loader.execute(loader.BUNDLED / "providers" / "apt_key.py", "ra_test_apt_key")
+
+STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
+TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
+CLONE_NEWNS: Final = 0x00020000
+
+
+def run(*argv: str | Path, data: bytes | None = None) -> bytes:
+    """Run a program that must succeed and give what it says."""
+    return subprocess.run(argv, check=True, capture_output=True, input=data).stdout
+
+
+class Keys:
+    """A private keyring with throwaway keys: one for ever, one that expires, one of somebody else."""
+
+    def __init__(self, home: str) -> None:
+        """Make them in the directory ``home``."""
+        self.home = home
+        for user, expires in (("good", "never"), ("brief", "2040-01-01"), ("other", "never")):
+            self.gpg("--passphrase", "", "--quick-gen-key", f"ra-test-{user}", "ed25519", "sign", expires)
+        listing = self.gpg("--with-colons", "--list-keys").decode()
+        self.good, self.brief, self.other = re.findall(r"^fpr:+([0-9A-F]{40}):", listing, re.MULTILINE)
+
+    def gpg(self, *arguments: str, data: bytes | None = None) -> bytes:
+        """Run gpg with this keyring."""
+        return run("gpg", "--homedir", self.home, "--batch", "--quiet", "--yes", *arguments, data=data)
+
+    def export(self, *fingerprints: str, armor: bool = True) -> bytes:
+        """Give public keys, as text or binary."""
+        return self.gpg(*(["--armor"] if armor else []), "--export", *fingerprints)
+
+
+@pytest.fixture(scope="module")
+def keys() -> Iterator[Keys]:
+    """Make the keys once."""
+    with TemporaryDirectory(prefix="ra-test-") as home:
+        try:
+            yield Keys(home)
+        finally:
+            run("gpgconf", "--homedir", home, "--kill", "all")
+
+
+@pytest.fixture(autouse=True)
+def _etc_apt() -> Iterator[None]:
+    """Enter a mount namespace with directories of apt that are its own, and leave it whatever happens."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    home, before = Path.cwd(), os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    try:
+        run("mount", "--make-rprivate", "/")
+        run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
+        for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
+            own = STAGE / place.replace("/", "-")
+            own.mkdir()
+            run("mount", "--bind", own, place)
+        for part in ("apt.conf.d", "preferences.d", "trusted.gpg.d"):
+            Path("/etc/apt", part).mkdir()
+        yield
+    finally:
+        assert libc.setns(before, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+        os.close(before)
+        os.chdir(home)
+
+
+@contextmanager
+def served(*, status: int = 200, body: bytes = b"", location: str = "") -> Iterator[str]:
+    """Serve one answer on the loopback interface and give its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        """Gives the same answer to everybody."""
+
+        def do_GET(self) -> None:
+            self.send_response(status)
+            if location:
+                self.send_header("Location", location)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/key.asc"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def apply(name: str, **attributes: Any) -> Report:
+    """Apply a manifest of one key."""
+    manifest = {"resources": {f"Apt_key[{name}]": attributes}}
+    return Runtime(Registry.from_path(), log=Log("off")).apply(manifest)
+
+
+def converge(name: str, **attributes: Any) -> None:
+    """Apply a change that must succeed, and be all: a second time finds nothing to do."""
+    report = apply(name, **attributes)
+    assert report.exit_code == 0, report.steps
+    assert report.summary.unchanged == 0
+    assert apply(name, **attributes).summary.unchanged == 1
+
+
+def error(report: Report) -> str:
+    """Give why the one resource failed."""
+    assert report.exit_code == 1
+    return str(report.steps[0].error)
+
+
+def shown(data: bytes) -> list[str]:
+    """Give the fingerprints in exported keys, as gpg sees them."""
+    with TemporaryDirectory() as home:
+        listing = run("gpg", "--homedir", home, "--with-colons", "--show-keys", data=data).decode()
+    return re.findall(r"^fpr:+([0-9A-F]{40}):", listing, re.MULTILINE)
+
+
+def trusted() -> dict[str, bytes]:
+    """Give every file whose keys apt trusts, by name."""
+    return {path.name: path.read_bytes() for path in sorted(TRUSTED.iterdir())}
+
+
+def test_apt_trusts_the_key_as_long_as_it_is_there(keys: Keys) -> None:
+    """A repository that the key has signed is refused before, accepted with it, and refused after."""
+    repository = STAGE / "ra-test-repository"
+    repository.mkdir()
+    (repository / "Packages").touch()
+    release = f"Date: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {hashlib.sha256().hexdigest()} 0 Packages\n"
+    (repository / "InRelease").write_bytes(keys.gpg("-u", keys.good, "--clearsign", data=release.encode()))
+    Path("/etc/apt/sources.list").write_text(f"deb file:{repository} ./\n")
+
+    def update() -> int:
+        shutil.rmtree("/var/lib/apt/lists", ignore_errors=True)
+        return subprocess.run(["apt-get", "update"], check=False, capture_output=True).returncode
+
+    refused = update()
+    converge(keys.good, content=keys.export(keys.good).decode())
+    accepted = update()
+    converge(keys.good, ensure="absent")
+    assert (refused, accepted, update()) == (100, 0, 100)
+
+
+def test_a_key_is_a_file_that_everybody_can_read(keys: Keys) -> None:
+    """Apt reads it as a user of its own; any spelling of the ID means the same key."""
+    for name in (f"0x{keys.good.lower()}", keys.good[-16:], keys.good[-8:].lower()):
+        converge(name, content=keys.export(keys.good).decode())
+        path = TRUSTED / f"{keys.good}.asc"
+        assert (list(trusted()), path.stat().st_mode & 0o7777, path.stat().st_uid) == ([path.name], 0o644, 0)
+        assert path.read_bytes().startswith(b"-----BEGIN PGP PUBLIC KEY BLOCK-----")
+        assert shown(path.read_bytes()) == [keys.good]
+        converge(name, ensure="absent")
+        assert trusted() == {}
+
+
+@pytest.mark.parametrize("armor", [True, False])
+@pytest.mark.parametrize("scheme", ["", "file://", "http"])
+def test_a_key_comes_from_a_path_or_url(keys: Keys, scheme: str, armor: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """As text or binary; of several keys only the one that is meant becomes trusted."""
+    bundle = keys.export(armor=armor)
+    assert len(shown(bundle)) == 3
+    path = STAGE / "ra-test key.asc"
+    path.write_bytes(bundle)
+    with served(body=bundle) as url:
+        converge(keys.good, source={"": str(path), "file://": "file:///srv/ra-test%20key.asc", "http": url}[scheme])
+    assert [shown(data) for data in trusted().values()] == [[keys.good]]
+
+
+def test_another_key_is_not_trusted(keys: Keys) -> None:
+    """What was fetched must hold the key that was asked for; otherwise nothing is written."""
+    with served(body=keys.export(keys.other)) as url:
+        said = error(apply(keys.good, source=url))
+    assert "the key is not there" in said
+    assert keys.other in said
+    assert trusted() == {}
+
+
+def test_what_is_no_key_is_not_trusted(keys: Keys) -> None:
+    """Whatever a server sends: nothing, a page, half a key, a secret one, without end, or another address."""
+    secret = keys.gpg("--armor", "--pinentry-mode", "loopback", "--passphrase", "", "--export-secret-keys", keys.good)
+    half = keys.export(keys.good, armor=False)[:60]
+    for body in (b"", b"<html>\n" * 100, b"\0" * 100, half, secret, keys.export(keys.good) + b"x" * 17_000_000):
+        with served(body=body) as url:
+            error(apply(keys.good, source=url))
+    with served(status=404) as url:
+        assert "404" in error(apply(keys.good, source=url))
+    Path("/srv/ra-test.asc").write_bytes(keys.export(keys.good))
+    with served(status=302, location="file:///srv/ra-test.asc") as url:
+        assert "cannot be read" in error(apply(keys.good, source=url))
+    assert "cannot be read" in error(apply(keys.good, source=url))
+    assert trusted() == {}
+
+
+def test_a_source_that_is_no_file_fails(keys: Keys) -> None:
+    """Nothing is waited for, and nothing without end is read."""
+    os.mkfifo("/srv/ra-test-fifo")
+    for source in ("/srv/ra-test-fifo", "/dev/zero", "/srv", "/srv/ra-test-missing"):
+        assert source in error(apply(keys.good, source=source))
+    assert "needs 'source' or 'content'" in error(apply(keys.good))
+    assert trusted() == {}
+
+
+def test_two_origins_are_refused(keys: Keys) -> None:
+    """Nobody could say which one counts."""
+    with pytest.raises(ManifestError, match="either 'source' or 'content'"):
+        apply(keys.good, source="/srv/key.asc", content="key")
+
+
+@pytest.mark.parametrize("name", ["bundle.asc", "bundle.gpg", "../trusted.gpg"])
+def test_a_key_leaves_its_companions_where_they_are(keys: Keys, name: str) -> None:
+    """It goes out of every file that holds it, also those that packages have brought; a file of it alone goes."""
+    (TRUSTED / name).write_bytes(keys.export(armor=name.endswith(".asc")))
+    (TRUSTED / "alone.asc").write_bytes(keys.export(keys.good))
+    (TRUSTED / "other.asc").write_bytes(keys.export(keys.other))
+    untouched = (TRUSTED / "other.asc").stat()
+    converge(keys.good, ensure="absent")
+    assert sorted(shown((TRUSTED / name).read_bytes())) == sorted([keys.brief, keys.other])
+    assert (TRUSTED / name).read_bytes().startswith(b"-----BEGIN") == name.endswith(".asc")
+    assert not (TRUSTED / "alone.asc").exists()
+    assert (TRUSTED / "other.asc").stat() == untouched
+
+
+def test_a_link_to_a_keyring_goes_and_the_keyring_stays(keys: Keys) -> None:
+    """What other repositories are signed by is not changed through a link to it."""
+    keyring = STAGE / "ra-test-keyring.gpg"
+    for content in (keys.export(keys.good, armor=False), keys.export(armor=False)):
+        keyring.write_bytes(content)
+        (TRUSTED / "link.gpg").unlink(missing_ok=True)
+        (TRUSTED / "link.gpg").symlink_to(keyring)
+        converge(keys.good, ensure="absent")
+        assert keyring.read_bytes() == content
+
+
+def test_a_listing_says_what_gpg_says(keys: Keys) -> None:
+    """Each key once, by its fingerprint; files that apt passes over count for nothing."""
+    (TRUSTED / "first.asc").write_bytes(keys.export(keys.good))
+    (TRUSTED / "again.gpg").write_bytes(keys.export(keys.good, keys.brief, armor=False))
+    (TRUSTED / "junk.asc").write_bytes(b"junk")
+    (TRUSTED / "empty.gpg").touch()
+    for passed_over in (".hidden.asc", "key.txt", "key.asc~", "a b.asc"):
+        (TRUSTED / passed_over).write_bytes(keys.export(keys.other))
+    rows = Runtime(Registry.from_path(), log=Log("off")).resources("apt_key")
+    assert {row["id"]: row.get("expires", "never") for row in rows} == {keys.good: "never", keys.brief: "2040-01-01"}
+    assert all(row["id"] == row["fingerprint"] and re.fullmatch(r"\d{4}-\d\d-\d\d", row["created"]) for row in rows)
+
+
+def test_nothing_trusted_is_an_empty_listing() -> None:
+    """A machine without any such file has no key, which is no error."""
+    TRUSTED.rmdir()
+    assert Runtime(Registry.from_path(), log=Log("off")).resources("apt_key") == []
+
+
+def test_an_end_that_fits_several_keys_cannot_be_read(keys: Keys) -> None:
+    """It names none of them: neither is taken for the other."""
+    (TRUSTED / "bundle.asc").write_bytes(keys.export())
+    context = Context(TYPE, Run(Log("off")), reading=True)
+    provider = apt_key.Provider()
+    with context.lend(provider):
+        provider.get(context, ["", keys.good])
+    assert {name: outcome.status for name, outcome in context.outcomes.items()} == {"": "failed"}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "F1D2D2F", "0x", "-F1D2D2F9", "F1D2D2F9 ", "F1D2D2F9\n", "../F1D2D2F9", "G" * 8, "A" * 41]
+)
+def test_a_hostile_id_is_refused(name: str) -> None:
+    """An ID is hexadecimal digits and nothing else."""
+    assert not TYPE.accepts["id"](name)
+
+
+@pytest.mark.parametrize(
+    "source", ["key.asc", "-o/etc/passwd", "ftp://h/k", "file://h/k", "data:,k", "jar:file:///k", "/a\nb", ""]
+)
+def test_a_hostile_source_is_refused(source: str) -> None:
+    """A source is a full path or a URL of three kinds."""
+    assert not TYPE.accepts["source"](source)
+
+
+def test_canonical_values_stay_as_they_are(keys: Keys) -> None:
+    """Doing it twice is doing it once, whatever is missing."""
+    provider, context = apt_key.Provider(), Context(TYPE, Run(Log("off")), reading=True)
+    for resource in ({}, {"id": "0xabcdef01"}, {"id": "0Xabcdef01"}, {"id": keys.good}):
+        once = provider.canonicalize(context, [dict(resource)])
+        assert provider.canonicalize(context, [dict(once[0])]) == once
+    assert provider.canonicalize(context, [{"id": "0xabcdef01"}]) == [{"id": "ABCDEF01"}]
