@@ -1,0 +1,193 @@
+"""Hosts in files of their own, and once in /etc/hosts as the resolver sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api import Change, Context
+from resource_api.contract.registry import Registry
+from resource_api.hands import loader
+from resource_api.hands.context import Run, Subject
+from resource_api.hands.lines import Lines
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TYPE = Registry.from_path().type("host")
+host = loader.execute(loader.BUNDLED / "providers" / "host.py", "ra_test_host")
+PEOPLE = b"""# caf\xe9
+127.0.0.1 localhost   me\t# this machine
+
+::1  localhost ip6-localhost
+10.0.0.1\tdb # first
+10.0.0.2\tdb
+10.0.0.2\tdb
+nonsense
+"""
+
+
+def read(target: Path | str, *names: str) -> dict[str, dict[str, Any]]:
+    """Give the hosts of a file by name."""
+    rows = host.Provider().get(None, [(name, str(target)) for name in names or ("any",)])
+    return {row["name"]: row for row in rows}
+
+
+def write(target: Path | str, *wanted: Mapping[str, Any]) -> None:
+    """Bring hosts from what they are to what they should be, and see that they are so."""
+    provider, is_ = host.Provider(), read(target)
+    resources = [{"ensure": "present", "target": str(target), **should} for should in wanted]
+    names = {(should["name"], should["target"]): should for should in provider.canonicalize(None, resources)}
+    context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name[0]) for name in names})
+    with context.lend(provider):
+        provider.set(context, {name: Change(is_.get(name[0]), should) for name, should in names.items()})
+    after = read(target)
+    for (name, _), should in names.items():
+        row = after.get(name, {**should, "ensure": "absent"})
+        assert {key: row[key] for key in should} == should
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    """Give a file as people leave it."""
+    path = tmp_path / "hosts"
+    path.write_bytes(PEOPLE)
+    return path
+
+
+def test_a_host_comes_changes_and_goes_and_the_file_is_as_before(hosts: Path) -> None:
+    """The lines of people keep their bytes, the file its mode and owner."""
+    hosts.chmod(0o640)
+    os.chown(hosts, 65534, 65534)
+    web = {"name": "web", "ip": "10.0.0.5", "host_aliases": ["www", "w"], "comment": " the # one "}
+    write(hosts, web)
+    assert hosts.read_bytes() == PEOPLE + b"10.0.0.5\tweb www w\t# the # one\n"
+    write(hosts, {"name": "web", "ip": "2001:DB8:0::1", "host_aliases": []})
+    assert hosts.read_bytes() == PEOPLE + b"2001:db8::1\tweb\t# the # one\n"
+    write(hosts, {"name": "web", "comment": ""})
+    assert hosts.read_bytes() == PEOPLE + b"2001:db8::1\tweb\n"
+    write(hosts, {"name": "web", "ensure": "absent"})
+    assert hosts.read_bytes() == PEOPLE
+    status = hosts.stat()
+    assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, 65534, 65534)
+
+
+def test_the_first_line_of_a_name_counts_and_absence_takes_all(hosts: Path) -> None:
+    """As for programs that ask for the address."""
+    assert read(hosts)["localhost"] == {
+        "ensure": "present",
+        "name": "localhost",
+        "target": str(hosts),
+        "ip": "127.0.0.1",
+        "host_aliases": ["me"],
+        "comment": "this machine",
+    }
+    write(hosts, {"name": "db", "ip": "10.0.0.9"})
+    assert hosts.read_bytes() == PEOPLE.replace(b"10.0.0.1\tdb # first", b"10.0.0.9\tdb\t# first")
+    write(hosts, {"name": "db", "ensure": "absent"})
+    assert hosts.read_bytes() == b"".join(line for line in PEOPLE.splitlines(keepends=True) if b"\tdb" not in line)
+
+
+def test_all_that_changes_in_a_file_is_one_rewrite(hosts: Path) -> None:
+    """A thousand hosts, one new inode."""
+    inodes = {hosts.stat().st_ino}
+    write(hosts, *({"name": f"n{number}", "ip": f"10.1.{number // 250}.{number % 250}"} for number in range(1000)))
+    inodes.add(hosts.stat().st_ino)
+    assert len(inodes) == 2
+    assert len(hosts.read_bytes().splitlines()) == len(PEOPLE.splitlines()) + 1000
+
+
+def test_nothing_is_written_when_nothing_differs(hosts: Path) -> None:
+    """An edit to what already is leaves inode and time alone, odd spacing too."""
+    before = hosts.stat()
+    write(hosts, {"name": "localhost", "ip": "127.0.0.1"}, {"name": "absent", "ensure": "absent"})
+    after = hosts.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_file_that_is_missing_is_made_readable_for_all(tmp_path: Path) -> None:
+    """Every program reads it."""
+    write(tmp_path / "new", {"name": "web", "ip": "10.0.0.5"})
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
+
+
+def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
+    """With /etc/hosts in a mount namespace of our own, so that the machine keeps its file."""
+    program = f"""
+import socket, sys
+sys.path.insert(0, {str(loader.PACKAGE.parent)!r})
+from resource_api import Change
+from resource_api.hands import loader
+provider = loader.execute(loader.BUNDLED / "providers" / "host.py", "host").Provider()
+should = {{"ensure": "present", "name": "ra-test.example", "ip": "192.0.2.7", "host_aliases": ["ra-test-alias"]}}
+provider.set(None, {{("ra-test.example", "/etc/hosts"): Change(None, should)}})
+assert "ra-test.example" in {{row["name"] for row in provider.get(None)}}
+sys.stdout.write(socket.gethostbyname("ra-test-alias"))
+"""
+    upper, work = tmp_path / "upper", tmp_path / "work"
+    script = (
+        f"set -e; mount -t tmpfs ra-test {tmp_path}; mkdir {upper} {work}\n"
+        f"mount -t overlay ra-test -o lowerdir=/etc,upperdir={upper},workdir={work} /etc\n"
+        f'exec {sys.executable} -c "$1"'
+    )
+    found = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", program], capture_output=True, text=True, check=False
+    )
+    assert (found.stdout, found.stderr) == ("192.0.2.7", "")
+
+
+@pytest.mark.parametrize(
+    "value", ["a\nb", "a\n", "a\r", "a\x00", "a#b", "a b", "a\tb", "", "a/b", "a\x1b[2J", "\u2028"]
+)
+def test_a_name_cannot_become_something_else(value: str) -> None:
+    """Line breaks, comments, blanks and control characters are refused by the data types."""
+    assert not TYPE.accepts["name"](value)
+    assert not TYPE.accepts["host_aliases"](["a", value])
+    assert not TYPE.accepts["ip"](value)
+
+
+@pytest.mark.parametrize("value", ["a\n127.0.0.1 bank.example", "a\r", "\x00", "\x1b[2J"])
+def test_a_comment_stays_on_its_line(value: str) -> None:
+    """It may hold anything else."""
+    assert not TYPE.accepts["comment"](value)
+    assert TYPE.accepts["comment"]("caf\u00e9 #1\t: ok")
+
+
+@pytest.mark.parametrize("ip", ["1.2.3", "1.2.3.256", "01.2.3.4", ":::", "12345::", "1.2.3.4%eth0", "face"])
+def test_what_is_no_address_is_refused_in_words(ip: str) -> None:
+    """Before anything is touched."""
+    (problem,) = host.Provider().validate(None, {"ip": ip})
+    assert problem.attribute == "ip"
+    assert ip in problem.message
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9_.-]+", fullmatch=True)
+COMMENT = st.text(st.characters(blacklist_categories=["Cs", "Cc"]))
+HOSTS = st.fixed_dictionaries(
+    {"name": NAMES, "ip": st.ip_addresses().map(str), "host_aliases": st.lists(NAMES), "comment": COMMENT}
+)
+LINE = st.sampled_from([*PEOPLE.split(b"\n"), b"1.1.1.1 a\r", b"\r", b"1.1.1.1 \xff", b"# 1.1.1.1 a"])
+FILES = st.one_of(st.binary(), st.lists(LINE).map(b"\n".join), st.lists(LINE).map(b"\r\n".join))
+
+
+@given(FILES, HOSTS)
+def test_a_host_that_was_added_reads_back_and_goes_without_a_trace(content: bytes, should: dict[str, Any]) -> None:
+    """For any file, and a second edit to the same changes nothing."""
+    (should,) = host.Provider().canonicalize(None, [should])
+    name = should["name"] = f"{should['name']}.ra-test"
+    file = Lines(content)
+    host.edit(file, {name: should})
+    added = file.content
+    assert [found for line in file if (found := host.parse(line)) and found["name"] == name] == [should]
+    host.edit(file, {name: should})
+    assert file.content == added
+    host.edit(file, {name: {"ensure": "absent"}})
+    assert file.content == content

@@ -1,0 +1,273 @@
+"""Keys of real users, made for these tests, whose files ssh-keygen reads."""
+
+from __future__ import annotations
+
+import pwd
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api import Change, Context, ResourceError
+from resource_api.contract.registry import Registry
+from resource_api.hands import loader
+from resource_api.hands.context import Run, Subject
+from resource_api.hands.lines import Lines
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+TYPE = Registry.from_path().type("ssh_authorized_key")
+ssh = loader.execute(loader.BUNDLED / "providers" / "ssh_authorized_key.py", "ra_test_ssh_authorized_key")
+TARGET = "~/.ssh/authorized_keys"
+NAME = "ra-test key of alice"
+RSA = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + "C" * 128
+ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
+
+
+@contextmanager
+def user(name: str) -> Iterator[Path]:
+    """Make a user with a home, and take both away."""
+    subprocess.run(["useradd", "--create-home", "--home-dir", f"/home/{name}", name], check=True)
+    try:
+        yield Path(pwd.getpwnam(name).pw_dir)
+    finally:
+        subprocess.run(["userdel", name], check=True, capture_output=True)
+        shutil.rmtree(f"/home/{name}")
+
+
+@pytest.fixture(scope="module")
+def homes() -> Iterator[dict[str, Path]]:
+    """Give two users and their homes."""
+    with user("ra-test-alice") as alice, user("ra-test-bob") as bob:
+        yield {"ra-test-alice": alice, "ra-test-bob": bob}
+
+
+@pytest.fixture
+def file(homes: dict[str, Path]) -> Iterator[Path]:
+    """Give the place of the keys of ra-test-alice, who has none yet."""
+    yield homes["ra-test-alice"] / ".ssh" / "authorized_keys"
+    for home in homes.values():
+        directory = home / ".ssh"
+        if directory.is_symlink():
+            directory.unlink()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Give fresh keys by their types."""
+    directory, found = tmp_path_factory.mktemp("keys"), {}
+    for kind in ("rsa", "ed25519", "ecdsa"):
+        subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(directory / kind)], check=True)
+        name, key, _ = (directory / f"{kind}.pub").read_text().split(" ")
+        found[name] = key
+    return found
+
+
+def read(*names: str, target: str = TARGET) -> dict[str, Any]:
+    """Give the keys by comment, failed ones as the reason."""
+    context = Context(TYPE, Run(Log("off")), reading=True)
+    rows = ssh.Provider().get(context, [(name, target) for name in names] or None)
+    found = {row["name"]: row for row in rows}
+    return found | {name: outcome.reason for (name, _), outcome in context.outcomes.items()}
+
+
+def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
+    """Bring keys from what they are to what they should be, and see that they are so."""
+    is_, provider = read(*(should["name"] for should in wanted), target=target), ssh.Provider()
+    resources = [{"ensure": "present", "target": target, **should} for should in wanted]
+    names = {(should["name"], target): should for should in provider.canonicalize(None, resources)}
+    for should in names.values():
+        assert all(TYPE.accepts[key](value) for key, value in should.items())
+        assert provider.validate(None, should) == []
+    context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name[0]) for name in names})
+    with context.lend(provider):
+        provider.set(context, {name: Change(is_.get(name[0]), should) for name, should in names.items()})
+    after = read(*(name for name, _ in names), target=target)
+    for (name, _), should in names.items():
+        row = after.get(name, {**should, "ensure": "absent"})
+        assert {key: row[key] for key in should} == should
+
+
+def test_a_first_key_makes_the_directory_and_the_file_for_the_user_alone(file: Path, public: dict[str, str]) -> None:
+    """Sshd trusts neither if others can write there; ssh-keygen reads what was written."""
+    rows = [
+        {
+            "name": f"{NAME} {kind}",
+            "user": "ra-test-alice",
+            "type": kind,
+            "key": key,
+            "options": ['command="a,\\"b\\""'],
+        }
+        for kind, key in public.items()
+    ]
+    write(*rows)
+    owner = pwd.getpwnam("ra-test-alice")
+    for path, mode in ((file.parent, 0o40700), (file, 0o100600)):
+        status = path.stat()
+        assert (status.st_mode, status.st_uid, status.st_gid) == (mode, owner.pw_uid, owner.pw_gid)
+    listed = subprocess.run(["ssh-keygen", "-l", "-f", str(file)], check=True, capture_output=True, text=True).stdout
+    assert [f" {NAME} {kind} (" in line for kind, line in zip(public, listed.splitlines(), strict=True)] == [True] * 3
+
+
+def test_a_key_comes_changes_and_goes_and_the_file_is_as_before(file: Path) -> None:
+    """The lines of people keep their bytes, the file its mode."""
+    people = f'# caf\xe9\n\n ssh-rsa   {RSA}\tdup\nssh-rsa {RSA} dup\nno-pty ssh-rsa {RSA}\nbroken "'.encode("latin-1")
+    file.parent.mkdir()
+    file.write_bytes(people)
+    file.chmod(0o640)
+    key = {"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA}
+    write(key)
+    assert file.read_bytes() == people + f"\nssh-rsa {RSA} {NAME}".encode()
+    write({"name": NAME, "type": "ed25519", "key": ED25519, "options": ["no-pty", 'from="10.0.0.0/8,::1"']})
+    assert file.read_bytes() == people + f'\nno-pty,from="10.0.0.0/8,::1" ssh-ed25519 {ED25519} {NAME}'.encode()
+    write({"name": NAME, "options": []}, {"name": "dup", "options": ["restrict"]})
+    assert file.read_bytes().count(b"restrict ssh-rsa") == 2
+    write({"name": NAME, "ensure": "absent"}, {"name": "dup", "options": []})
+    write({"name": "dup", "ensure": "absent"})
+    assert file.read_bytes() == people.replace(b" ssh-rsa   " + RSA.encode() + b"\tdup\n", b"").replace(
+        b"\nssh-rsa " + RSA.encode() + b" dup", b""
+    )
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_key_moves_to_another_user(file: Path, homes: dict[str, Path]) -> None:
+    """The former one can be logged in to no more."""
+    write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA, "options": ["no-pty"]})
+    write({"name": NAME, "user": "ra-test-bob"})
+    assert file.read_bytes() == b""
+    assert (homes["ra-test-bob"] / ".ssh" / "authorized_keys").read_text() == f"no-pty ssh-rsa {RSA} {NAME}\n"
+
+
+def test_a_comment_of_two_keys_is_refused_and_names_the_users(file: Path, homes: dict[str, Path]) -> None:
+    """Which of them is meant is a question for people; other keys are not concerned."""
+    write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
+    other = homes["ra-test-bob"] / ".ssh" / "authorized_keys"
+    other.parent.mkdir()
+    other.write_bytes(file.read_bytes() + f"ssh-rsa {RSA} ra-test other\n".encode())
+    assert "2 keys, of ra-test-alice and ra-test-bob" in read(NAME)[NAME]
+    assert read("ra-test other")["ra-test other"]["user"] == "ra-test-bob"
+    assert NAME not in read()
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_no_link_of_a_user_is_followed(file: Path, tmp_path: Path, which: str) -> None:
+    """Neither to read somebody else's file nor to write one, be it the file or the directory that is a link."""
+    victim = tmp_path / "authorized_keys"
+    victim.write_text(f"ssh-rsa {RSA} {NAME}\n")
+    before = victim.stat()
+    if which == "file":
+        file.parent.mkdir()
+        shutil.chown(file.parent, "ra-test-alice")
+        file.symlink_to(victim)
+    else:
+        file.parent.symlink_to(tmp_path)
+    assert read(NAME) == {}
+    with pytest.raises(OSError, match="symbolic link"):
+        write({"name": "ra-test new", "user": "ra-test-alice", "type": "rsa", "key": RSA})
+    after = victim.stat()
+    assert (before.st_ino, before.st_mtime_ns, before.st_uid) == (after.st_ino, after.st_mtime_ns, after.st_uid)
+
+
+def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(file: Path) -> None:
+    """What is no file is passed over, and not written to."""
+    file.parent.mkdir()
+    subprocess.run(["mkfifo", str(file)], check=True)
+    assert read(NAME) == {}
+    with pytest.raises(OSError, match="no regular file"):
+        write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
+
+
+@pytest.mark.usefixtures("file")
+def test_a_target_of_its_own_knows_its_user_by_name_or_owner(tmp_path: Path) -> None:
+    """As sshd's AuthorizedKeysFile has it, or one file that somebody owns."""
+    key = {"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA}
+    write(key, target=f"{tmp_path}/%u.keys")
+    assert (tmp_path / "ra-test-alice.keys").owner() == "ra-test-alice"
+    write(key, target=f"{tmp_path}/shared")
+    assert (tmp_path / "shared").owner() == "ra-test-alice"
+    with pytest.raises(ResourceError, match="is the file of 'ra-test-alice', not of 'ra-test-bob'"):
+        write({**key, "name": "ra-test other", "user": "ra-test-bob"}, target=f"{tmp_path}/shared")
+
+
+def test_an_unknown_user_fails() -> None:
+    """Before anything is written."""
+    with pytest.raises(ResourceError, match="there is no user 'ra-test-nobody'"):
+        write({"name": NAME, "user": "ra-test-nobody", "type": "rsa", "key": RSA})
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        (f"ssh-rsa {RSA} c", []),
+        (f"  no-pty,cert-authority ssh-rsa\t{RSA}   c ", ["no-pty", "cert-authority"]),
+        (f'from="a,b c",no-pty ssh-rsa {RSA} c', ['from="a,b c"', "no-pty"]),
+        (f'command="echo \\"x, y\\" ssh-rsa" ssh-rsa {RSA} c', ['command="echo \\"x, y\\" ssh-rsa"']),
+        (f'command="a\\\\b" ssh-rsa {RSA} c', ['command="a\\\\b"']),
+    ],
+)
+def test_options_are_read_as_sshd_reads_them(line: str, options: list[str]) -> None:
+    """Commas, blanks, quotes and names of types within quotes separate nothing."""
+    assert ssh.parse(line) == {"name": "c", "type": "ssh-rsa", "key": RSA, "options": options}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "# x", f"#ssh-rsa {RSA} c", f"ssh-rsa {RSA}", f"ssh-rsa {ED25519} c", f'command="a ssh-rsa {RSA} c', "a b c"],
+)
+def test_other_lines_are_left_to_people(line: str) -> None:
+    """Comments, keys without a comment, and what sshd does not take for a key."""
+    assert ssh.parse(line) is None
+
+
+@pytest.mark.parametrize("key", [ED25519, RSA[:12], "AAAA"])
+def test_a_key_that_is_not_of_its_type_is_refused(key: str) -> None:
+    """A paste that went wrong would lock somebody out."""
+    (problem,) = ssh.Provider().validate(None, {"type": "ssh-rsa", "key": key})
+    assert problem.attribute == "key"
+
+
+@pytest.mark.parametrize("value", ["a\nssh-rsa x evil", "a\n", "\x00", "a\x1b[2J", "", " ", "\ta", "a\r"])
+def test_nothing_becomes_a_second_line(value: str) -> None:
+    """Line breaks and control characters are refused by the data types."""
+    for attribute in ("name", "user", "type", "key", "target"):
+        assert not TYPE.accepts[attribute](value)
+    for option in (value, f'command="{value}\n"', f'command="a"{value}b', 'command="a\\"', 'a="b",c', "a b", "a="):
+        assert not TYPE.accepts["options"]([option])
+
+
+VALUE = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters='"\\')).map(
+    'environment="{}"'.format
+)
+OPTIONS = st.lists(st.one_of(VALUE, st.sampled_from(["no-pty", 'command="\\"a\\" \\b, c"', 'from=""'])))
+COMMENT = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1).filter(
+    lambda text: text == text.strip(" ")
+)
+LINE = st.sampled_from(
+    [b"# x", b"", b"\r", b"\xff", f"ssh-rsa {RSA} x".encode(), f"a ssh-rsa  {RSA} \xff\r".encode("latin-1")]
+)
+FILES = st.one_of(st.binary(), st.lists(LINE).map(b"\n".join), st.lists(LINE).map(b"\r\n".join))
+
+
+@given(FILES, COMMENT, OPTIONS, st.sampled_from([("ssh-rsa", RSA), ("ssh-ed25519", ED25519)]))
+def test_a_key_that_was_added_reads_back_and_goes_without_a_trace(
+    content: bytes, comment: str, options: list[str], key: tuple[str, str]
+) -> None:
+    """For any file, and a second edit to the same changes nothing."""
+    should = {"name": f"{comment} ra-test", "type": key[0], "key": key[1], "options": options}
+    assert all(TYPE.accepts[attribute](value) for attribute, value in should.items())
+    file = Lines(content)
+    ssh.edit(file, {should["name"]: should})
+    added = file.content
+    assert [found for line in file if (found := ssh.parse(line)) and found["name"] == should["name"]] == [should]
+    ssh.edit(file, {should["name"]: should})
+    assert file.content == added
+    ssh.edit(file, {should["name"]: None})
+    assert file.content == content
