@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from resource_api.faces.runtime import Runtime
     from resource_api.hands.command import Command
     from resource_api.hands.context import Context
+    from resource_api.nouns.attribute import Attribute
     from resource_api.nouns.change import Change
-    from resource_api.nouns.definition import Attribute, Resource, TypeDefinition
+    from resource_api.nouns.definition import Resource, TypeDefinition
     from resource_api.nouns.errors import (
         CannotList,
         CommandError,
@@ -63,8 +64,9 @@ _HOMES = {
     "resource_api.faces.runtime": ("Runtime",),
     "resource_api.hands.command": ("Command",),
     "resource_api.hands.context": ("Context",),
+    "resource_api.nouns.attribute": ("Attribute",),
     "resource_api.nouns.change": ("Change",),
-    "resource_api.nouns.definition": ("Attribute", "Resource", "TypeDefinition"),
+    "resource_api.nouns.definition": ("Resource", "TypeDefinition"),
     "resource_api.nouns.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError"),

@@ -74,9 +74,7 @@ class Providers:
         self._instances.clear()
 
 
-def _canonicalized(
-    definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
-) -> list[Resource]:
+def _canonicalized(definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]) -> list[Resource]:
     """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
     wrapped: list[set[str]] = []
     copies: list[Resource] = []

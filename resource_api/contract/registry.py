@@ -6,6 +6,7 @@ Features declared by a type are checked against its provider's methods here. Pro
 
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,7 +28,7 @@ class Registry:
         """Begin empty, or with the files that ``finder`` finds."""
         self._finder = finder
         self._types: dict[str, TypeDefinition] = {}
-        self._providers: dict[str, type[Any]] = {}
+        self._providers: dict[str, builtins.type[Any]] = {}
         self._broken: dict[tuple[str, str], DefinitionError] = {}
         self.warn: Callable[[str], None] = lambda _message: None
 
@@ -49,7 +50,7 @@ class Registry:
         for warning in definition.warnings:
             self.warn(warning)
 
-    def register_provider(self, name: str, provider: type[Any]) -> None:
+    def register_provider(self, name: str, provider: builtins.type[Any]) -> None:
         """Add the provider class of the type ``name``. Raises ``DefinitionError`` for a broken promise or a taken name."""
         if name in self._providers:
             msg = f"a provider of '{name}' is registered already"
@@ -67,7 +68,7 @@ class Registry:
             self.register_type(self._load("types", name, "TYPE"))
         return self._types[name]
 
-    def provider(self, name: str) -> type[Any]:
+    def provider(self, name: str) -> builtins.type[Any]:
         """Give a type's provider class; raises ``DefinitionError`` when there is none or its file is broken."""
         if name not in self._providers:
             self.register_provider(name, self._load("providers", name, "Provider"))
@@ -100,7 +101,7 @@ class Registry:
         if isinstance(value, TypeDefinition) and value.name != name:
             msg = f"{path}: TYPE is named '{value.name}' but its file is named '{name}'"
             raise DefinitionError(msg)
-        expected = TypeDefinition if constant == "TYPE" else type
+        expected: Any = TypeDefinition if constant == "TYPE" else builtins.type
         if not isinstance(value, expected):
             msg = f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}"
             raise DefinitionError(msg)

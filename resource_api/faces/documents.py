@@ -177,6 +177,10 @@ def told(happened: event.Event) -> dict[str, Any] | None:
         kind = "planned_change" if isinstance(happened, event.PlannedChange) else "step_start"
         body = {"reference": str(each.reference), "action": str(each.action)}
         if kind == "planned_change":
-            body |= {"changes": [change(d) for d in differences(each)], "noop": each.noop, "error": each.decision.error or None}  # type: ignore[dict-item] # mixed values
+            body |= {
+                "changes": [change(d) for d in differences(each)],
+                "noop": each.noop,
+                "error": each.decision.error or None,
+            }  # type: ignore[dict-item] # mixed values
         return line(kind, body)
     return None

@@ -54,7 +54,9 @@ class Interrupts:
         first = self._count == 1
         if first and self._run.applying:
             self._run.cancelled = True
-            self._run.log.write("warning", "", "interrupted: the running step ends, nothing new starts; again to stop it")
+            self._run.log.write(
+                "warning", "", "interrupted: the running step ends, nothing new starts; again to stop it"
+            )
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
             self._run.cancelled = True
             from resource_api.hands import command  # noqa: PLC0415 - only when interrupted

@@ -40,7 +40,9 @@ common = _stack(
 )
 
 stacked = _stack(
-    click.option("--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."),
+    click.option(
+        "--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."
+    ),
     click.option("--stack", envvar="RESOURCE_API_STACK", default="default", help="The stack; default: default."),
     click.option("--project", help="The project; default: the manifest's."),
     click.option("--lock-timeout", type=float, default=0.0, metavar="S", help="Wait so long for the state's lock."),
@@ -52,7 +54,9 @@ given_inputs = _stack(
 )
 
 chosen = _stack(
-    click.option("--target", "targets", multiple=True, metavar="REF", help="Exactly these resources; * and ? are wild."),
+    click.option(
+        "--target", "targets", multiple=True, metavar="REF", help="Exactly these resources; * and ? are wild."
+    ),
     click.option("--exclude", "excludes", multiple=True, metavar="REF", help="All but these resources."),
     click.option("--with-dependencies", is_flag=True, help="Targets and what they depend on."),
     click.option("--with-dependents", is_flag=True, help="Targets and what depends on them."),
@@ -63,8 +67,15 @@ chosen = _stack(
 changing = _stack(
     click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
-    click.option("--strict", type=click.Choice(["error", "warning", "off"]), default="error", help="How far providers are held to their word."),
-    click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N calls side by side."),
+    click.option(
+        "--strict",
+        type=click.Choice(["error", "warning", "off"]),
+        default="error",
+        help="How far providers are held to their word.",
+    ),
+    click.option(
+        "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N calls side by side."
+    ),
     click.option("--fail-fast", is_flag=True, help="Start nothing after the first failure."),
     click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both."),
 )

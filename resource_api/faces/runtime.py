@@ -143,9 +143,7 @@ class Runtime:
             self.log.write("debug", "", note)
         return catalog
 
-    def _plan(
-        self, source: Source | Plan, inputs: Mapping[str, Any] | None, options: Options
-    ) -> tuple[Plan, Snapshot]:
+    def _plan(self, source: Source | Plan, inputs: Mapping[str, Any] | None, options: Options) -> tuple[Plan, Snapshot]:
         providers = Providers(self.registry, self.run)
         with _uncollected():
             if isinstance(source, planning.Plan):

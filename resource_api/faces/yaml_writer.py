@@ -50,7 +50,9 @@ def _attributes(definition: TypeDefinition, text: str, row: Mapping[str, Any]) -
             continue
         if attribute.kind == "read_only":
             comments.append(f"    # {name}: {_comment(value)}")
-        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and (name,) == definition.namevars and value == text):
+        elif attribute.kind == "parameter" or (
+            attribute.kind == "namevar" and (name,) == definition.namevars and value == text
+        ):
             continue
         else:
             yield from _entry(name, value, "    ")

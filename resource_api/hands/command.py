@@ -33,7 +33,6 @@ _KEPT: Final = 64 * 1024 * 1024  # bytes of stdout that a call keeps
 _TAIL: Final = 64 * 1024  # bytes of stderr that are kept, and of a line in the log
 _LINE: Final = 16 * 1024 * 1024  # bytes of one line that lines() accepts
 _SHOWN: Final = 8192  # characters of a command in messages
-_LOOK: Final = 0.1  # seconds between two looks at whether the run has been cancelled
 
 
 class Result(NamedTuple):
@@ -220,17 +219,13 @@ class _Call:
         now = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - now < seconds:
             seconds, why = max(0.0, context.deadline - now), ", all that was left of its resource's time"
-        until, cancelled = now + seconds, "the run has been cancelled"
-        if context is not None and context.cancelled:
-            self.fail(f"was not started: {cancelled}")
+        until = now + seconds
 
         def patience() -> float:
-            if context is not None and context.cancelled:
-                self.fail(f"was stopped: {cancelled}")
             left = until - time.monotonic()
             if left <= 0:
                 self.fail(f"timed out after {seconds:.4g} s{why}")
-            return min(left, _LOOK) if context is not None else left
+            return left
 
         return patience
 

@@ -87,7 +87,9 @@ def structured() -> Callable[[Line], None]:
 
         if structlog.is_configured():
             method = {"notice": "info", "err": "error"}.get(line.level, line.level)
-            getattr(structlog.get_logger("resource_api"), method)(line.text, subject=line.subject, level_name=line.level)
+            getattr(structlog.get_logger("resource_api"), method)(
+                line.text, subject=line.subject, level_name=line.level
+            )
 
     return sink
 

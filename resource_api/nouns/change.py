@@ -8,7 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns.values import same
+from resource_api.nouns.text import show
+from resource_api.nouns.values import Sensitive, same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,3 +79,29 @@ def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str
             if value is not wanted and not same(value, wanted):
                 found.append(Difference(attribute, value, wanted))
     return found
+
+
+def differing(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Give (attribute, is, should) of what differs between two states that both exist."""
+    if is_ is None or not exists(is_) or not exists(should):
+        return []
+    return [(name, is_.get(name), value) for name, value in should.items() if not same(is_.get(name), value)]
+
+
+def status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
+    """Give the word for a finished change: created, updated or deleted."""
+    if not exists(should):
+        return "deleted"
+    return "updated" if exists(is_) else "created"
+
+
+def describe(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
+    """Give the change line of one attribute: ``size changed from 3 to 4``; behind a context's word with a ``colon``."""
+    attribute, is_, should, message = difference
+    if message:
+        return f"{attribute}: {message}"
+    declared = definition.attributes.get(attribute)
+    secret = declared is not None and (declared.datatype.sensitive or declared.write_only)
+    secret = secret or isinstance(is_, Sensitive) or isinstance(should, Sensitive)
+    verb = f"{attribute}: changed" if colon else f"{attribute} changed"
+    return f"{verb} <sensitive>" if secret else f"{verb} from {show(is_)} to {show(should)}"

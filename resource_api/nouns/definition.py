@@ -8,29 +8,26 @@ read or changed is the provider's business and does not enter here.
 from __future__ import annotations
 
 import re
-from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns import datatypes
-from resource_api.nouns.errors import DataTypeError, DefinitionError, nearest
+from resource_api.nouns import attribute as attributes_
+from resource_api.nouns.attribute import Attribute, hint, unknown_keywords
+from resource_api.nouns.declaration import MISSING
+from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import TYPE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Never
 
-    from resource_api.nouns.datatypes import DataType
+    from resource_api.nouns.attribute import Kind
 
-Kind = Literal["namevar", "init_only", "read_only", "parameter"]
 #: One resource, read or wanted: attribute → value.
 Resource = dict[str, Any]
 #: What identifies a resource within its type: the namevar's value, or a tuple of them.
 Name = Any
-#: Titles of an automatic relationship: a title, ``$attribute``, a list, or a function of what is declared.
-Titles = "str | Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]"
 
-KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
 FEATURES: Final = frozenset(
     {
         "canonicalize",
@@ -45,69 +42,10 @@ FEATURES: Final = frozenset(
         "parallel",
     }
 )
-#: Keys of a resource that are not attributes; the runtime's own, on every type.
-METAPARAMETERS: Final = frozenset(
-    "require before notify subscribe noop tag loglevel alias provider timeout lifecycle".split()
+_KEYWORDS: Final = (
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version"),
+    *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
-RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
-_RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
-
-
-class _Missing:
-    """No default; ``None`` is one."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Missing:
-        return self
-
-
-MISSING: Final = _Missing()
-
-
-class Attribute:
-    """One attribute of a type: its data type, what it means, and its kind.
-
-    Nothing is checked here, because an attribute does not know its name: the ``TypeDefinition`` that holds it does.
-    """
-
-    __slots__ = ("datatype", "default", "docs", "kind", "type", "unknown", "write_only")
-
-    datatype: DataType
-
-    def __init__(  # noqa: PLR0913 - keyword-only declarations
-        self,
-        type: str,  # noqa: A002 - the seed's word
-        docs: str = "",
-        *,
-        kind: Kind | None = None,
-        default: Any = MISSING,
-        write_only: bool = False,
-        **unknown: Never,
-    ) -> None:
-        """Declare an attribute of data type ``type``; without ``kind`` it is a property."""
-        self.type = type
-        self.docs = docs
-        self.kind = kind
-        self.default = default
-        self.write_only = write_only
-        self.unknown: Mapping[str, object] = unknown
-
-    def fresh_default(self) -> Any:
-        """Give a copy of the default, so that no resource shares it with another."""
-        default = self.default
-        return deepcopy(default) if isinstance(default, (list, dict)) else default
-
-    @property
-    def mandatory(self) -> bool:
-        """Whether a manifest must give it (namevars come from the title, read_only is never given)."""
-        return not (self.kind in {"namevar", "read_only"} or self.datatype.optional or self.default is not MISSING)
-
-    def __repr__(self) -> str:
-        """Show what was declared."""
-        kind = f", kind={self.kind!r}" if self.kind else ""
-        return f"Attribute({self.type!r}{kind})"
 
 
 class TypeDefinition:
@@ -146,10 +84,10 @@ class TypeDefinition:
         self.title_patterns = title_patterns
         self.schema_version = schema_version
         self.warnings: tuple[str, ...] = tuple(
-            f"type '{name}': unknown feature '{feature}' is ignored{_hint(feature, FEATURES)}"
+            f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES, key=str)
         )
-        problems = [*_unknown_keywords(unknown, _TYPE_KEYWORDS), *_type_problems(self)]
+        problems = [*unknown_keywords(unknown, _KEYWORDS), *_type_problems(self)]
         if problems:
             raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
         self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
@@ -221,30 +159,9 @@ class TypeDefinition:
         return {self.namevars[0]: title} if len(self.namevars) == 1 else {}
 
 
-_ATTRIBUTE_KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only")
-_TYPE_KEYWORDS: Final = (
-    *("name", "docs", "attributes", "features", "title_patterns", "schema_version"),
-    *("autorequires", "autobefore", "autosubscribe", "autonotify"),
-)
-
-
-def _hint(word: object, known: Iterable[str]) -> str:
-    hint = nearest(str(word), known)
-    return f"; {hint}" if hint else ""
-
-
 def _ruby(pattern: str) -> str:
     """Spell named groups and the end of the value as Python does; patterns written for Puppet keep working."""
     return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
-
-
-def _unknown_keywords(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:
-    return [
-        f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"
-        if word in _RENAMED
-        else f"unknown keyword '{word}'{_hint(word, known)}"
-        for word in unknown
-    ]
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
@@ -257,48 +174,12 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():
-        problems += [f"attribute '{name}': {problem}" for problem in _attribute_problems(name, attribute)]
+        problems += [f"attribute '{name}': {problem}" for problem in attributes_.problems(name, attribute)]
     if problems:
         return problems
     if not definition.namevars:
         problems.append("no attribute is a namevar; one must identify the resource")
     return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
-
-
-def _attribute_problems(name: object, attribute: object) -> list[str]:
-    if not isinstance(attribute, Attribute):
-        return [f"must be an Attribute(...), not {type(attribute).__name__}"]
-    problems = _unknown_keywords(attribute.unknown, _ATTRIBUTE_KEYWORDS)
-    if not isinstance(name, str) or not TYPE_NAME.match(name):
-        problems.append("the name must be lower case letters, digits and underscores")
-    if name in RESERVED:
-        problems.append("the name is reserved; a type must not define it")
-    if attribute.kind is not None and attribute.kind not in KINDS:
-        problems.append(f"'{attribute.kind}' is not a kind{_hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")
-    if attribute.write_only and attribute.kind is not None:
-        problems.append(f"only a property can be write_only, not a {attribute.kind}")
-    if name == "ensure" and attribute.kind is not None:
-        problems.append("ensure must be a property")
-    try:
-        attribute.datatype = datatypes.parse(attribute.type)
-    except (DataTypeError, TypeError) as error:
-        return [*problems, f"data type {attribute.type!r}: {error}"]
-    return [*problems, *_value_problems(attribute)]
-
-
-def _value_problems(attribute: Attribute) -> list[str]:
-    """Check the default, and that an identity is no secret."""
-    problems = []
-    if attribute.kind == "namevar" and attribute.datatype.sensitive:
-        problems.append("a namevar cannot be sensitive; it is shown in every message")
-    if attribute.default is MISSING:
-        return problems
-    if attribute.kind == "read_only":
-        problems.append("a read_only attribute cannot have a default; it is never set")
-    elif not attribute.datatype.accepts(attribute.default):
-        shown = "given" if attribute.datatype.sensitive else repr(attribute.default)
-        problems.append(f"the default {shown} is not of its data type {attribute.type}")
-    return problems
 
 
 def _pattern_problems(definition: TypeDefinition) -> list[str]:
@@ -316,7 +197,7 @@ def _pattern_problems(definition: TypeDefinition) -> list[str]:
             problems.append(f"title_patterns[{index}]: {error}")
             continue
         problems += [
-            f"title_patterns[{index}]: '{group}' is not a namevar{_hint(group, definition.namevars)}"
+            f"title_patterns[{index}]: '{group}' is not a namevar{hint(group, definition.namevars)}"
             for group in groups
             if group not in definition.namevars
         ]
@@ -335,6 +216,6 @@ def _automatic_problems(definition: TypeDefinition) -> list[str]:
                 elif title.startswith("$") and title[1:] not in definition.attributes:
                     problems.append(
                         f"auto{word} of '{type_name}': unknown attribute '{title}'"
-                        f"{_hint(title[1:], definition.attributes)}"
+                        f"{hint(title[1:], definition.attributes)}"
                     )
     return problems

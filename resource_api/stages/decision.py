@@ -51,7 +51,9 @@ def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any]) -
     change = (Difference("ensure", is_.get("ensure", "present"), should["ensure"]),)
     lifecycle = entry.meta.lifecycle
     if lifecycle.protect:
-        return Decision(Action.DELETE, change, error="is protected and would be deleted; set lifecycle.protect to false")
+        return Decision(
+            Action.DELETE, change, error="is protected and would be deleted; set lifecycle.protect to false"
+        )
     if lifecycle.retain:
         return Decision(Action.FORGET, reasons=("retained",))
     return Decision(Action.DELETE, change)
@@ -84,7 +86,9 @@ def _replacement(
         )
         return Decision(Action.UPDATE, differences, error=f"{changed}; lifecycle.replace allows a replacement")
     if lifecycle.protect:
-        return Decision(Action.REPLACE, differences, error="is protected and would be replaced", replaces_because=because)
+        return Decision(
+            Action.REPLACE, differences, error="is protected and would be replaced", replaces_because=because
+        )
     return Decision(Action.REPLACE, differences, replaces_because=because)
 
 

@@ -197,7 +197,9 @@ def foreseen(path: Path, step: Step) -> Any:
     kind = step.definition.attributes[attribute].kind
     if step.deferred or step.decision.error or attribute in step.should:
         return UNKNOWN
-    if step.action in {Action.CREATE, Action.REPLACE, Action.RUN} or (step.action is Action.UPDATE and kind == "read_only"):
+    if step.action in {Action.CREATE, Action.REPLACE, Action.RUN} or (
+        step.action is Action.UPDATE and kind == "read_only"
+    ):
         return UNKNOWN
     return yielded(path, step.should, step.is_)
 
@@ -232,7 +234,7 @@ def count(steps: Sequence[Step]) -> Summary:
     }
     for step in steps:
         totals["failed" if step.decision.error else words.get(step.action, "unchanged")] += 1
-    return Summary(**totals)
+    return Summary(**totals)  # type: ignore[arg-type] # counts only
 
 
 def unknown_differences(step: Step) -> list[Difference]:

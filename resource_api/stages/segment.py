@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard
-from resource_api.hands.context import Context, Outcome, Subject, describe
-from resource_api.nouns.change import Action, Change, Difference, exists
+from resource_api.hands.context import Context
+from resource_api.hands.ledger import Outcome, Subject
+from resource_api.nouns.change import Action, Change, Difference, describe, exists
 from resource_api.nouns.errors import reason
 from resource_api.nouns.event import StepStart
 from resource_api.nouns.text import show
@@ -396,4 +397,4 @@ def _lines(work: Work, *, noop: bool) -> Iterator[str]:
     told = {difference.attribute for difference in work.outcome.attributes}
     for difference in work.decision.differences:
         if difference.attribute not in told:
-            yield describe(work.step.definition, difference, noop=noop)
+            yield describe(work.step.definition, difference) + end

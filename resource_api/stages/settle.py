@@ -104,7 +104,9 @@ def _known(resource: Resource) -> Resource:
     return {key: value for key, value in resource.items() if value is not UNKNOWN and not is_unknown(value)}
 
 
-def _accept(definition: TypeDefinition, before: Resource, after: Resource | Exception) -> tuple[Resource, list[Problem]]:
+def _accept(
+    definition: TypeDefinition, before: Resource, after: Resource | Exception
+) -> tuple[Resource, list[Problem]]:
     """Check what ``canonicalize`` gave; what it left out as unknown comes back."""
     if isinstance(after, Exception):
         return before, [Problem(None, f"canonicalize failed: {reason(after)}", code="canonicalize")]

@@ -10,7 +10,8 @@ from collections.abc import Mapping as MappingABC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.hands import guard
-from resource_api.hands.context import Context, Subject
+from resource_api.hands.context import Context
+from resource_api.hands.ledger import Subject
 from resource_api.nouns.change import exists
 from resource_api.nouns.errors import CannotList, ProviderError, nearest, reason
 from resource_api.nouns.text import show
@@ -141,7 +142,9 @@ class Snapshot:
         provider = self.providers.instance(definition.name)
         context = Context(definition, self.providers.run, reading=True)
         with guard.protected(), context.lend(provider):
-            answer = provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
+            answer = (
+                provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
+            )
             rows = _collect(definition, answer)
         seen = self._rows.setdefault(definition.name, {})
         for name, outcome in context.outcomes.items():
@@ -166,7 +169,11 @@ class Snapshot:
             seen.setdefault(name, ABSENT)
 
     def _find_uncanonical(
-        self, definition: TypeDefinition, names: list[Name] | None, by_name: dict[Name, Resource], seen: dict[Name, Seen]
+        self,
+        definition: TypeDefinition,
+        names: list[Name] | None,
+        by_name: dict[Name, Resource],
+        seen: dict[Name, Seen],
     ) -> None:
         """A row under an uncanonical name must not make an existing resource look absent."""
         canonicalize = self.providers.tools(definition.name).canonicalize

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 class Transaction:
     """One run of a plan; ``tell`` is told every event as it happens."""
 
-    def __init__(
-        self, plan: Plan, snapshot: Snapshot, providers: Providers, tell: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, plan: Plan, snapshot: Snapshot, providers: Providers, tell: Callable[[Event], None]) -> None:
         """Prepare to carry out ``plan``; ``snapshot`` holds what was read for it."""
         self.plan = plan
         self.snapshot = snapshot
@@ -239,12 +237,17 @@ class Transaction:
         self.log.write("warning", str(work.step.reference), why)
         self._report(work, work.action, "skipped", (), why)
 
-    def _report(
-        self, work: Work, action: Action, status: str, changes: Iterable[Difference], error: str = ""
-    ) -> None:
+    def _report(self, work: Work, action: Action, status: str, changes: Iterable[Difference], error: str = "") -> None:
         seconds = time.monotonic() - work.started if work.started else 0.0
         report = StepReport(
-            str(work.step.reference), self.plan.urn(work.step.entry), action, status, tuple(changes), error, False, seconds
+            str(work.step.reference),
+            self.plan.urn(work.step.entry),
+            action,
+            status,
+            tuple(changes),
+            error,
+            False,
+            seconds,
         )
         self.reports.append(report)
         self.tell(StepEnd(report))

@@ -285,6 +285,16 @@ def test_a_notification_runs_a_command_once_more(tmp_path: Path, attributes: dic
     assert file.exists() == (not attributes)
 
 
+def test_a_refresh_that_fails_leaves_others_alone(tmp_path: Path) -> None:
+    """One guard cannot even be run; what else was notified still runs."""
+    file = tmp_path / "file"
+    listener = {"refreshonly": True, "subscribe": "Exec[true]", "shell": True, "command": append(file)}
+    resources = {"Exec[true]": {}, "Exec[bad]": {**listener, "onlyif": [["ra-test-none"]]}, "Exec[good]": listener}
+    summary = Ran({"resources": resources}).report.summary
+    assert (summary.failed, summary.refreshed) == (1, 1)
+    assert file.read_text() == "ran\n"
+
+
 def test_a_secret_goes_by_stdin_and_nowhere_else(tmp_path: Path) -> None:
     """What refers to one anywhere else is refused before anything runs."""
     file = tmp_path / "file"

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1)
 @options.noop
-@click.option("--strict", type=click.Choice(["error", "warning", "off"]), default="error", help="How far providers are held to their word.")
+@click.option(
+    "--strict",
+    type=click.Choice(["error", "warning", "off"]),
+    default="error",
+    help="How far providers are held to their word.",
+)
 @click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
 @options.stacked
 @options.common

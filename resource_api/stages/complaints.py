@@ -1,0 +1,50 @@
+"""Collects what is wrong while a catalog is being made, each with its place, so that all is told at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resource_api.nouns.errors import Problem
+from resource_api.nouns.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from resource_api.nouns.declaration import Declaration, Manifest
+    from resource_api.nouns.entry import Entry
+
+
+class Complaints:
+    """Problems and warnings about one manifest."""
+
+    def __init__(self, manifest: Manifest, problems: Iterable[Problem] = ()) -> None:
+        """Begin with ``problems`` found before."""
+        self.manifest = manifest
+        self.problems = list(problems)
+        self.warnings: list[Problem] = []
+
+    def of(self, entry: Entry, attribute: str | None, message: str, code: str, hint: str = "") -> None:
+        """Complain of a resource, or of an attribute or metaparameter of it."""
+        self.report(entry, Problem(attribute, message, code=code, hint=hint))
+
+    def report(self, entry: Entry, problem: Problem) -> None:
+        """Take over a problem that does not know its place; a warning is kept apart."""
+        place = self.manifest.place(entry.declaration, problem.attribute)
+        placed = problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
+        (self.problems if problem.severity == "error" else self.warnings).append(placed)
+
+    def of_declaration(self, declaration: Declaration, message: str, code: str) -> None:
+        """Complain of a declaration that did not become an entry."""
+        shown = str(Reference(declaration.type, declaration.title))
+        place = self.manifest.place(declaration)
+        self.problems.append(Problem(None, message, "error", shown, *place, code=code))
+
+    def of_output(self, name: str, message: str) -> None:
+        """Complain of an output."""
+        place = self.manifest.place(("outputs", name))
+        self.problems.append(Problem(None, f"output '{name}': {message}", "error", "", *place, code="expression"))
+
+    def where(self, entry: Entry) -> str:
+        """Give ``site.yaml:14`` for a resource."""
+        place = self.manifest.place(entry.declaration)
+        return f"{place.file}:{place.line}" if place.line else place.file

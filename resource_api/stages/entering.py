@@ -1,0 +1,128 @@
+"""Declarations → entries: the type, the title, the names of attributes, what defaults add.
+
+What the values are is not looked at here. Pure: types come in through a function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns import expression
+from resource_api.nouns.entry import Entry, meta
+from resource_api.nouns.errors import DefinitionError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api.nouns.declaration import Declaration, Manifest
+    from resource_api.nouns.expression import Path
+    from resource_api.nouns.reference import Reference
+    from resource_api.nouns.tools import Tools
+    from resource_api.stages.complaints import Complaints
+    from resource_api.stages.scope import Scope
+
+
+class Register:
+    """The entries of a manifest, found by title, alias or identity; ``given`` holds each one's values as written."""
+
+    def __init__(self, complaints: Complaints, scope: Scope, tools: Callable[[str], Tools]) -> None:
+        """Begin empty; ``tools`` gives a type's pure functions or raises ``DefinitionError``."""
+        self.entries: list[Entry] = []
+        self.given: dict[Entry, dict[str, Any]] = {}
+        self.by_title: dict[tuple[str, str], Entry] = {}
+        self.by_name: dict[tuple[str, Any], Entry] = {}
+        self._complaints = complaints
+        self._in_title = scope.resolver(_no_resource)
+        self._find_tools = tools
+        self._tools: dict[str, Tools] = {}
+        self._broken: dict[str, DefinitionError] = {}
+
+    def enter(self, manifest: Manifest) -> None:
+        """Enter every declaration of a manifest, then their aliases."""
+        for declaration in manifest.resources:
+            self._enter(declaration, manifest)
+        for entry in self.entries:
+            for alias in entry.meta.aliases:
+                twin = self.by_title.setdefault((entry.type, alias), entry)
+                if twin is not entry:
+                    message = f"the alias '{alias}' is taken; first at {self._complaints.where(twin)}"
+                    self._complaints.of(entry, "alias", message, "duplicate")
+
+    def find(self, wanted: Reference) -> Entry | None:
+        """Give what a reference means: a title, an alias, or an identity."""
+        key = (wanted.type, wanted.title)
+        return self.by_title.get(key) or self.by_name.get(key)
+
+    def tools(self, type_name: str) -> Tools:
+        """Give a type's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""
+        tools = self._tools.get(type_name)
+        if tools is None:
+            if type_name in self._broken:
+                raise self._broken[type_name]
+            try:
+                tools = self._tools[type_name] = self._find_tools(type_name)
+            except DefinitionError as error:
+                self._broken[type_name] = error
+                raise
+        return tools
+
+    def _enter(self, declaration: Declaration, manifest: Manifest) -> None:
+        try:
+            tools = self.tools(declaration.type)
+            title = declaration.title
+            if "${" in title:
+                title = str(expression.evaluate(title, self._in_title))
+        except DefinitionError as error:
+            self._complaints.of_declaration(declaration, str(error), "type")
+            return
+        except ValueError as error:
+            self._complaints.of_declaration(declaration, str(error), "title")
+            return
+        entry = Entry(declaration, tools.definition, title)
+        twin = self.by_title.setdefault((declaration.type, title), entry)
+        if twin is not entry:
+            message = f"declared twice; first at {self._complaints.where(twin)}"
+            self._complaints.of(entry, None, message, "duplicate")
+            return
+        entry.meta = meta(declaration.meta)
+        self.entries.append(entry)
+        defaults = manifest.defaults.get(declaration.file)
+        self.given[entry] = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
+
+    def _gather(self, entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
+        """Join defaults, attributes and the title's namevars; check the names of attributes."""
+        given = {**defaults, **entry.declaration.attributes}
+        known = entry.definition.attributes
+        for name in list(given):
+            if name not in known:
+                hint = nearest(name, known)
+                self._complaints.of(entry, name, f"unknown attribute '{name}'", "unknown_attribute", hint)
+                del given[name]
+            elif known[name].kind == "read_only":
+                self._complaints.of(entry, name, f"'{name}' is read_only; it is reported, never set", "read_only")
+                del given[name]
+        self._name_from_title(entry, given)
+        return given
+
+    def _name_from_title(self, entry: Entry, given: dict[str, Any]) -> None:
+        definition = entry.definition
+        if all(given.get(namevar) is not None for namevar in definition.namevars):
+            return
+        captured = definition.from_title(entry.title)
+        if captured is None:
+            patterns = " or ".join(regex.pattern for regex in definition.title_regexes)
+            self._complaints.of(entry, None, f"the title matches no title pattern ({patterns})", "title")
+            return
+        for namevar in definition.namevars:
+            if given.get(namevar) is not None:
+                continue
+            attribute = definition.attributes[namevar]
+            if namevar in captured:
+                given[namevar] = captured[namevar]
+            elif not attribute.datatype.optional and not attribute.has_default:
+                self._complaints.of(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
+
+
+def _no_resource(path: Path) -> Any:
+    msg = f"{path}: a title cannot depend on another resource"
+    raise ValueError(msg)

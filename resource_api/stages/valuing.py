@@ -1,0 +1,169 @@
+"""What each entry should be: references resolved, defaults filled in, values checked and canonical, identities known.
+
+What only another resource's state tells stays pending. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns import expression
+from resource_api.nouns.entry import NOTHING
+from resource_api.nouns.errors import nearest
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.values import UNKNOWN, is_unknown
+from resource_api.stages import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.expression import Path
+    from resource_api.stages.complaints import Complaints
+    from resource_api.stages.entering import Register
+    from resource_api.stages.scope import Scope
+
+
+class Valuation:
+    """Values the entries of a register; ``references`` tells who refers to whom."""
+
+    def __init__(self, register: Register, complaints: Complaints, scope: Scope) -> None:
+        """Prepare to value what stands in ``register``."""
+        self.references: dict[Entry, list[Entry]] = {}
+        self._register = register
+        self._complaints = complaints
+        self._values = complaints.manifest.values
+        self._resolve = scope.resolver(self._of_resource)
+
+    def value(self) -> None:
+        """Settle what refers to no resource type by type at once, then the others in the order of their references."""
+        plain: dict[str, list[Entry]] = {}
+        for entry in self._register.entries:
+            if targets := list(self._targets(entry)):
+                self.references[entry] = targets
+            else:
+                plain.setdefault(entry.type, []).append(entry)
+        for entries in plain.values():
+            self._settle(entries)
+        for entry in _by_reference(self.references):
+            self._settle([entry])
+
+    def check(self, value: Any) -> Any:
+        """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
+        for path in self._paths(value):
+            if isinstance(path.root, Reference) and (message := self._dangling(path)):
+                raise ValueError(message)
+        return expression.evaluate(value, self._resolve)
+
+    def _targets(self, entry: Entry) -> Iterator[Entry]:
+        """Give the entries that an entry's values refer to; a reference to nothing is a problem of the attribute."""
+        given = self._register.given[entry]
+        for name, value in given.items():
+            if type(value) is str and "${" not in value:
+                continue
+            try:
+                paths = [path for path in self._paths(value) if isinstance(path.root, Reference)]
+                if message := next(filter(None, map(self._dangling, paths)), ""):
+                    raise ValueError(message)  # noqa: TRY301 - the same answer to both
+            except ValueError as error:
+                self._complaints.of(entry, name, str(error), "expression")
+                given[name] = UNKNOWN
+                continue
+            for path in paths:
+                target = self._find(path)
+                assert target is not None
+                yield target
+
+    def _paths(self, value: Any, seen: tuple[str, ...] = ()) -> Iterable[Path]:
+        """Give the paths in a value, also those behind ``${values.x}``."""
+        for path in expression.find(value):
+            yield path
+            if path.root == "values" and path.keys[0] in self._values and path.keys[0] not in seen:
+                yield from self._paths(self._values[path.keys[0]], (*seen, path.keys[0]))
+
+    def _find(self, path: Path) -> Entry | None:
+        assert isinstance(path.root, Reference)
+        return self._register.find(path.root)
+
+    def _dangling(self, path: Path) -> str:
+        """Give what is wrong with a path into a resource: no such resource, or no such attribute."""
+        target = self._find(path)
+        if target is None:
+            hint = nearest(str(path.root), [str(Reference(*key)) for key in self._register.by_title])
+            message = f"{path}: unknown resource '{path.root}'"
+        elif path.keys[0] not in target.definition.attributes:
+            hint = nearest(path.keys[0], target.definition.attributes)
+            message = f"{path}: unknown attribute '{path.keys[0]}'"
+        else:
+            return ""
+        return f"{message}; {hint}" if hint else message
+
+    def _settle(self, entries: list[Entry]) -> None:
+        """Evaluate, fill in defaults, check and canonicalize resources of one type; note their identities."""
+        tools = self._register.tools(entries[0].type)
+        resources = [settle.fill(tools.definition, self._evaluate(entry)) for entry in entries]
+        settled, problems = settle.settle(tools, resources)
+        for entry, should, found in zip(entries, settled, problems, strict=True):
+            entry.should = should
+            for problem in found:
+                self._complaints.report(entry, problem)
+            if not any(problem.severity == "error" for problem in found):
+                self._identify(entry)
+
+    def _evaluate(self, entry: Entry) -> dict[str, Any]:
+        """Give an entry's values with every reference replaced; what only a state tells is unknown, and pending."""
+        values: dict[str, Any] = {}
+        pending = {}
+        for name, value in self._register.given[entry].items():
+            if type(value) is str and "${" not in value:
+                values[name] = value
+                continue
+            try:
+                found = expression.evaluate(value, self._resolve)
+            except ValueError as error:
+                self._complaints.of(entry, name, str(error), "expression")
+                found = UNKNOWN
+            if found is not value and is_unknown(found):
+                pending[name] = value
+                found = UNKNOWN
+            values[name] = found
+        entry.spelling = values
+        entry.pending = pending or NOTHING
+        return values
+
+    def _of_resource(self, path: Path) -> Any:
+        """Give what a resource declares; what only its state tells is unknown here."""
+        target = self._find(path)
+        if target is None or path.keys[0] not in target.should:
+            return UNKNOWN
+        return expression.walk(target.should[path.keys[0]], path, path.keys[1:])
+
+    def _identify(self, entry: Entry) -> None:
+        namevars = entry.definition.namevars
+        name = tuple(entry.should.get(namevar) for namevar in namevars)
+        if any(is_unknown(part) for part in name):
+            self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
+            return
+        entry.name = name[0] if len(namevars) == 1 else name
+        twin = self._register.by_name.setdefault((entry.type, entry.name), entry)
+        if twin is not entry:
+            what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
+            self._complaints.of(entry, None, what, "duplicate")
+
+
+def _by_reference(references: Mapping[Entry, Sequence[Entry]]) -> list[Entry]:
+    """Give the referring entries, those referred to first; a circle comes in any order, it is refused as a cycle."""
+    done: dict[Entry, None] = {}
+    for start in references:
+        stack = [start]
+        inside = {start}
+        while stack:
+            following = next(
+                (t for t in references[stack[-1]] if t in references and t not in done and t not in inside), None
+            )
+            if following is None:
+                done[stack.pop()] = None
+            else:
+                inside.add(following)
+                stack.append(following)
+    return list(done)
