@@ -53,13 +53,19 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Run the command."""
         for name, (_, should) in changes.items():
-            _execute(context, name, should)
+            with context.updating(name, message="Executing"):
+                _execute(context, should)
+                context.updated(name, message="Executed successfully")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
         """Run what was notified, if its guards allow it."""
         for name in names:
-            if _allowed(self._declared[name]):
-                _execute(context, name, self._declared[name])
+            with context.updating(name, message="Executing"):
+                if _allowed(self._declared[name]):
+                    _execute(context, self._declared[name])
+                    context.updated(name, message="Executed successfully")
+                else:
+                    context.unchanged(name)
 
 
 def _secret(value: Any) -> bool:
@@ -106,25 +112,23 @@ def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
     return (True, ", ".join(reasons)) if reasons else True
 
 
-def _execute(context: Context, name: str, should: Mapping[str, Any]) -> None:
+def _execute(context: Context, should: Mapping[str, Any]) -> None:
     """Run a command until it succeeds or has been tried often enough."""
     argv = _argv(*_commands(should, "command"), shell=should["shell"])
     returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
-    with context.updating(name, message="Executing"):
-        for left in reversed(range(should["tries"])):
-            result = _run(argv, should, context.deadline, should.get("input"))
-            succeeded = result.exit_code in returns
-            if should["logoutput"] == "always" or (should["logoutput"] == "on_failure" and not succeeded):
-                for line in result.stdout.splitlines():
-                    context.notice(line)
-            if succeeded:
-                break
-            failure = _failure(argv, returns, result)
-            if not left:
-                raise failure
-            context.info(f"{failure}; to be tried {left} times more")
-            _sleep(context, should["try_sleep"])
-        context.updated(name, message="Executed successfully")
+    for left in reversed(range(should["tries"])):
+        result = _run(argv, should, context.deadline, should.get("input"))
+        succeeded = result.exit_code in returns
+        if should["logoutput"] == "always" or (should["logoutput"] == "on_failure" and not succeeded):
+            for line in result.stdout.splitlines():
+                context.notice(line)
+        if succeeded:
+            return
+        failure = _failure(argv, returns, result)
+        if not left:
+            raise failure
+        context.info(f"{failure}; to be tried {left} times more")
+        _sleep(context, should["try_sleep"])
 
 
 def _run(
