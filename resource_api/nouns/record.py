@@ -1,0 +1,105 @@
+"""What was recorded of one resource: as written, as it should be, as it was last read, and whose it is.
+
+Everything that deleting it later needs is in here, so that a deletion never needs the manifest. How records are kept
+is the store's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.nouns.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.nouns.definition import Name
+
+#: Type and canonical name: what a record is found by.
+Key = tuple[str, Any]
+
+
+class Record(NamedTuple):
+    """One resource of one stack; ``is_`` None: it did not exist when it was last read."""
+
+    type: str
+    name: Name
+    title: str
+    #: Values as written, references resolved.
+    inputs: Mapping[str, Any]
+    should: Mapping[str, Any]
+    is_: Mapping[str, Any] | None
+    #: Whether we made it, or it was taken over by an import: only then may it be deleted undeclared.
+    owned: bool = False
+    #: References that it directly depends on, and by attribute those that its values came from.
+    requires: Sequence[str] = ()
+    value_requires: Mapping[str, Sequence[str]] = {}
+    protect: bool = False
+    retain: bool = False
+    replace: str | None = None
+    deleted_with: str | None = None
+    external: bool = False
+    provider: str | None = None
+    schema_version: int = 1
+    #: ready; tainted: to be replaced; partial: only partly as it should be.
+    status: str = "ready"
+
+    @property
+    def key(self) -> Key:
+        """What it is found by."""
+        return self.type, self.name
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name of it."""
+        return Reference(self.type, self.title)
+
+
+class Intent(NamedTuple):
+    """A change that was about to be made and of which no outcome is recorded."""
+
+    run: str
+    type: str
+    name: Name
+    title: str
+    action: str
+
+    @property
+    def key(self) -> Key:
+        """The resource that it was about."""
+        return self.type, self.name
+
+
+class StackState(NamedTuple):
+    """What is known of one project and stack, as of ``serial``; records in the order in which they were made."""
+
+    project: str
+    stack: str
+    lineage: str = ""
+    serial: int = 0
+    manifest: str = ""
+    #: Makes digests of secrets worthless elsewhere.
+    salt: bytes = b""
+    records: Mapping[Key, Record] = {}
+    #: Refreshes that a change has caused and that have not succeeded yet: target → references of the sources.
+    owed: Mapping[Key, Sequence[str]] = {}
+    intents: Mapping[Key, Intent] = {}
+    outputs: Mapping[str, Any] = {}
+
+
+class Commit(NamedTuple):
+    """What one commit writes: all of it or nothing."""
+
+    put: Sequence[Record] = ()
+    drop: Sequence[Key] = ()
+    #: Intents that have their outcome.
+    done: Sequence[Key] = ()
+    owed: Mapping[Key, Sequence[str]] = {}
+    paid: Sequence[Key] = ()
+    outputs: Mapping[str, Any] | None = None
+    manifest: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would be written that changes what is known."""
+        return not (self.put or self.drop or self.owed or self.paid) and self.outputs is None and self.manifest is None
