@@ -126,7 +126,7 @@ class Provider(BaseProvider):
         else:
             with DATABASE.open(encoding="utf-8", errors="surrogateescape") as lines:
                 records = list(_parse(lines))
-        native = next(record["Architecture"] for record in records if record["Package"] == "dpkg")
+        native = next((record["Architecture"] for record in records if record["Package"] == "dpkg"), "")
         return native, [record for record in records if _state(record) != "not-installed"]
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
