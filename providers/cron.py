@@ -108,6 +108,9 @@ class Provider(BaseProvider):
                 self._install(user, table.content)
 
     def _table(self, user: str) -> Lines:
+        spool = _spool()
+        if spool is not None and not (spool / user).exists():
+            return Lines(b"")
         found = self.crontab.attempt(*_of(user), "-l", env={"LC_ALL": "C", "CRONTAB_NOHEADER": "N"})
         if found.exit_code and "no crontab for" not in found.stderr:
             raise ResourceError(found.stderr.strip() or f"crontab ended with {found.exit_code}")
@@ -152,10 +155,10 @@ def wrong(field: str, value: str) -> str:
     for part in value.split(","):
         found = _PART.fullmatch(part)
         if found is None or (found["low"] and found["step"] and not found["high"]):
-            return f"'{part}' is no number, range or step of '{field}'"
+            return f"{field}: '{part}' is no number, range or step"
         ends = [int(end) for end in (found["low"], found["high"]) if end]
         if ends != sorted(ends) or not all(low <= end <= high for end in ends) or found["step"] in {"0", "00"}:
-            return f"'{part}' is not within {low} to {high}"
+            return f"{field}: '{part}' is not within {low} to {high}"
     return ""
 
 
@@ -232,12 +235,16 @@ def _shown(value: Any) -> Any:
     return [shown(each) for each in value] if isinstance(value, list) else shown(value)
 
 
+def _spool() -> Path | None:
+    """Give the directory of all crontabs, by user; None where it is not known, or not for us to read."""
+    return None if os.geteuid() else next((path for path in map(Path, _SPOOLS) if path.is_dir()), None)
+
+
 def _users() -> list[str]:
     """Give the users with a crontab; who may not look for them has only one."""
     if os.geteuid():
         return [pwd.getpwuid(os.geteuid()).pw_name]
-    spool = next((path for path in map(Path, _SPOOLS) if path.is_dir()), None)
-    known = {user.pw_name for user in pwd.getpwall()}
+    spool, known = _spool(), {user.pw_name for user in pwd.getpwall()}
     return sorted(path.name for path in spool.iterdir() if path.name in known) if spool else []
 
 

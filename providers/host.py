@@ -37,7 +37,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse what looks like an address and is none."""
         ip = should.get("ip")
-        return [Problem("ip", f"'{ip}' is no IPv4 or IPv6 address")] if type(ip) is str and not _address(ip) else []
+        return [Problem("ip", f"ip: '{ip}' is no IPv4 or IPv6 address")] if type(ip) is str and not _address(ip) else []
 
     def get(self, _context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Give the hosts of the files that are asked for, of ``/etc/hosts`` for all."""

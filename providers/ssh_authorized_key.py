@@ -48,7 +48,7 @@ class Provider(BaseProvider):
         """Refuse a key that is not of its type; it holds the type's name itself (RFC 4253, 6.6)."""
         kind, key = should.get("type"), should.get("key")
         if type(kind) is str and type(key) is str and not _matches(kind, key):
-            return [Problem("key", f"the key is not of the type {kind}, or it is cut off")]
+            return [Problem("key", f"key: not one of the type {kind}, or it is cut off")]
         return []
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:

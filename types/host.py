@@ -30,7 +30,10 @@ TYPE = TypeDefinition(
             "What stands behind a `#` at the end of the line; an empty text removes it.",
         ),
     },
-    title_patterns=[{"pattern": r"(?P<name>[\s\S]+)\z"}],
+    title_patterns=[
+        {"pattern": r"(?P<name>[\w.-]+) (?P<target>/[\s\S]+)\z"},
+        {"pattern": r"(?P<name>[\s\S]+)\z"},
+    ],
     autorequires={"file": "$target"},
     features={"canonicalize", "simple_get_filter", "validate"},
 )

@@ -54,7 +54,10 @@ TYPE = TypeDefinition(
             'What the key may do: `no-pty`, `from="10.0.0.0/8"`; a quote inside is `\\"`. An empty list: all.',
         ),
     },
-    title_patterns=[{"pattern": r"(?P<name>[\s\S]+)\z"}],
+    title_patterns=[
+        {"pattern": r"(?P<name>[\s\S]+) (?P<target>~?/\S+)\z"},
+        {"pattern": r"(?P<name>[\s\S]+)\z"},
+    ],
     autorequires={"user": "$user", "file": files},
     features={"canonicalize", "simple_get_filter", "validate"},
 )

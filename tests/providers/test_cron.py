@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Change, CommandError, Context
+from resource_api import Change, CommandError, Context, Runtime
 from resource_api.contract.registry import Registry
 from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
@@ -152,6 +152,20 @@ def test_an_unknown_user_fails() -> None:
     """A crontab for nobody known would never run."""
     with pytest.raises(Exception, match="ra-test-nobody"):
         write({**JOB, "user": "ra-test-nobody"})
+
+
+def test_a_second_run_has_nothing_to_do() -> None:
+    """What was asked is what is read, in the words of the manifest."""
+    runtime = Runtime(Registry.from_path(), log=Log("off"))
+    manifest = {
+        "project": "ra-test",
+        "resources": {
+            f"Cron[{NAME}]": {"user": "nobody", "command": " x % y ", "minute": [30, "5"], "weekday": "Tuesday"},
+            f"Cron[{NAME} 2]": {"command": "x", "special": "annually", "environment": ["B=1", "A = 2"]},
+        },
+    }
+    assert runtime.apply(manifest).summary.created == 2
+    assert {step.action for step in runtime.plan(manifest).steps} == {"same"}
 
 
 @pytest.mark.parametrize(

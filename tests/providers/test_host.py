@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Change, Context
+from resource_api import Change, Context, Runtime
 from resource_api.contract.registry import Registry
 from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
@@ -142,6 +142,21 @@ sys.stdout.write(socket.gethostbyname("ra-test-alias"))
         ["unshare", "-m", "sh", "-c", script, "sh", program], capture_output=True, text=True, check=False
     )
     assert (found.stdout, found.stderr) == ("192.0.2.7", "")
+
+
+def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
+    """What was asked is what is read, in the words of the manifest."""
+    target = str(tmp_path / "hosts")
+    runtime = Runtime(Registry.from_path(), log=Log("off"))
+    manifest = {
+        "project": "ra-test",
+        "resources": {
+            "Host[web.example]": {"target": target, "ip": "2001:DB8:0::1", "comment": " x "},
+            "Host[other]": {"target": target, "name": "db", "ip": "10.0.0.1", "host_aliases": ["b", "a"]},
+        },
+    }
+    assert runtime.apply(manifest).summary.created == 2
+    assert {step.action for step in runtime.plan(manifest).steps} == {"same"}
 
 
 @pytest.mark.parametrize(

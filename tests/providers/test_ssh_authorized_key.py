@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Change, Context, ResourceError
+from resource_api import Change, Context, ResourceError, Runtime
 from resource_api.contract.registry import Registry
 from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
@@ -195,6 +195,21 @@ def test_a_target_of_its_own_knows_its_user_by_name_or_owner(tmp_path: Path) -> 
     assert (tmp_path / "shared").owner() == "ra-test-alice"
     with pytest.raises(ResourceError, match="is the file of 'ra-test-alice', not of 'ra-test-bob'"):
         write({**key, "name": "ra-test other", "user": "ra-test-bob"}, target=f"{tmp_path}/shared")
+
+
+@pytest.mark.usefixtures("file")
+def test_a_second_run_has_nothing_to_do() -> None:
+    """What was asked is what is read, in the words of the manifest."""
+    runtime = Runtime(Registry.from_path(), log=Log("off"))
+    manifest = {
+        "project": "ra-test",
+        "resources": {
+            f"Ssh_authorized_key[{NAME}]": {"user": "ra-test-alice", "type": "rsa", "key": RSA, "options": ["no-pty"]},
+            f"Ssh_authorized_key[{NAME} 2]": {"user": "ra-test-bob", "type": "ed25519", "key": ED25519},
+        },
+    }
+    assert runtime.apply(manifest).summary.created == 2
+    assert {step.action for step in runtime.plan(manifest).steps} == {"same"}
 
 
 def test_an_unknown_user_fails() -> None:
