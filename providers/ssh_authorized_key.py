@@ -134,6 +134,9 @@ def _keys(context: Context, target: str) -> Iterator[Resource]:
     for user, path in _places(target):
         try:
             file = lines.read(path)
+        except PermissionError:
+            context.debug(f"{path} is passed over: it cannot be read by us")
+            continue
         except OSError as error:
             context.warning(f"{path} is passed over: {error}")
             continue

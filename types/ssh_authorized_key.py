@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
     """Give the titles that the key's file and its directory have where homes are in their usual place."""
-    user = should.get("user") or ""
+    user = should.get("user")
+    if not isinstance(user, str):
+        return []
     home = "/root" if user == "root" else f"/home/{user}"
     path = (should.get("target") or "").replace("~", home, 1).replace("%u", user)
     return [path.rpartition("/")[0], path]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _TRIES: Final = 5
-_LARGEST: Final = 64 * 1024 * 1024  # bytes; what another user owns must not fill our memory
+_LARGEST: Final = 16 * 1024 * 1024  # bytes; what another user owns must not fill our memory
 
 
 class Lines:

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Change, Context, ResourceError, Runtime
+from resource_api import UNKNOWN, Change, Context, ResourceError, Runtime
 from resource_api.contract.registry import Registry
 from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
@@ -240,6 +241,25 @@ def test_options_are_read_as_sshd_reads_them(line: str, options: list[str]) -> N
 def test_other_lines_are_left_to_people(line: str) -> None:
     """Comments, keys without a comment, and what sshd does not take for a key."""
     assert ssh.parse(line) is None
+
+
+def test_the_file_and_its_directory_come_first() -> None:
+    """Where homes are in their usual place; an unknown user names none."""
+    files = TYPE.automatic["require"]["file"]
+    assert files({"user": "root", "target": TARGET}) == ["/root/.ssh", "/root/.ssh/authorized_keys"]
+    assert files({"user": "bob", "target": "/etc/keys/%u"}) == ["/etc/keys", "/etc/keys/bob"]
+    assert files({"user": UNKNOWN, "target": TARGET}) == []
+
+
+@pytest.mark.parametrize(
+    "line", ['"' * 50_000, 'a"' * 25_000, "a " * 25_000, '\\"' * 25_000, " " * 50_000 + "x", "a," * 25_000]
+)
+def test_a_hostile_line_takes_no_time(line: str) -> None:
+    """Users write their files themselves, and root reads them."""
+    began = monotonic()
+    for text in (line, f"{line} {line}", f"{line} ssh-rsa {RSA} x"):
+        ssh.parse(text)
+    assert monotonic() - began < 1
 
 
 @pytest.mark.parametrize("key", [ED25519, RSA[:12], "AAAA"])
