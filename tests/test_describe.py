@@ -1,0 +1,214 @@
+"""The laws of a type's documentation: complete, in the order people look for things, and safe to show."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from resource_api import Attribute, Registry, TypeDefinition
+from resource_api.faces import describe, reference
+from resource_api.nouns.attribute import KINDS
+from resource_api.nouns.definition import FEATURES
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCS: Final = """Keep widgets. They are e.g. round; see `size`.
+
+    Widget[a]:
+      size:   3
+
+A second paragraph that is long enough to be wrapped at any width that a terminal has, because it goes on and on.
+"""
+
+
+def widget(**more: Any) -> TypeDefinition:
+    """Make a type with every kind of attribute."""
+    attributes = {
+        "serial": Attribute("Optional[String]", "Its number.", kind="read_only"),
+        "size": Attribute("Integer[0, 9]", "How big it is."),
+        "force": Attribute("Boolean", "Whether to use force.", kind="parameter", default=False),
+        "image": Attribute("Optional[String]", kind="init_only"),
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "secret": Attribute("Optional[Sensitive[String]]", "A secret.", default="hunter2", write_only=True),
+        "name": Attribute("String", "Its name.", kind="namevar"),
+    }
+    return TypeDefinition(**({"name": "widget", "docs": DOCS, "attributes": attributes} | more))
+
+
+def module(directory: Path, **sources: str) -> Registry:
+    """Give a registry of type files with these texts."""
+    (directory / "types").mkdir()
+    for name, source in sources.items():
+        (directory / "types" / f"{name}.py").write_text(source, encoding="utf-8")
+    return Registry.from_path(directory, bundled=False)
+
+
+def test_attributes_stand_in_the_order_in_which_they_are_looked_for() -> None:
+    """Namevars first, ``ensure`` next, other properties, then the kinds that are needed more rarely."""
+    wanted = ["name", "ensure", "size", "secret", "image", "force", "serial"]
+    found = widget()
+    assert [name for name, _ in describe.ordered(found)] == wanted
+    assert [each["name"] for each in describe.document(found)["attributes"]] == wanted
+    assert re.findall(r"^### (\w+)$", describe.markdown(found), re.MULTILINE) == wanted
+    section = describe.text(found).partition("ATTRIBUTES")[2].partition("FEATURES")[0]
+    assert re.findall(r"^    (\w+)", section, re.MULTILINE) == wanted
+
+
+def test_each_attribute_shows_kind_default_and_data_type() -> None:
+    """Nobody has to open the type's file to know what to write."""
+    lines = [line.strip() for line in describe.text(widget()).splitlines()]
+    for name, standing, docs, datatype in [
+        ("name", "namevar", "Its name.", "String"),
+        ("ensure", "property, default present", "Whether it exists.", "Enum[present, absent]"),
+        ("size", "property, mandatory", "How big it is.", "Integer[0, 9]"),
+        ("force", "parameter, default false", "Whether to use force.", "Boolean"),
+        ("serial", "read_only", "Its number.", "Optional[String]"),
+    ]:
+        at = lines.index(f"{name:6}  {standing}")
+        assert lines[at + 1 : at + 3] == [docs, datatype]
+
+
+def test_a_default_that_is_a_secret_is_never_shown() -> None:
+    """Not on the terminal, not on the page, not as data."""
+    found = widget()
+    for shown in (describe.text(found), describe.markdown(found), json.dumps(describe.document(found))):
+        assert "hunter2" not in shown
+        assert "<sensitive>" in shown
+
+
+@pytest.mark.parametrize("width", [0, 40, 60, 80, 200])
+def test_prose_keeps_to_the_width_and_examples_stay_as_they_are(width: int) -> None:
+    """What is indented in the documentation is not wrapped; nor is a word that is longer than the line."""
+    lines = describe.text(widget(), width).splitlines()
+    assert max(map(len, lines)) <= max(width, 40)
+    at = lines.index("        Widget[a]:")
+    assert lines[at + 1] == "          size:   3"
+
+
+def test_what_has_no_space_is_never_torn() -> None:
+    """A pattern can be copied from a narrow terminal."""
+    pattern = "Pattern[/" + "a-b" * 30 + "/]"
+    found = widget(attributes={"a_name_that_is_longer_than_most": Attribute(pattern, kind="namevar")})
+    lines = describe.text(found, 40).splitlines()
+    assert f"{' ' * 26}{pattern}" in lines
+    assert "    a_name_that_is_longer_than_most" in lines
+
+
+def test_documentation_cannot_move_a_cursor() -> None:
+    """Control characters of a type's author are spelt out."""
+    evil = Attribute("String", "red \x1b[31m", kind="namevar", default="\x9b2J")
+    found = widget(docs="Title \x1b]0;x\x07.\n\n    \x1b[2J", attributes={"name": evil})
+    for shown in (describe.text(found), describe.markdown(found), describe.summary(found)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown)
+    assert "red \\x1b[31m" in describe.text(found)
+
+
+def test_every_feature_and_every_kind_has_words() -> None:
+    """A feature that is added to the language is explained to those who write manifests."""
+    assert set(describe.FEATURES) == FEATURES
+    assert {kind for kind in describe.text(widget()).partition("KINDS")[2].split() if kind.endswith(":")} == {
+        f"{kind}:" for kind in KINDS
+    }
+
+
+def test_features_are_told_in_words() -> None:
+    """Whoever reads learns what to expect, also of a type that is never deleted."""
+    assert describe.features(widget()) == ["can be created and deleted"]
+    plain = widget(attributes={"name": Attribute("String", kind="namevar")}, features={"refreshable"})
+    assert describe.features(plain) == [
+        "is configured only: never created or deleted",
+        "can be refreshed: it reacts to notify and subscribe",
+    ]
+
+
+def test_automatic_relationships_are_told_as_references() -> None:
+    """An attribute's value stands as ``$name``, what only a function knows as an ellipsis."""
+    found = widget(
+        autorequires={"file": "$image", "package": ["apt", "gnupg"]}, autonotify={"service": lambda _should: ["x"]}
+    )
+    assert describe.relationships(found) == [
+        "comes after File[$image], Package[apt], Package[gnupg]",
+        "comes before, and refreshes Service[...]",
+    ]
+    assert "- comes after `File[$image]`, `Package[apt]`, `Package[gnupg]`" in describe.markdown(found)
+    assert describe.document(found)["relationships"]["notify"] == [{"type": "service", "title": "..."}]
+    assert "AUTOMATIC" not in describe.text(widget())
+
+
+def test_title_patterns_are_shown_with_what_they_give() -> None:
+    """Of a type with several namevars one sees how to write the title."""
+    namevars = {name: Attribute("String", kind="namevar") for name in ("name", "place")}
+    found = widget(attributes=namevars, title_patterns=[{"pattern": r"(?<name>\w+)@(?<place>\w+)\z"}])
+    assert r"- (?P<name>\w+)@(?P<place>\w+)\Z gives name and place" in describe.text(found)
+    assert r"- `(?P<name>\w+)@(?P<place>\w+)\Z` gives name and place" in describe.markdown(found)
+    patterns = describe.document(found)["title_patterns"]
+    assert patterns == [{"pattern": r"(?P<name>\w+)@(?P<place>\w+)\Z", "namevars": ["name", "place"]}]
+
+
+@pytest.mark.parametrize(
+    ("docs", "wanted"),
+    [
+        (DOCS, "Keep widgets."),
+        ("\n    One line\n    and its rest\n\n    More.", "One line and its rest"),
+        ("Kept in e.g. /etc. Or elsewhere.", "Kept in e.g. /etc."),
+        ("", ""),
+    ],
+)
+def test_a_summary_is_the_first_sentence(docs: str, wanted: str) -> None:
+    """On one line, and no abbreviation ends it."""
+    assert describe.summary(widget(docs=docs)) == wanted
+
+
+def test_markdown_shows_code_as_code() -> None:
+    """Examples are fenced, data types may hold backticks, and no angle bracket becomes HTML."""
+    attributes = {"name": Attribute("Pattern[/`+/]", "Like <b>.", kind="namevar", default="*`*")}
+    shown = describe.markdown(widget(docs=DOCS + "\nUse `<a>` or <b>.", attributes=attributes))
+    assert "```yaml\nWidget[a]:\n  size:   3\n```" in shown
+    assert "``Pattern[/`+/]``, namevar, default ``*`*``" in shown
+    assert "Use `<a>` or &lt;b>." in shown
+
+
+def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> None:
+    """A broken file disables its own type and no other, and says why."""
+    good = 'from resource_api import Attribute, TypeDefinition\nTYPE = TypeDefinition(name="good", docs="Fine. Yes.",'
+    good += ' attributes={"name": Attribute("String", kind="namevar")})\n'
+    registry = module(tmp_path, good=good, bad="import nonsense_that_is_nowhere\n", odd="TYPE = 3\n")
+    bad, fine, odd = describe.types_list(registry)
+    assert fine == ("good", "Fine.", "")
+    assert (bad.name, bad.summary, odd.name, odd.summary) == ("bad", "", "odd", "")
+    assert "bad.py:1" in bad.error
+    assert "nonsense_that_is_nowhere" in bad.error
+    assert "TYPE must be a TypeDefinition" in odd.error
+
+
+@pytest.mark.parametrize("name", reference.bundled().names())
+def test_every_bundled_type_is_documented(name: str) -> None:
+    """A type and each of its attributes say what they are for, in all three forms."""
+    found = reference.bundled().type(name)
+    assert describe.summary(found).endswith(".")
+    document = json.loads(json.dumps(describe.document(found)))
+    assert all(each["docs"] for each in document["attributes"])
+    text, page = " ".join(describe.text(found).split()), describe.markdown(found)
+    for each in document["attributes"]:
+        assert " ".join(each["docs"].split()) in text
+        assert f"### {each['name']}\n" in page
+
+
+def test_the_reference_is_what_the_types_say() -> None:
+    """``docs/reference`` is written from the types; after a change of one it is written again."""
+    directory = ROOT / "docs" / "reference"
+    found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.md")}
+    again = 'reference.write(Path("docs/reference"), reference.bundled())'
+    assert found == reference.pages(reference.bundled()), f"outdated; run {again}"
+
+
+def test_writing_the_reference_takes_away_what_is_gone(tmp_path: Path) -> None:
+    """A page of a type that no longer exists goes, and other files stay."""
+    for name in ("gone.md", "kept.txt"):
+        (tmp_path / name).touch()
+    written = reference.write(tmp_path, reference.bundled())
+    assert {path.name for path in tmp_path.iterdir()} == {"kept.txt", *(path.name for path in written)}
+    assert (tmp_path / "README.md").read_text(encoding="utf-8").count("\n- [") == len(reference.bundled().names())
