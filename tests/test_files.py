@@ -1,0 +1,600 @@
+"""Files are changed whole, durably, by nobody's leave but ours: on the real system, watched through strace."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.hands import files, temporaries, trees
+from resource_api.hands.directories import HELD, Directories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+CALLS: Final = "openat,write,fchown,fchmod,fsetxattr,fsync,syncfs,rename,renameat,renameat2,mkdirat,unlinkat,close"
+NOBODY: Final = 65534
+LIMIT: Final = 1 << 20
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+
+
+def run(program: str, *arguments: object, strace: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program that begins with ``files`` imported, watched where asked."""
+    head = "import os, sys; from resource_api.hands import files\n"
+    return subprocess.run(
+        [*(["strace", "-f", "-s", "200", *strace] if strace else []), sys.executable, "-c", head + program]
+        + [str(argument) for argument in arguments],
+        env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def trace(tmp_path: Path, program: str, *arguments: object, inject: str = "") -> list[str]:
+    """Give the calls that a program makes; ``inject`` is for strace."""
+    log = tmp_path.parent / f"{tmp_path.name}.strace"
+    options = ["-y", "-o", str(log), "-e", f"trace={CALLS}", *(["-e", f"inject={inject}"] if inject else [])]
+    done = run(program, *arguments, strace=options)
+    assert done.returncode == 0, done.stderr
+    return [line.split(maxsplit=1)[1] for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def mode(path: Path) -> int:
+    """Give the permission bits."""
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def names(directory: Path) -> list[str]:
+    """Give what is in a directory."""
+    return sorted(path.name for path in directory.iterdir())
+
+
+def left(directory: Path) -> list[str]:
+    """Give the temporary names in a directory."""
+    return [name for name in names(directory) if name.endswith(temporaries.SUFFIX)]
+
+
+class TestDurability:
+    """F-01, K-03, K-06, K-07: on disk before it is seen, all of it, or not at all."""
+
+    def test_a_file_is_complete_and_on_disk_before_it_has_its_name(self, tmp_path: Path) -> None:
+        """O_EXCL and 0600, write, owner, mode, fsync, rename, fsync of the directory: in this order."""
+        (tmp_path / "f").write_text("old")
+        owner = "uid=1, gid=1" if os.geteuid() == 0 else ""
+        calls = trace(tmp_path, f"files.replace(sys.argv[1], b'new', mode=0o640, {owner})", tmp_path / "f")
+        patterns = [
+            r"openat\(\d+<.*>, \"\.f\..*\.resource-api~\", .*O_CREAT\|O_EXCL\|O_NOFOLLOW.*, 0600\)",
+            r"write\(\d+<.*>, \"new\", 3\)",
+            *([r"fchown\(\d+<.*>, 1, 1\)"] if owner else []),
+            r"fchmod\(\d+<.*>, 0640\)",
+            r"fsync\(\d+<.*\.resource-api~>\)",
+            r"rename(at2?)?\(\d+<.*>, \"\.f\..*\", \d+<.*>, \"f\"",
+            r"fsync\(\d+<" + re.escape(str(tmp_path)) + r">\)",
+        ]
+        found = [next((n for n, call in enumerate(calls) if re.match(pattern, call)), -1) for pattern in patterns]
+        assert -1 not in found, list(zip(patterns, found, strict=True))
+        assert found == sorted(found)
+
+    def test_a_thousand_files_wait_for_the_disk_a_few_times(self, tmp_path: Path) -> None:
+        """A batch flushes the filesystem and each directory once, before and after all renames."""
+        program = "with files.Batch() as b:\n for n in range(1000): b.replace(f'{sys.argv[1]}/f{n}', b'x')"
+        calls = trace(tmp_path, program, tmp_path)
+        flushes = [n for n, call in enumerate(calls) if call.startswith(("fsync", "syncfs"))]
+        renames = [n for n, call in enumerate(calls) if call.startswith("rename")]
+        writes = [n for n, call in enumerate(calls) if call.startswith("write") and '"x"' in call]
+        assert len(renames) == 1000
+        assert len(flushes) <= 12
+        assert any(max(writes) < flush < min(renames) for flush in flushes)
+        assert max(flushes) > max(renames)
+
+    @pytest.mark.parametrize("call", ["write", "fchown", "fchmod", "fsync", "close", "renameat"])
+    def test_a_step_that_fails_leaves_the_old_file_and_nothing_else(self, tmp_path: Path, call: str) -> None:
+        """The error is raised, the old file stays, the temporary one goes, and no step is tried again (K-06)."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        program = (
+            "try: files.replace(sys.argv[1], b'new', mode=0o640, gid=12)\n"
+            "except OSError as error: assert error.errno == 5\n"
+            "else: assert sys.argv[2:] == ['clean']"
+        )
+        clean = [line for line in trace(tmp_path, program, path, "clean") if line.startswith(f"{call}(")]
+        ours = [number for number, line in enumerate(clean, 1) if temporaries.SUFFIX in line]
+        assert ours
+        path.write_text("old")
+        calls = trace(tmp_path, program, path, inject=f"{call}:error=EIO:when={ours[0]}")
+        tried = [line for line in calls if line.startswith(f"{call}(") and temporaries.SUFFIX in line]
+        assert len(tried) == 1
+        assert path.read_text(encoding="utf-8") == "old"
+        assert left(tmp_path) == []
+
+    def test_a_disk_that_loses_many_files_shows_none_of_them(self, tmp_path: Path) -> None:
+        """When flushing the filesystem fails, no file of the batch appears and no temporary one stays."""
+        program = (
+            "try:\n with files.Batch() as b:\n  for n in range(20): b.replace(f'{sys.argv[1]}/f{n}', b'x')\n"
+            "except OSError as error: assert error.errno == 5\nelse: sys.exit(9)"
+        )
+        calls = trace(tmp_path, program, tmp_path, inject="syncfs:error=EIO")
+        assert any(call.startswith("syncfs(") for call in calls)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_short_write_is_completed(self, tmp_path: Path) -> None:
+        """When the system takes one byte, the rest is written next (K-07)."""
+        calls = trace(tmp_path, "files.replace(sys.argv[1], b'new')", tmp_path / "f", inject="write:retval=1:when=1")
+        assert [c for c in calls if c.startswith("write(") and '"ew", 2)' in c]
+
+    def test_an_exception_in_a_batch_takes_back_what_has_not_appeared(self, tmp_path: Path) -> None:
+        """Leaving a batch by an exception leaves no file of it and no temporary one."""
+
+        def spoil() -> None:
+            with files.Batch() as batch:
+                batch.replace(f"{tmp_path}/f", b"new")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            spoil()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_content_that_breaks_off_leaves_nothing(self, tmp_path: Path) -> None:
+        """An exception from the parts of a content passes, and the temporary file is gone."""
+
+        def parts() -> Iterator[bytes]:
+            yield b"x"
+            msg = "broken off"
+            raise ValueError(msg)
+
+        with files.Batch() as batch:
+            with pytest.raises(ValueError, match="broken off"):
+                batch.replace(f"{tmp_path}/f", parts())
+            assert list(tmp_path.iterdir()) == []
+
+    def test_a_full_disk_leaves_the_old_file(self, tmp_path: Path) -> None:
+        """ENOSPC on a real small filesystem is raised; afterwards a smaller file can be written."""
+        program = (
+            "import errno, subprocess\nd = sys.argv[1]\n"
+            "subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=64k', 'none', d], check=True)\n"
+            "files.replace(d + '/f', b'old')\n"
+            "try: files.replace(d + '/f', b'x' * 100000)\n"
+            "except OSError as e: assert e.errno == errno.ENOSPC\nelse: sys.exit(9)\n"
+            "assert os.listdir(d) == ['f'] and files.read(d + '/f', 9) == b'old'\n"
+            "files.replace(d + '/f', b'new'); assert files.read(d + '/f', 9) == b'new'"
+        )
+        unshared(program, tmp_path)
+
+
+def unshared(program: str, *arguments: object) -> None:
+    """Run a program in a mount namespace of its own, as the only one that sees what it mounts."""
+    head = "import os, sys; from resource_api.hands import files\n"
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    subprocess.run(
+        ["unshare", "--mount", *user, sys.executable, "-c", head + program, *map(str, arguments)],
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+        check=True,
+    )
+
+
+class TestLeftovers:
+    """K-12, K-13: what a crash leaves is invisible to daemons, and gone with the next change."""
+
+    def test_temporary_names_are_hidden_and_loaded_by_nobody(self, tmp_path: Path) -> None:
+        """They begin with a dot, end in the suffix, and fit however long the name is."""
+        with files.Batch() as batch:
+            batch.replace(f"{tmp_path}/{'ä' * 127}", b"")
+            (name,) = names(tmp_path)
+        assert name.startswith(".")
+        assert name.endswith("~")
+
+    def test_a_killed_batch_is_cleaned_up_by_the_next(self, tmp_path: Path) -> None:
+        """A kill at the rename leaves a temporary file, which goes when something is written there again."""
+        watch = ["-o", "/dev/null", "-e", "inject=renameat,rename,renameat2:signal=KILL"]
+        done = run("files.replace(sys.argv[1], b'x')", tmp_path / "f.conf", strace=watch)
+        assert done.returncode == -signal.SIGKILL
+        assert len(left(tmp_path)) == 1
+        assert list(tmp_path.glob("*.conf")) == []
+        files.replace(f"{tmp_path}/g", b"")
+        assert names(tmp_path) == ["g"]
+
+    def test_what_is_not_ours_stays(self, tmp_path: Path) -> None:
+        """A file of somebody else, of a process that lives, or of another pattern is not touched."""
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        kept = [f".f.{os.getppid()}.abc1{temporaries.SUFFIX}", f"f{temporaries.SUFFIX}"]
+        for name in (*kept, f".f.{dead.pid}.abc1{temporaries.SUFFIX}", f".g.{dead.pid}.abc2{temporaries.SUFFIX}"):
+            (tmp_path / name).touch()
+        if os.geteuid() == 0:
+            os.chown(tmp_path / f".g.{dead.pid}.abc2{temporaries.SUFFIX}", NOBODY, NOBODY)
+            kept.append(f".g.{dead.pid}.abc2{temporaries.SUFFIX}")
+        files.replace(f"{tmp_path}/f", b"")
+        assert names(tmp_path) == sorted([*kept, "f"])
+
+
+class TestRights:
+    """F-02, F-03, F-04: nobody gains a right on the way, and what is not managed is kept."""
+
+    @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+    def test_new_modes_do_not_depend_on_the_umask(self, tmp_path: Path, umask: int) -> None:
+        """A new file is 0644, a new directory 0755, or as asked."""
+        old = os.umask(umask)
+        try:
+            with files.Batch() as batch:
+                batch.replace(f"{tmp_path}/f", b"")
+                batch.replace(f"{tmp_path}/g", b"", mode=0o666)
+                batch.make_directory(f"{tmp_path}/d")
+                batch.make_directory(f"{tmp_path}/e", mode=0o1777)
+        finally:
+            os.umask(old)
+        assert [mode(tmp_path / name) for name in "fgde"] == [0o644, 0o666, 0o755, 0o1777]
+
+    @root_only
+    def test_mode_and_owner_are_kept_where_they_are_not_given(self, tmp_path: Path) -> None:
+        """A new content keeps them, but no set-id bits: they vouched for the old one."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        os.chown(path, 1, 2)
+        path.chmod(0o4751)
+        files.replace(str(path), b"new")
+        seen = path.stat()
+        assert (seen.st_uid, seen.st_gid, mode(path)) == (1, 2, 0o751)
+        files.replace(str(path), b"new", mode=0o4755, gid=3)
+        seen = path.stat()
+        assert (seen.st_uid, seen.st_gid, mode(path)) == (1, 3, 0o4755)
+
+    @root_only
+    def test_attributes_and_acls_are_kept_and_capabilities_are_not(self, tmp_path: Path) -> None:
+        """An ACL is kept with the new mode in it; extended attributes too, but those that speak of the content."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        acl = rights_for_nobody()
+        os.setxattr(path, "system.posix_acl_access", acl)
+        for name, value in {"user.note": b"1", "trusted.t": b"2", "security.selinux": b"label"}.items():
+            os.setxattr(path, name, value)
+        os.setxattr(path, "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
+        before = {name: os.getxattr(path, name) for name in os.listxattr(path) if name != "security.capability"}
+        files.replace(str(path), b"new")
+        assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == before
+        assert run_as_nobody(f"open({str(path)!r})", path.parent).returncode == 0
+        files.replace(str(path), b"newer", mode=0o600)
+        assert mode(path) == 0o600
+        assert run_as_nobody(f"open({str(path)!r})", path.parent).returncode != 0
+
+    @root_only
+    def test_a_directory_default_does_not_let_anybody_into_an_old_file(self, tmp_path: Path) -> None:
+        """What a new file would inherit is not given to one that is replaced."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        os.setxattr(tmp_path, "system.posix_acl_default", rights_for_nobody())
+        files.replace(str(path), b"new")
+        assert "system.posix_acl_access" not in os.listxattr(path)
+
+    @root_only
+    def test_nobody_gains_a_right_at_any_instant(self, tmp_path: Path) -> None:
+        """Killed at every change of rights, a file grants nothing that neither its old nor its new state does."""
+        path = tmp_path / "f"
+        for call, when in [("fchmod", 1), ("fchmod", 2), ("fchown", 1)]:
+            path.unlink(missing_ok=True)
+            path.touch()
+            os.chown(path, 1, 1)
+            path.chmod(0o664)
+            watch = ["-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={when}"]
+            program = "with files.Batch() as b: b.set_mode_owner(sys.argv[1], mode=0o640, uid=2, gid=2)"
+            assert run(program, path, strace=watch).returncode == -signal.SIGKILL
+            seen = path.stat()
+            assert not (seen.st_gid == 2 and mode(path) & 0o020)
+            assert not mode(path) & ~0o664
+            assert (seen.st_uid, seen.st_gid) in {(1, 1), (2, 2)}
+
+    @root_only
+    def test_a_secret_is_never_readable_before_it_is_whole(self, tmp_path: Path) -> None:
+        """Killed at any step, the temporary file is for the caller or its owner alone."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        path.chmod(0o644)
+        for call in ("write", "fchown", "fchmod"):
+            watch = ["-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when=1"]
+            done = run("files.replace(sys.argv[1], b'secret', mode=0o600, uid=1)", path, strace=watch)
+            assert done.returncode == -signal.SIGKILL
+            (name,) = left(tmp_path)
+            assert mode(tmp_path / name) == 0o600
+            (tmp_path / name).unlink()
+
+    def test_a_mode_alone_touches_neither_content_nor_inode(self, tmp_path: Path) -> None:
+        """Rights are changed on the file that is there (F-13)."""
+        path = tmp_path / "f"
+        path.write_text("x")
+        before = path.stat()
+        with files.Batch() as batch:
+            batch.set_mode_owner(str(path), mode=0o600)
+        after = path.stat()
+        assert (after.st_ino, after.st_mtime_ns, mode(path)) == (before.st_ino, before.st_mtime_ns, 0o600)
+
+    def test_a_directory_hands_its_group_down(self, tmp_path: Path) -> None:
+        """Where set-group-ID is inherited it is kept, unless a mode is given."""
+        tmp_path.chmod(0o2755)
+        with files.Batch() as batch:
+            batch.make_directory(f"{tmp_path}/d")
+            batch.make_directory(f"{tmp_path}/e", mode=0o700)
+        assert mode(tmp_path / "d") == 0o2755
+        assert mode(tmp_path / "e") == 0o700
+
+
+def rights_for_nobody() -> bytes:
+    """Give an ACL: the owner and nobody may read and write, the group and others nothing."""
+    entries = [(1, 6, 2**32 - 1), (2, 6, NOBODY), (4, 0, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
+    return b"\2\0\0\0" + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+def run_as_nobody(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program as nobody, who may pass all directories on the way."""
+    for parent in (directory, *directory.parents):
+        if parent.stat().st_uid == os.geteuid() and not mode(parent) & 0o001:
+            parent.chmod(mode(parent) | 0o011)
+    argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", program]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+class TestLinks:
+    """F-05, F-07: whoever may write to a directory on the way leads us nowhere."""
+
+    @pytest.fixture
+    def theirs(self, tmp_path: Path) -> Path:
+        """Give a directory that others can write to."""
+        path = tmp_path / "theirs"
+        path.mkdir()
+        path.chmod(0o777)
+        return path
+
+    def test_a_link_of_ours_on_the_way_is_followed(self, tmp_path: Path) -> None:
+        """Relative, absolute, through dots and other links: as the kernel would."""
+        (tmp_path / "a/b").mkdir(parents=True)
+        (tmp_path / "up").symlink_to("a/b/../b")
+        (tmp_path / "abs").symlink_to(tmp_path / "up")
+        (tmp_path / "a/b/back").symlink_to("../..")
+        files.replace(f"{tmp_path}/abs/back/up/f", b"x")
+        assert (tmp_path / "a/b/f").read_bytes() == b"x"
+
+    def test_a_link_on_the_way_that_others_could_have_put_there_is_not(self, tmp_path: Path, theirs: Path) -> None:
+        """Reading, writing, changing, removing and copying from behind it fail, and nothing changes."""
+        (tmp_path / "ours").mkdir()
+        (tmp_path / "ours/f").write_text("ours")
+        (theirs / "d").symlink_to(tmp_path / "ours")
+        path = f"{theirs}/d/f"
+        batch = files.Batch()
+        for attempt in (
+            lambda: files.read(path, LIMIT),
+            lambda: files.replace(path, b"x"),
+            lambda: files.source(path),
+            lambda: batch.set_mode_owner(path, mode=0o777),
+            lambda: batch.remove(path),
+            lambda: batch.make_directory(path + "d"),
+            lambda: batch.make_link(path + "l", "x"),
+        ):
+            with pytest.raises(OSError, match="symbolic link on the way") as caught:
+                attempt()
+            assert caught.value.errno == errno.ELOOP
+        assert names(tmp_path / "ours") == ["f"]
+        assert (tmp_path / "ours/f").read_text(encoding="utf-8") == "ours"
+
+    def test_a_loop_ends(self, tmp_path: Path) -> None:
+        """Links that lead to each other are an error, not a wait."""
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        for attempt in (lambda: files.read(f"{tmp_path}/a/f", 1), lambda: files.source(f"{tmp_path}/a")):
+            with pytest.raises(OSError, match="symbolic link") as caught:
+                attempt()
+            assert caught.value.errno == errno.ELOOP
+
+    def test_a_link_at_the_end_is_replaced_itself(self, tmp_path: Path) -> None:
+        """What it leads to is neither written nor changed."""
+        (tmp_path / "target").write_text("old")
+        (tmp_path / "f").symlink_to("target")
+        files.replace(f"{tmp_path}/f", b"new")
+        assert (tmp_path / "target").read_text(encoding="utf-8") == "old"
+        assert not (tmp_path / "f").is_symlink()
+
+    @root_only
+    @pytest.mark.parametrize("protected", ["0", "1"])
+    def test_a_swap_in_the_middle_leads_nowhere(self, tmp_path: Path, protected: str) -> None:
+        """An attacker who swaps the directory for a link while we write does not get a file where the link leads."""
+        sysctl = Path("/proc/sys/fs/protected_symlinks")
+        before = sysctl.read_text(encoding="ascii")
+        ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+        ours.mkdir(mode=0o700)
+        (ours / "shadow").write_text("root only")
+        (theirs / "d").mkdir(parents=True)
+        os.chown(theirs, NOBODY, NOBODY)
+        os.chown(theirs / "d", NOBODY, NOBODY)
+        watch = ["-o", "/dev/null", "-e", "trace=fchmod", "-e", "inject=fchmod:delay_enter=700000"]
+        try:
+            sysctl.write_text(protected, encoding="ascii")
+            swap = f"import os, time; os.chdir({str(theirs)!r}); time.sleep(.05)\n"
+            swap += "while not any('resource' in n for n in os.listdir('d')): time.sleep(.01)\n"
+            swap += f"os.rename('d', 'e'); os.symlink({str(ours)!r}, 'd')"
+            argv = [
+                sys.executable,
+                "-c",
+                f"from resource_api.hands import files\nfiles.replace({str(theirs / 'd/shadow')!r}, b'x', mode=0o666)",
+            ]
+            victim = subprocess.Popen(
+                ["strace", *watch, *argv],
+                env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+                stderr=subprocess.PIPE,
+            )
+            attack = run_as_nobody(swap, theirs)
+            victim.communicate()
+        finally:
+            sysctl.write_text(before, encoding="ascii")
+        assert attack.returncode == 0, attack.stderr
+        assert (theirs / "d").is_symlink()
+        assert (ours / "shadow").read_text(encoding="utf-8") == "root only"
+        assert names(ours) == ["shadow"]
+
+    def test_a_hard_link_keeps_the_old_content(self, tmp_path: Path) -> None:
+        """Replacing a file breaks its links (F-07)."""
+        (tmp_path / "f").write_text("old")
+        (tmp_path / "other").hardlink_to(tmp_path / "f")
+        files.replace(f"{tmp_path}/f", b"new")
+        assert (tmp_path / "other").read_text(encoding="utf-8") == "old"
+
+    def test_rights_of_a_hard_link_that_others_could_have_made_stay(self, theirs: Path, tmp_path: Path) -> None:
+        """It may be a file of somebody else."""
+        (tmp_path / "f").write_text("x")
+        (theirs / "f").hardlink_to(tmp_path / "f")
+        batch = files.Batch()
+        with pytest.raises(PermissionError, match="hard links"):
+            batch.set_mode_owner(f"{theirs}/f", mode=0o666)
+        batch.set_mode_owner(f"{tmp_path}/f", mode=0o600)
+        assert mode(tmp_path / "f") == 0o600
+
+    def test_more_directories_than_can_be_open_are_reached(self, tmp_path: Path) -> None:
+        """What is held is bounded, and closed at the end."""
+        before = len(names(Path("/proc/self/fd")))
+        with files.Batch() as batch:
+            for number in range(2 * HELD):
+                batch.make_directory(f"{tmp_path}/{number}")
+                batch.replace(f"{tmp_path}/{number}/f", b"x")
+            assert len(names(Path("/proc/self/fd"))) < before + HELD + 40
+        assert len(list(tmp_path.glob("*/f"))) == 2 * HELD
+        assert len(names(Path("/proc/self/fd"))) == before
+
+
+class TestSpecial:
+    """F-08: what is no file is neither opened nor replaced."""
+
+    def test_a_fifo_and_a_socket_do_not_block_and_stay(self, tmp_path: Path) -> None:
+        """Reading gives no content, replacing and changing rights is an error."""
+        os.mkfifo(tmp_path / "fifo")
+        started = time.monotonic()
+        with Directories() as held:
+            seen, content = files.look(held, f"{tmp_path}/fifo", LIMIT)
+        assert stat.S_ISFIFO(seen.st_mode)
+        assert content is None
+        batch = files.Batch()
+        for attempt in (
+            lambda: files.read(f"{tmp_path}/fifo", LIMIT),
+            lambda: files.source(f"{tmp_path}/fifo"),
+            lambda: files.replace(f"{tmp_path}/fifo", b""),
+            lambda: batch.make_link(f"{tmp_path}/fifo", "x"),
+            lambda: batch.set_mode_owner(f"{tmp_path}/fifo", mode=0o600),
+        ):
+            with pytest.raises(OSError, match="file"):
+                attempt()
+        assert time.monotonic() - started < 1
+        assert (tmp_path / "fifo").is_fifo()
+
+    def test_a_directory_is_not_replaced(self, tmp_path: Path) -> None:
+        """Neither by a file nor by a link."""
+        (tmp_path / "d").mkdir()
+        for attempt in (
+            lambda: files.replace(f"{tmp_path}/d", b""),
+            lambda: files.Batch().make_link(f"{tmp_path}/d", "x"),
+        ):
+            with pytest.raises(IsADirectoryError):
+                attempt()
+
+    def test_a_file_of_proc_is_read_although_it_has_no_size(self) -> None:
+        """Its size is not believed."""
+        assert files.read("/proc/self/status", LIMIT).startswith(b"Name:")
+
+    def test_what_is_too_big_is_not_read(self, tmp_path: Path) -> None:
+        """The limit holds by size, and for what grows."""
+        (tmp_path / "f").write_bytes(b"12345")
+        assert files.read(f"{tmp_path}/f", 5) == b"12345"
+        with pytest.raises(OSError, match="at most 4") as caught:
+            files.read(f"{tmp_path}/f", 4)
+        assert caught.value.errno == errno.EFBIG
+        with pytest.raises(OSError, match="at most 4"):
+            files.read("/proc/self/status", 4)
+
+    @root_only
+    def test_what_cannot_be_renamed_over_fails_alone(self, tmp_path: Path) -> None:
+        """A file that is mounted, or immutable, is given by ``flush``; the others appear, nothing is left."""
+        program = (
+            "import subprocess\nd = sys.argv[1]\n"
+            "for n in 'ab': files.replace(f'{d}/{n}', b'old')\n"
+            "subprocess.run(['mount', '--bind', d + '/b', d + '/a'], check=True)\n"
+            "batch = files.Batch()\n"
+            "for n in 'ac': batch.replace(f'{d}/{n}', b'new')\n"
+            "((path, error),) = batch.flush()\n"
+            "assert path == d + '/a' and error.errno == 16, (path, error)\n"
+            "assert sorted(os.listdir(d)) == ['a', 'b', 'c'], os.listdir(d)"
+        )
+        unshared(program, tmp_path)
+
+
+class TestRemoval:
+    """F-09, F-11: what goes, goes whole; what must not, does not."""
+
+    @pytest.mark.parametrize("path", ["/", "/etc", "/usr/bin", "/home", "/var/lib", "/proc", "/root", "/bin"])
+    def test_the_system_is_never_removed(self, path: str) -> None:
+        """Not by any name, not by force."""
+        assert path in trees.PROTECTED
+        with pytest.raises(PermissionError, match="never removed"):
+            trees.guard(path)
+
+    @root_only
+    def test_no_detour_leads_to_the_system(self, tmp_path: Path) -> None:
+        """A link of ours to the root does not make another name of ``/etc``: run where it would do no harm."""
+        program = (
+            "import subprocess\nd = sys.argv[1]\n"
+            "subprocess.run(['mount', '-t', 'tmpfs', 'none', '/mnt'], check=True)\n"
+            "os.symlink('/', d + '/root')\n"
+            "try: files.Batch().remove(d + '/root/mnt', recursive=True)\n"
+            "except PermissionError: pass\nelse: sys.exit(9)"
+        )
+        unshared(program, tmp_path)
+
+    def test_a_directory_that_is_not_empty_goes_only_as_a_whole(self, tmp_path: Path) -> None:
+        """Without being told so it stays."""
+        (tmp_path / "d/e").mkdir(parents=True)
+        (tmp_path / "d/e/f").touch()
+        with files.Batch() as batch:
+            with pytest.raises(OSError, match="not empty") as caught:
+                batch.remove(f"{tmp_path}/d")
+            assert caught.value.errno == errno.ENOTEMPTY
+            batch.remove(f"{tmp_path}/d", recursive=True)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_links_in_a_tree_are_removed_and_not_followed(self, tmp_path: Path) -> None:
+        """What they lead to stays."""
+        (tmp_path / "kept").mkdir()
+        (tmp_path / "kept/f").touch()
+        (tmp_path / "d").mkdir()
+        (tmp_path / "d/link").symlink_to(tmp_path / "kept")
+        files.Batch().remove(f"{tmp_path}/d", recursive=True)
+        assert (tmp_path / "kept/f").exists()
+
+    def test_a_tree_deeper_than_any_path_goes(self, tmp_path: Path) -> None:
+        """Three thousand directories in each other need neither stack, path nor descriptors."""
+        fd = os.open(tmp_path, os.O_RDONLY)
+        for _ in range(3000):
+            os.mkdir("deep-directory", dir_fd=fd)
+            below = os.open("deep-directory", os.O_RDONLY, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        os.close(fd)
+        files.Batch().remove(f"{tmp_path}/deep-directory", recursive=True)
+        assert list(tmp_path.iterdir()) == []
+
+    @root_only
+    def test_nothing_goes_where_something_is_mounted_beneath(self, tmp_path: Path) -> None:
+        """The refusal comes before the first removal."""
+        program = (
+            "import subprocess\nd = sys.argv[1] + '/a b'\nos.makedirs(d + '/m/n')\nopen(d + '/f', 'w').close()\n"
+            "subprocess.run(['mount', '-t', 'tmpfs', 'none', d + '/m/n'], check=True)\n"
+            "try: files.Batch().remove(d, recursive=True)\n"
+            "except OSError as e: assert e.errno == 16, e\nelse: sys.exit(9)\n"
+            "assert os.path.exists(d + '/f')"
+        )
+        unshared(program, tmp_path)
