@@ -1,0 +1,411 @@
+"""The laws of the manifests' schema: an editor underlines mistakes, and nothing that the loader accepts."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefinition
+from resource_api.faces import reference, schema
+from resource_api.hands import yaml_reader
+from resource_api.nouns.declaration import METAPARAMETERS
+from resource_api.nouns.errors import ManifestError
+from resource_api.stages import sections
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WIDGET: Final = TypeDefinition(
+    name="widget",
+    docs="A widget.",
+    attributes={
+        "name": Attribute("String", "Its name.", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "size": Attribute("Optional[Integer[0, 9]]", "How big it is."),
+        "weight": Attribute("Optional[Float[0.5]]"),
+        "on": Attribute("Boolean", default=False, kind="parameter"),
+        "code": Attribute(r"Optional[Pattern[/\A[a-z]+\z/, /^\d$/]]"),
+        "tags": Attribute("Optional[Array[Enum[a, b], 1, 2]]"),
+        "pair": Attribute("Optional[Tuple[Integer, Boolean]]"),
+        "sizes": Attribute("Optional[Hash[Enum[x, y], Integer, 1]]"),
+        "place": Attribute("Optional[Struct[{row => Integer, Optional[slot] => Enum[l, r]}]]"),
+        "any": Attribute("Any"),
+        "either": Attribute("Optional[Variant[Integer, Array[Integer]]]"),
+        "given": Attribute("NotUndef[Variant[Boolean, Integer]]", default=1),
+        "secret": Attribute("Optional[Sensitive[Integer]]", default=7),
+        "image": Attribute("Optional[Enum[x]]", kind="init_only"),
+        "serial": Attribute("Optional[String]", kind="read_only"),
+    },
+)
+NEEDY: Final = TypeDefinition(
+    name="needy_one",
+    attributes={"name": Attribute("String", kind="namevar"), "size": Attribute("Integer", "A size.")},
+)
+
+
+class Still(SimpleProvider):
+    """Nothing exists; nothing is asked to change."""
+
+    def get(self, context: object) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
+        """Give nothing."""
+        return []
+
+
+SCHEMA: Final = schema.manifest_schema([WIDGET, NEEDY])
+VALIDATOR: Final = Draft7Validator(SCHEMA)
+
+
+def loads(manifest: Mapping[str, Any]) -> bool:
+    """Whether our own loader takes a manifest, everything that can be checked without touching the system."""
+    registry = Registry()
+    for definition in (WIDGET, NEEDY):
+        registry.register_type(definition)
+        registry.register_provider(definition.name, Still)
+    try:
+        Runtime(registry).compile(manifest)
+    except ManifestError:
+        return False
+    return True
+
+
+GOOD: Final = """
+resources: {}
+---
+project: web-1
+inputs:
+  n: {type: "Integer[0, 9]", default: 3, docs: A number.}
+  free:
+    default: x
+  nothing: {default: null, docs: null, type: null}
+values: {v: [1, 2], w: null}
+providers: {main: {host: h}}
+defaults:
+  Widget: {size: 3, noop: true, tag: all, code: null}
+  needy_one: {size: 1}
+resources:
+  Widget[a]:
+  Widget[b]: {}
+  widget[c]: {size: null, require: null, lifecycle: null}
+  Widget[${inputs.free}]: {name: d}
+  Widget[say "hi" ] there]: {}
+  Widget["]: {}
+  Widget["a']: {}
+  Needy_one[x]: {}
+outputs: {size: "${Widget[a].size}", other: [1]}
+moved: [{from: "Widget[old]", to: "Widget[a]"}]
+removed: ["Widget[gone]"]
+---
+resources:
+  Widget[a]: {size: 9, weight: 0.5, "on": true, code: abc, tags: [a, b], pair: [1, false], sizes: {x: 1}}
+  Widget[b]: {place: {row: 1}, any: {deep: [1, null]}, either: [1], given: false, secret: 3, image: x, code: "7"}
+  Widget[c]: {place: {row: 1, slot: l}, any: null, either: 1, ensure: absent}
+---
+inputs:
+  n: {default: 3}
+  b: {default: true}
+  t: {default: [a]}
+  m: {default: {x: 3}}
+  s: {default: x}
+  f: {default: 1.5}
+resources:
+  Widget[a]: {size: "${inputs.n}", weight: "${inputs.f}", "on": "${inputs.b}", tags: "${inputs.t}"}
+  Widget[b]: {tags: ["${inputs.t.0}", b], pair: ["${inputs.n}", "${inputs.b}"], sizes: {x: "${inputs.n}"}}
+  Widget[c]: {place: {row: "${inputs.n}"}, either: ["${inputs.n}"], given: "${inputs.b}", secret: "${inputs.n}"}
+  Widget[d]: {sizes: "${inputs.m}", image: "${inputs.s}"}
+  Widget[e]: {code: "ab${inputs.s}", ensure: "${Widget[a].ensure}", name: "$${x}${inputs.s}"}
+---
+resources:
+  Widget[a]: {before: "Widget[b]", tag: [x, "a:b"], loglevel: debug, alias: other, timeout: 3}
+  Widget[b]: {notify: [], subscribe: ["Widget[a]"], alias: [one, two], timeout: {create: 1.5, update: null}}
+  Widget[c]:
+    require: ["widget[a]", "Widget[other]"]
+    noop: false
+    lifecycle:
+      protect: true
+      retain: false
+      owned: null
+      ignore_changes: [size]
+      replace: create_first
+      replace_on_changes: [image]
+      replace_triggered_by: ["Widget[a]"]
+      deleted_with: Widget[a]
+      aliases: [old]
+      import: x
+      external: false
+---
+project: null
+include: null
+inputs: null
+defaults: null
+providers: null
+values: null
+resources: null
+moved: null
+removed: null
+outputs: null
+"""
+
+BAD: Final = """
+resorces: {}
+---
+project: 3
+---
+project: ""
+---
+project: -x
+---
+include: other.yaml
+---
+include: [other.txt]
+---
+include: [/other.yaml]
+---
+inputs: [n]
+---
+inputs: {n: 3}
+---
+inputs: {n: {typ: String}}
+---
+inputs: {n: {docs: 3}}
+---
+inputs: {"a b": {}}
+---
+values: {"a.b": 1}
+---
+outputs: [x]
+---
+providers: {main: 3}
+---
+defaults: {Widget: null}
+---
+defaults: {Widget: {alias: x}}
+---
+defaults: {"Widget[a]": {size: 3}}
+---
+resources: ["Widget[a]"]
+---
+resources: {Widget: {}}
+---
+resources: {"Widget[]": {}}
+---
+resources: {"Widget['a']": {}}
+---
+resources: {'Widget["a"]': {}}
+---
+resources: {"Needy_one['a']": {size: 1}}
+---
+resources: {"WIDGET[a]": {}}
+---
+resources: {"Wodget[a]": {}}
+---
+resources: {"Widget[a": {}}
+---
+resources: {"Widget[a]": [size]}
+---
+resources: {"Widget[a]": {siez: 3}}
+---
+resources: {"Widget[a]": {serial: x}}
+---
+resources: {"Widget[a]": {serial: null}}
+---
+resources: {"Widget[a]": {size: 10}}
+---
+resources: {"Widget[a]": {size: "3"}}
+---
+resources: {"Widget[a]": {size: 1.5}}
+---
+resources: {"Widget[a]": {size: true}}
+---
+resources: {"Widget[a]": {size: "$${x}"}}
+---
+resources: {"Widget[a]": {weight: 0.25}}
+---
+resources: {"Widget[a]": {"on": 1}}
+---
+resources: {"Widget[a]": {code: ABC}}
+---
+resources: {"Widget[a]": {code: "abc\\n"}}
+---
+resources: {"Widget[a]": {tags: []}}
+---
+resources: {"Widget[a]": {tags: [c]}}
+---
+resources: {"Widget[a]": {tags: a}}
+---
+resources: {"Widget[a]": {pair: [1]}}
+---
+resources: {"Widget[a]": {pair: [true, 1]}}
+---
+resources: {"Widget[a]": {sizes: {z: 1}}}
+---
+resources: {"Widget[a]": {sizes: {x: a}}}
+---
+resources: {"Widget[a]": {place: {slot: l}}}
+---
+resources: {"Widget[a]": {place: {row: 1, more: 1}}}
+---
+resources: {"Widget[a]": {either: [a]}}
+---
+resources: {"Widget[a]": {given: text}}
+---
+resources: {"Widget[a]": {secret: text}}
+---
+resources: {"Widget[a]": {image: y}}
+---
+resources: {"Widget[a]": {ensure: Present}}
+---
+resources: {"Widget[a]": {require: 3}}
+---
+resources: {"Widget[a]": {require: b}}
+---
+resources: {"Widget[a]": {require: {Widget: a}}}
+---
+resources: {"Widget[a]": {require: ["Widget[b"]}}
+---
+resources: {"Widget[a]": {noop: "yes"}}
+---
+resources: {"Widget[a]": {tag: [" x"]}}
+---
+resources: {"Widget[a]": {loglevel: loud}}
+---
+resources: {"Widget[a]": {alias: ""}}
+---
+resources: {"Widget[a]": {provider: "${inputs.x}"}}
+---
+resources: {"Widget[a]": {timeout: 0}}
+---
+resources: {"Widget[a]": {timeout: {delete: -1}}}
+---
+resources: {"Widget[a]": {timeout: {remove: 1}}}
+---
+resources: {"Widget[a]": {lifecycle: {protekt: true}}}
+---
+resources: {"Widget[a]": {lifecycle: {protect: "true"}}}
+---
+resources: {"Widget[a]": {lifecycle: {replace: always}}}
+---
+resources: {"Widget[a]": {lifecycle: {ignore_changes: size}}}
+---
+resources: {"Widget[a]": {lifecycle: {replace_triggered_by: "Widget[b]"}}}
+---
+resources: {"Widget[a]": {lifecycle: true}}
+---
+moved: {from: "Widget[a]", to: "Widget[b]"}
+---
+moved: [{from: "Widget[a]"}]
+---
+moved: [{from: "Widget[a]", to: b}]
+---
+removed: [Widget]
+"""
+
+
+def documents(corpus: str) -> Sequence[Any]:
+    """Read each manifest of a corpus as the loader does."""
+    return [yaml_reader.read(text.encode(), "site.yaml").data for text in corpus.split("\n---\n")]
+
+
+def underlined(manifest: Any) -> list[str]:
+    """Give what an editor would say."""
+    return [f"{list(error.absolute_path)}: {error.message}" for error in VALIDATOR.iter_errors(manifest)]
+
+
+def test_it_is_a_schema_of_draft_7() -> None:
+    """Editors know that draft; names of keywords that came later would be ignored in silence."""
+    Draft7Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
+    for newer in ('"$defs"', '"prefixItems"', '"unevaluatedProperties"', '"dependentRequired"'):
+        assert newer not in json.dumps(SCHEMA)
+
+
+@pytest.mark.parametrize("manifest", documents(GOOD), ids=str)
+def test_what_the_loader_accepts_is_not_underlined(manifest: dict[str, Any]) -> None:
+    """Each section, metaparameter and data type, empty ones too, and references wherever a value can stand."""
+    assert loads(manifest)
+    assert underlined(manifest) == []
+
+
+@pytest.mark.parametrize("manifest", documents(BAD), ids=str)
+def test_what_the_loader_refuses_is_underlined(manifest: dict[str, Any]) -> None:
+    """One mistake each: a manifest without it would pass."""
+    assert not loads(manifest)
+    assert underlined(manifest) != []
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"resources": {"Needy_one[a]": {}}},
+        {"resources": {"Widget[a]": {"require": "Widget[b]"}}},
+        {"resources": {"Widget[a]": {"size": "${Widget[b].size}"}}},
+        {"resources": {"Widget[a]": {"size": 1.0}}},
+    ],
+    ids=str,
+)
+def test_what_a_schema_cannot_know_is_left_to_the_loader(manifest: dict[str, Any]) -> None:
+    """A mandatory attribute may come from ``defaults``, a name from another file, and JSON has one kind of number."""
+    assert not loads(manifest)
+    assert underlined(manifest) == []
+
+
+VALUES: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 10)
+    | st.floats(0, 1)
+    | st.sampled_from(["a", "b", "x", "l", "$${a}", "é"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "row", "slot"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*WIDGET.attributes, "siez"]), VALUES, max_size=3))
+def test_no_value_that_the_loader_accepts_is_underlined(attributes: dict[str, Any]) -> None:
+    """Whatever is written, there is no false alarm; and what is underlined is refused."""
+    manifest = {"resources": {"Widget[a]": attributes}}
+    assert not (underlined(manifest) and loads(manifest))
+
+
+def test_every_section_and_metaparameter_is_known() -> None:
+    """What is added to the loader is added to the schema."""
+    assert list(SCHEMA["properties"]) == list(sections.SECTIONS)
+    found = {name.removeprefix("metaparameter-") for name in SCHEMA["definitions"] if name.startswith("metaparameter-")}
+    assert found == METAPARAMETERS
+    assert SCHEMA["definitions"]["type-widget"]["properties"].keys() >= METAPARAMETERS
+
+
+def test_an_editor_shows_what_an_attribute_means() -> None:
+    """On hover: the documentation, the data type, the kind; a default is offered, a secret one never."""
+    properties = SCHEMA["definitions"]["type-widget"]["properties"]
+    assert properties["size"]["description"] == "How big it is.\n\nOptional[Integer[0, 9]]: property"
+    assert properties["ensure"]["default"] == "present"
+    assert SCHEMA["definitions"]["type-widget"]["description"] == "A widget."
+    assert "mandatory" in SCHEMA["definitions"]["type-needy_one"]["properties"]["size"]["description"]
+    assert "default" not in properties["secret"]
+    assert "default 7" not in json.dumps(SCHEMA)
+    assert all(body.get("description") for name, body in SCHEMA["properties"].items()), "a section without a word"
+
+
+def test_the_same_types_give_the_same_text() -> None:
+    """The order in which types are found makes no difference to a schema that is kept in a repository."""
+    assert json.dumps(schema.manifest_schema([NEEDY, WIDGET])) == json.dumps(SCHEMA)
+
+
+def test_the_bundled_types_have_a_schema() -> None:
+    """All of them together, and every reference within it leads somewhere."""
+    registry = reference.bundled()
+    found = schema.manifest_schema(map(registry.type, registry.names()))
+    Draft7Validator.check_schema(found)
+    text = json.dumps(found)
+    for target in set(re.findall(r'"#/([^"]+)"', text)):
+        place = found
+        for step in target.split("/"):
+            place = place[step]
