@@ -108,7 +108,7 @@ class Provider(BaseProvider):
                     if content is not None:
                         row |= _shown(content)
                     elif row["ensure"] == "link":
-                        row["target"] = files.read_link(held, path)
+                        row["target"] = held.target(path)
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 except (OSError, ResourceError) as error:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -308,6 +308,35 @@ class TestRights:
             (name,) = left(tmp_path)
             assert mode(tmp_path / name) == 0o600
             (tmp_path / name).unlink()
+
+    @root_only
+    def test_an_acl_lets_nobody_in_whom_the_new_mode_does_not(self, tmp_path: Path) -> None:
+        """Killed before the mode is set, the copied ACL already grants no more than that mode."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        os.setxattr(path, "system.posix_acl_access", rights_for_nobody())
+        watch = ["-o", "/dev/null", "-e", "inject=fchmod:signal=KILL:when=1"]
+        assert run("files.replace(sys.argv[1], b'x', mode=0o600)", path, strace=watch).returncode == -signal.SIGKILL
+        (name,) = left(tmp_path)
+        assert "system.posix_acl_access" in os.listxattr(tmp_path / name)
+        assert mode(tmp_path / name) == 0o600
+
+    def test_rights_are_not_given_to_what_took_the_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is opened is what was looked at, or nothing is changed."""
+        path, real = tmp_path / "f", os.open
+        path.write_text("ours")
+        (tmp_path / "other").write_text("theirs")
+
+        def swapping(name: str, *arguments: Any, **options: Any) -> int:
+            if name == "f":
+                (tmp_path / "other").rename(path)
+            return real(name, *arguments, **options)
+
+        batch = files.Batch()
+        monkeypatch.setattr(os, "open", swapping)
+        with pytest.raises(OSError, match="replaced meanwhile"):
+            batch.set_mode_owner(str(path), mode=0o600)
+        assert mode(path) == 0o644
 
     def test_a_mode_alone_touches_neither_content_nor_inode(self, tmp_path: Path) -> None:
         """Rights are changed on the file that is there (F-13)."""

@@ -20,6 +20,8 @@ HELD: Final = 128
 #: As in the kernel (path_resolution(7)).
 LINKS: Final = 40
 
+#: How a directory is opened to be listed or flushed, without following a link.
+LISTING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -75,6 +77,11 @@ class Directories:
         """Give the directory that ``path`` is in, and its name there; ``.`` for the root."""
         parent, _, name = path.rpartition("/")
         return self.reach(parent), name or "."
+
+    def target(self, path: str) -> str:
+        """Give the text of the symbolic link at ``path``."""
+        directory, name = self.place(path)
+        return os.readlink(name, dir_fd=directory.fd)
 
     def follow(self, path: str) -> tuple[Directory, str]:
         """Give the place that ``path`` leads to, links at its end followed where they can be trusted."""

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.hands.trees import DIRECTORY
+from resource_api.hands.directories import LISTING
 
 if TYPE_CHECKING:
     from resource_api.hands.directories import Directories, Directory
@@ -37,7 +37,7 @@ class Durability:
         if self._files <= FEW:
             os.fsync(fd)
         elif directory.device not in self._loose:
-            self._loose[directory.device] = os.open(".", DIRECTORY, dir_fd=directory.fd)
+            self._loose[directory.device] = os.open(".", LISTING, dir_fd=directory.fd)
 
     def names(self, path: str) -> None:
         """Note that a name in the directory at ``path`` has changed."""
@@ -62,7 +62,7 @@ class Durability:
                 directory = self._held.reach(path)
                 if directory.device in flushed:
                     continue
-                fd = os.open(".", DIRECTORY, dir_fd=directory.fd)
+                fd = os.open(".", LISTING, dir_fd=directory.fd)
                 try:
                     if len(changed) > FEW:
                         _syncfs(fd)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self
 
 from resource_api.hands import rights, temporaries, trees
-from resource_api.hands.directories import Directories
+from resource_api.hands.directories import LISTING, Directories
 from resource_api.hands.durability import Durability
 from resource_api.hands.rights import DIRECTORY_MODE, Rights
 from resource_api.hands.temporaries import Temporaries
@@ -68,19 +68,17 @@ def read(path: str, limit: int) -> bytes:
 
 def source(path: str) -> BinaryIO:
     """Open a regular file to copy from; links are followed where others could not have put them."""
-    with Directories() as held:
-        directory, name = held.follow(path)
-        file = os.open(name, _READ, dir_fd=directory.fd)
+    try:
+        with Directories() as held:
+            directory, name = held.follow(path)
+            file = os.open(name, _READ, dir_fd=directory.fd)
+    except OSError as error:
+        error.filename = path
+        raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", path)
     return os.fdopen(file, "rb", buffering=0)
-
-
-def read_link(held: Directories, path: str) -> str:
-    """Give the text of a symbolic link."""
-    directory, name = held.place(path)
-    return os.readlink(name, dir_fd=directory.fd)
 
 
 def replace(
@@ -164,7 +162,7 @@ class Batch:
         directory, name = self.held.place(path)
         os.mkdir(name, 0o700, dir_fd=directory.fd)
         try:
-            fd = os.open(name, trees.DIRECTORY, dir_fd=directory.fd)
+            fd = os.open(name, LISTING, dir_fd=directory.fd)
             try:
                 made = os.fstat(fd)
                 if made.st_uid != os.geteuid():

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.hands.trees import DIRECTORY
+from resource_api.hands.directories import LISTING
 
 if TYPE_CHECKING:
     from resource_api.hands.directories import Directory
@@ -48,7 +48,7 @@ def discard(fd: int, name: str) -> None:
 
 
 def _sweep(directory: Directory) -> None:
-    fd = os.open(".", DIRECTORY, dir_fd=directory.fd)
+    fd = os.open(".", LISTING, dir_fd=directory.fd)
     try:
         left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - no path leads to a descriptor
         for name in left:

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from resource_api.hands.directories import LISTING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api.hands.directories import Directory
 
-#: How a directory is opened to be listed, without following a link.
-DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Nothing that is called so is removed (hier(7), file-hierarchy(7)): the system would go with it.
 PROTECTED: Final = frozenset(
     """
@@ -54,7 +54,7 @@ def remove(directory: Directory, name: str) -> None:
 
 @contextmanager
 def _open(parent: int, name: str) -> Iterator[int]:
-    fd = os.open(name, DIRECTORY, dir_fd=parent)
+    fd = os.open(name, LISTING, dir_fd=parent)
     try:
         yield fd
     finally:

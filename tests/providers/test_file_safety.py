@@ -1,0 +1,216 @@
+"""What files do to others: nothing beyond what was declared, whoever else writes to the same directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Change, Context
+from resource_api.contract.registry import Registry
+from resource_api.hands import loader
+from resource_api.hands.context import Run, Subject
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+NOBODY: Final = 65534
+TYPE = Registry.from_path().type("file")
+file = loader.execute(loader.BUNDLED / "providers" / "file.py", "ra_test_file_safety")
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+
+READER: Final = """
+import os, sys
+from resource_api.contract.registry import Registry
+from resource_api.hands.context import Context, Run
+from resource_api.hands.log import Log
+registry = Registry.from_path()
+provider, context = registry.provider("file")(), Context(registry.type("file"), Run(Log("off")), reading=True)
+provider.get(context, [sys.argv[1]])
+try: os.stat("/begin")
+except OSError: pass
+rows = provider.get(context, sys.argv[1:])
+try: os.stat("/end")
+except OSError: pass
+assert len(rows) == len(sys.argv) - 1
+"""
+
+
+def read(path: Path | str) -> Any:
+    """Give the row of a path, or why it cannot be read, or nothing."""
+    context = Context(TYPE, Run(Log("off")), reading=True)
+    rows = file.Provider().get(context, [str(path)])
+    return rows[0] if rows else next((outcome.reason for outcome in context.outcomes.values()), None)
+
+
+def change(path: Path | str, is_: Any, **should: Any) -> str:
+    """Call ``set`` for one path; give why it failed."""
+    context = Context(TYPE, Run(Log("off")), subjects={str(path): Subject(str(path))})
+    file.Provider().set(context, {str(path): Change(is_, {"path": str(path), "force": False, **should})})
+    return next((outcome.reason for outcome in context.outcomes.values()), "")
+
+
+def as_nobody(function: Callable[[], Any]) -> Any:
+    """Call a function in a child that is nobody, and give what it gave."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.write(writing, json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        answer = stream.read()
+    os.waitpid(child, 0)
+    return json.loads(answer)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """Give a directory of nobody's that nobody can reach."""
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
+            parent.chmod(stat.S_IMODE(parent.stat().st_mode) | 0o011)
+    path = tmp_path / "theirs"
+    path.mkdir()
+    os.chown(path, NOBODY, NOBODY)
+    return path
+
+
+def test_an_unchanged_file_costs_four_calls_none_of_which_changes_anything(tmp_path: Path) -> None:
+    """To look, open, read and close; whatever else is needed is needed once."""
+    paths = [tmp_path / f"f{number}" for number in range(200)]
+    for path in paths:
+        path.write_text("x" * 100)
+    log = tmp_path / "strace.log"
+    subprocess.run(
+        ["strace", "-f", "-o", str(log), sys.executable, "-c", READER, *map(str, paths)],
+        env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"]},
+        check=True,
+    )
+    lines = [line.split(maxsplit=1)[1] for line in log.read_text(encoding="utf-8").splitlines()]
+    begin, end = (next(n for n, line in enumerate(lines) if f'"/{mark}"' in line) for mark in ("begin", "end"))
+    calls = [line for line in lines[begin + 1 : end] if not line.startswith(("brk", "mmap", "munmap", "mremap"))]
+    assert len(calls) <= 4 * len(paths) + 40
+    assert not [line for line in calls if "O_WRONLY" in line or "O_RDWR" in line or "O_CREAT" in line]
+    assert {line.partition("(")[0] for line in calls[200:600]} == {"newfstatat", "openat", "read", "close"}
+
+
+@pytest.mark.parametrize("path", ["/", "/etc", "/home", "/usr/lib", "/var/log"])
+def test_the_system_is_refused_before_anything_is_touched(path: str) -> None:
+    """Force does not help."""
+    problems = file.Provider().validate(None, {"path": path, "ensure": "absent", "force": True})
+    assert [problem.message for problem in problems] == ["a directory of the system is never removed"]
+    assert file.Provider().validate(None, {"path": path, "ensure": "directory"}) == []
+
+
+@root_only
+def test_the_system_does_not_make_way_for_a_file(tmp_path: Path) -> None:
+    """Tried where nothing would be lost: in a mount namespace with another ``/srv``."""
+    program = (
+        "import subprocess, sys\nfrom tests.providers import test_file_safety as t\n"
+        "subprocess.run(['mount', '-t', 'tmpfs', 'none', '/srv'], check=True)\nopen('/srv/f', 'w').close()\n"
+        "why = t.change('/srv', {'ensure': 'directory'}, ensure='file', content='x', force=True)\n"
+        "assert 'never removed' in why, why\nassert t.os.path.exists('/srv/f')"
+    )
+    subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", program],
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+        cwd=tmp_path,
+        check=True,
+    )
+
+
+@root_only
+def test_a_link_that_others_could_have_put_there_is_not_followed(tmp_path: Path, theirs: Path) -> None:
+    """Reading what is behind it fails with the reason, and so does making or removing a file there."""
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/shadow").write_text("secret")
+    (theirs / "d").symlink_to(tmp_path / "ours")
+    path = theirs / "d/shadow"
+    assert "symbolic link on the way" in read(path)
+    for should in ({"ensure": "file", "content": "x"}, {"ensure": "directory"}, {"ensure": "link", "target": "x"}):
+        assert "symbolic link on the way" in change(path, None, **should)
+    assert "symbolic link on the way" in change(path, {"ensure": "file"}, ensure="absent")
+    assert (tmp_path / "ours/shadow").read_text(encoding="utf-8") == "secret"
+
+
+@root_only
+def test_a_source_behind_a_link_of_others_is_not_published(tmp_path: Path, theirs: Path) -> None:
+    """Who may put a link into a directory cannot have a secret copied into the open."""
+    (tmp_path / "secret").write_text("secret")
+    (theirs / "source").symlink_to(tmp_path / "secret")
+    assert "symbolic link" in change(tmp_path / "f", None, ensure="file", source=str(theirs / "source"))
+    assert not (tmp_path / "f").exists()
+
+
+@root_only
+def test_a_hard_link_does_not_give_a_file_away(tmp_path: Path, theirs: Path) -> None:
+    """Where others can write, a name may stand for somebody else's file: its rights stay."""
+    shadow = tmp_path / "shadow"
+    shadow.write_text("secret")
+    shadow.chmod(0o600)
+    (theirs / "f").hardlink_to(shadow)
+    why = change(theirs / "f", read(theirs / "f"), ensure="file", owner="nobody", mode="0666")
+    assert "hard links" in why
+    assert stat.S_IMODE(shadow.stat().st_mode) == 0o600
+    assert shadow.stat().st_uid == 0
+    assert change(theirs / "f", read(theirs / "f"), ensure="file", content="x", owner="nobody") == ""
+    assert shadow.read_text(encoding="utf-8") == "secret"
+
+
+@root_only
+def test_what_may_not_be_read_fails_alone_and_is_not_absent(theirs: Path) -> None:
+    """A file or a directory that is closed to us says so."""
+    (theirs / "closed").write_text("x")
+    (theirs / "closed").chmod(0o600)
+    (theirs / "room").mkdir(mode=0o700)
+    assert as_nobody(lambda: read(theirs / "closed")) == "permission denied"
+    assert as_nobody(lambda: read(theirs / "room/f")) == "permission denied"
+
+
+@root_only
+def test_who_is_not_root_manages_what_is_theirs(theirs: Path) -> None:
+    """Giving a file away is refused, and leaves the old one as it was and nothing beside it."""
+    path = theirs / "f"
+    should = {"ensure": "file", "mode": "0600"}
+    assert as_nobody(lambda: change(path, None, content="old", **should)) == ""
+    why = as_nobody(lambda: change(path, {"ensure": "file"}, content="new", owner="root", **should))
+    assert why == "operation not permitted"
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [each.name for each in theirs.iterdir()] == ["f"]
+    assert as_nobody(lambda: change(path, read(path), ensure="absent")) == ""
+    assert list(theirs.iterdir()) == []
+
+
+def test_an_immutable_file_fails_and_the_others_do_not(tmp_path: Path) -> None:
+    """What the system refuses at the very end is told for that file alone."""
+    names = [str(tmp_path / name) for name in "abc"]
+    (tmp_path / "b").write_text("old")
+    immutable = subprocess.run(["chattr", "+i", names[1]], capture_output=True, check=False).returncode == 0
+    if not immutable:
+        (tmp_path / "b").unlink()
+        (tmp_path / "b").mkdir()
+    try:
+        context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name) for name in names})
+        should = {"ensure": "file", "content": "new", "force": False}
+        file.Provider().set(context, {name: Change(None, {"path": name, **should}) for name in names})
+        failed = {name: outcome.reason for name, outcome in context.outcomes.items()}
+        assert list(failed) == [names[1]]
+        assert failed[names[1]]
+        assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+    finally:
+        if immutable:
+            subprocess.run(["chattr", "-i", names[1]], check=True)
