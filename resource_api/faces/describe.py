@@ -11,7 +11,6 @@ import textwrap
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resource_api.nouns.declaration import MISSING
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import escape, escape_lines, show
@@ -83,7 +82,7 @@ def summary(definition: TypeDefinition) -> str:
 
 def standing(attribute: Attribute) -> str:
     """Give an attribute's kind, and whether it must be given or what it is without: ``property, default present``."""
-    default = [] if attribute.default is MISSING else [f"default {_default(attribute)}"]
+    default = [f"default {_default(attribute)}"] if attribute.has_default else []
     return ", ".join([*_words(attribute), *default])
 
 
@@ -205,7 +204,7 @@ def markdown(definition: TypeDefinition) -> str:
     parts = [f"# {definition.name}", *_marked(definition.docs), "## Attributes"]
     for name, attribute in ordered(definition):
         facts = [_code(attribute.datatype.text), *_words(attribute)]
-        facts += [] if attribute.default is MISSING else [f"default {_code(_default(attribute))}"]
+        facts += [f"default {_code(_default(attribute))}"] if attribute.has_default else []
         parts += [f"### {name}", ", ".join(facts), *_marked(attribute.docs)]
     for heading, items in _sections(definition):
         parts += [f"## {heading}", "\n".join(f"- {_literal(item, heading)}" for item in items)]
@@ -268,6 +267,6 @@ def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "write_only": attribute.write_only,
         "docs": cleandoc(attribute.docs),
     }
-    if attribute.default is not MISSING:
+    if attribute.has_default:
         found["default"] = "<sensitive>" if attribute.datatype.holds_secrets else attribute.default
     return found

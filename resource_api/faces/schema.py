@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.faces import describe
 from resource_api.nouns import schemas
-from resource_api.nouns.declaration import MISSING
 from resource_api.nouns.patterns import END
 from resource_api.stages.shapes import LOGLEVELS, OPERATIONS, REPLACEMENTS
 
@@ -165,7 +164,7 @@ def _attribute(attribute: Attribute) -> Schema:
     datatype = attribute.datatype
     standing = f"{datatype.text}: {describe.standing(attribute)}"
     found = _or_null(f"{cleandoc(attribute.docs)}\n\n{standing}".strip(), _open(schemas.schema(datatype, draft7=True)))
-    if attribute.default is not MISSING and not datatype.holds_secrets:
+    if attribute.has_default and not datatype.holds_secrets:
         found["default"] = attribute.default
     return found
 

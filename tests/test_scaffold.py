@@ -1,0 +1,162 @@
+"""The laws of a new type: what is written works as it stands, and nothing that was there is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from resource_api import Registry, Runtime
+from resource_api.faces import scaffold
+from resource_api.nouns.errors import UsageError
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * scaffold.LONGEST]
+
+
+def run(directory: Path, *arguments: str) -> str:
+    """Run a Python tool in ``directory`` as the author of a type would; give what it says if it complains."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Give every file beneath ``directory``."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_three_files_are_written_where_they_are_looked_for(name: str, tmp_path: Path) -> None:
+    """The type and its provider load by that name; no word of the example's own name is left."""
+    directory = tmp_path / "new" / "modules"
+    written = scaffold.new_type(name, directory)
+    assert [str(path.relative_to(directory)) for path in written] == [
+        f"types/{name}.py",
+        f"providers/{name}.py",
+        f"tests/test_{name}.py",
+    ]
+    registry = Registry.from_path(directory)
+    assert registry.type(name).name == name
+    assert registry.provider(name).__name__ == "Provider"
+    assert name == "sample" or not any(b"sample" in text.lower() for text in contents(directory).values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_is_in_its_final_form(name: str, tmp_path: Path) -> None:
+    """It passes the checks of this project, and its formatter changes nothing, whatever the name's length."""
+    scaffold.new_type(name, tmp_path)
+    config = str(ROOT / "pyproject.toml")
+    assert run(tmp_path, "ruff", "check", "--no-cache", "--config", config, ".") == ""
+    assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
+
+
+@pytest.mark.timeout(180)
+def test_what_is_written_is_typed(tmp_path: Path) -> None:
+    """Nothing in it needs an exception from ``mypy --strict``."""
+    scaffold.new_type("note", tmp_path)
+    arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
+    assert run(tmp_path, "mypy", *arguments, "types", "providers", "tests") == ""
+
+
+def test_what_is_written_converges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It creates, changes, lists and deletes; a second run changes nothing, and what is not declared stays."""
+    monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path / "notes"))
+    scaffold.new_type("note", tmp_path)
+    runtime = Runtime(Registry.from_path(tmp_path))
+    assert runtime.resources("note") == []
+    both = {"Note[a]": {"content": "one", "priority": 3}, "Note[b]": {"content": "two"}}
+    assert runtime.apply({"resources": both}).summary.created == 2
+    assert runtime.apply({"resources": both}).summary.unchanged == 2
+    assert runtime.apply({"resources": {"Note[a]": {"content": "three"}}}).summary.updated == 1
+    [first, second] = runtime.resources("note")
+    assert first == {"name": "a", "ensure": "present", "content": "three", "priority": 3, "length": 5}
+    assert second["name"] == "b"
+    assert runtime.apply({"resources": {"Note[a]": {"ensure": "absent"}}}).summary.deleted == 1
+    assert [row["name"] for row in runtime.resources("note")] == ["b"]
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["b.json"]
+
+
+def test_a_file_that_cannot_be_read_is_no_absent_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example shows how to treat damage: as an error that names the file."""
+    monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path))
+    scaffold.new_type("note", tmp_path)
+    (tmp_path / "a.json").write_text("{", encoding="utf-8")
+    report = Runtime(Registry.from_path(tmp_path)).apply({"resources": {"Note[a]": {"content": "one"}}})
+    assert report.exit_code == 1
+    assert f"{tmp_path / 'a.json'} holds no JSON" in report.steps[0].error
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == "{"
+
+
+@pytest.mark.timeout(180)
+def test_its_own_test_runs(tmp_path: Path) -> None:
+    """The laws of providers hold for the example, and the test does find them."""
+    scaffold.new_type("new_note", tmp_path)
+    done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert done == ""
+    (tmp_path / "providers" / "new_note.py").write_text(
+        (tmp_path / "providers" / "new_note.py")
+        .read_text(encoding="utf-8")
+        .replace("        self._file(name).unlink()", "        return"),
+        encoding="utf-8",
+    )
+    assert "test_delete_leaves_nothing" in run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("AptKey", "did you mean 'apt_key'?"),
+        ("apt-key", "did you mean 'apt_key'?"),
+        ("apt key", "did you mean 'apt_key'?"),
+        ("9lives", "lower case letters"),
+        ("_hidden", "did you mean 'hidden'?"),
+        ("../../etc/x", "lower case letters"),
+        ("x/y", "lower case letters"),
+        ("x\n", "lower case letters"),
+        ("", "lower case letters"),
+        ("n" * (scaffold.LONGEST + 1), "at most 64"),
+        ("user", "comes with the package"),
+    ],
+)
+def test_a_name_that_no_type_can_have_is_refused(name: str, reason: str, tmp_path: Path) -> None:
+    """It says why, with the nearest good name, before anything is written."""
+    with pytest.raises(UsageError, match=reason.replace("?", r"\?")):
+        scaffold.new_type(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("taken", ["types/note.py", "providers/note.py", "tests/test_note.py"])
+def test_nothing_is_overwritten(taken: str, tmp_path: Path) -> None:
+    """One file that exists, even a link to nothing, keeps all three from being written."""
+    path = tmp_path / taken
+    path.parent.mkdir()
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="exists already"):
+        scaffold.new_type("note", tmp_path)
+    assert contents(tmp_path) == {taken: b"mine"}
+    path.unlink()
+    path.symlink_to("nowhere")
+    with pytest.raises(UsageError, match="exists already"):
+        scaffold.new_type("note", tmp_path)
+    assert contents(tmp_path) == {}
+
+
+def test_half_of_it_is_never_left(tmp_path: Path) -> None:
+    """When the system refuses the last file, the first ones go, and the message names what was refused."""
+    (tmp_path / "tests").write_text("no directory", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be written"):
+        scaffold.new_type("note", tmp_path)
+    assert contents(tmp_path) == {"tests": b"no directory"}
