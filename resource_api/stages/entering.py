@@ -98,7 +98,7 @@ class Register:
                 hint = nearest(name, known)
                 self._complaints.of(entry, name, f"unknown attribute '{name}'", "unknown_attribute", hint)
                 del given[name]
-            elif known[name].kind == "read_only":
+            elif known[name].kind == "read_only" and given[name] is not None:
                 self._complaints.of(entry, name, f"'{name}' is read_only; it is reported, never set", "read_only")
                 del given[name]
         self._name_from_title(entry, given)

@@ -1,0 +1,174 @@
+"""A bench for scenarios: the command as people run it, with types that keep their things in JSON files.
+
+Every run is a process of its own with a clean environment, private directories and no recorded state. Nothing of
+the package is called here: what holds in these tests holds for whoever only knows the command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+import resource_api
+
+MODULES: Final = Path(__file__).parent / "modules"
+
+_PREAMBLE: Final = "from resource_api import *\nimport json, os, sys\nfrom pathlib import Path\n"
+
+
+class Outcome(NamedTuple):
+    """How one run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the log."""
+        return self.err.splitlines()
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Give the objects of a JSON stream on stdout, of one type or all."""
+        found = [json.loads(line) for line in self.out.splitlines()]
+        return [each for each in found if kind in (None, each["type"])]
+
+    def ends(self) -> dict[str, dict[str, Any]]:
+        """Give the ``step_end`` objects of a JSON stream by reference."""
+        return {each["reference"]: each for each in self.events("step_end")}
+
+
+class Bench:
+    """Runs the command; knows what the fixture types hold and how they were called."""
+
+    def __init__(self, home: Path) -> None:
+        """Keep everything beneath ``home``."""
+        self.home = home
+        self.modules = home / "modules"
+        self.things_of = home / "things"
+        for directory in (self.modules / "types", self.modules / "providers", self.things_of):
+            directory.mkdir(parents=True)
+        self.environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(home),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "RESOURCE_API_STATE": "memory:",
+            "RESOURCE_API_MODULE_PATH": f"{self.modules}:{MODULES}",
+            "BENCH": str(self.things_of),
+        }
+
+    def run(self, *arguments: str | Path, **environment: str) -> Outcome:
+        """Run ``resource-api`` with ``arguments`` in the bench's directory."""
+        done = subprocess.run(
+            [sys.executable, "-m", "resource_api", *map(str, arguments)],
+            cwd=self.home,
+            env=self.environment | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the bench, its indentation taken away."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+        return path
+
+    def apply(self, manifest: str, *options: str) -> Outcome:
+        """Apply a manifest given as text."""
+        return self.run("apply", self.write("site.yaml", manifest), *options)
+
+    def stream(self, manifest: str, *options: str) -> Outcome:
+        """Apply a manifest given as text, with ``--json``."""
+        return self.apply(manifest, "--json", *options)
+
+    def plan(self, manifest: str, *options: str) -> Outcome:
+        """Plan a manifest given as text."""
+        return self.run("plan", self.write("site.yaml", manifest), *options)
+
+    def validate(self, manifest: str, *options: str) -> Outcome:
+        """Validate a manifest given as text."""
+        return self.run("validate", self.write("site.yaml", manifest), *options)
+
+    def type(
+        self, name: str, attributes: str, *, provider: str = "", base: str = "SimpleProvider", **more: Any
+    ) -> None:
+        """Write a type whose attributes are given as Python source, and its provider as the body of a class."""
+        keywords = "".join(f", {key}={value!r}" for key, value in more.items())
+        declared = f"name={name!r}, docs='A {name}.', attributes={{{attributes}}}{keywords}"
+        self.write(f"modules/types/{name}.py", f"{_PREAMBLE}TYPE = TypeDefinition({declared})\n")
+        if provider:
+            body = "\n".join(f"    {line}" for line in dedent(provider).strip("\n").splitlines())
+            self.write(f"modules/providers/{name}.py", f"{_PREAMBLE}\nclass Provider({base}):\n{body}\n")
+
+    def probe(self, provider: str, *, features: tuple[str, ...] = (), base: str = "BaseProvider") -> None:
+        """Write the type ``probe`` (name, ensure, size, colour) with a provider given as the body of its class.
+
+        What ``set`` is to have done is remembered by ``self._done(changes)``, unless the body says otherwise.
+        """
+        keep = """
+        def _file(self):
+            return Path(os.environ["BENCH"], "probe.json")
+        def _rows(self):
+            return json.loads(self._file().read_text()) if self._file().exists() else {}
+        def _put(self, name, row):
+            self._file().write_text(json.dumps(self._rows() | {name: row}))
+        def _done(self, changes):
+            for name, (is_, should) in changes.items():
+                self._put(name, {**(is_ or {}), **should})
+        """
+        reads = "    def get(self, context, names=None):\n        return list(self._rows().values())\n"
+        body = dedent(keep) + ("" if "def get" in provider else dedent(reads)) + dedent(provider)
+        self.type(
+            "probe",
+            """
+            "name": Attribute("String", "n", kind="namevar"),
+            "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+            "size": Attribute("Optional[Integer]", "s"), "colour": Attribute("Optional[String]", "c"),
+            """,
+            provider=body,
+            base=base,
+            features=list(features),
+        )
+
+    def things(self, type_name: str) -> dict[str, dict[str, Any]]:
+        """Give what a fixture type holds, by name."""
+        path = self.things_of / f"{type_name}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def put(self, type_name: str, **things: dict[str, Any]) -> None:
+        """Make things of a fixture type exist."""
+        (self.things_of / f"{type_name}.json").write_text(json.dumps(self.things(type_name) | things), encoding="utf-8")
+
+    def calls(self, type_name: str, method: str | None = None) -> list[Any]:
+        """Give how a fixture type's provider was called: (method, what) in order, or what one method was given."""
+        path = self.things_of / f"{type_name}.calls"
+        if not path.exists():
+            return []
+        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [what for name, what in found if name == method] if method else found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Give a bench of its own."""
+    return Bench(tmp_path)

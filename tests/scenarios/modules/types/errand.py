@@ -1,0 +1,14 @@
+"""Errands cannot be read back: whether one is due is asked right before its turn."""
+
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="errand",
+    docs="Something to be done.",
+    attributes={
+        "name": Attribute("String", "Which one.", kind="namevar"),
+        "when": Attribute("Optional[String]", "The widget that must exist, or 'never'.", kind="parameter"),
+        "says": Attribute("Optional[String]", "What is written down.", kind="parameter"),
+    },
+    features={"imperative", "refreshable"},
+)

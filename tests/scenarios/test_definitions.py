@@ -1,0 +1,192 @@
+"""What a type or provider file may not say: it disables itself, names its mistake, and harms nobody else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+NAME = '"name": Attribute("String", "n", kind="namevar")'
+ENSURE = '"ensure": Attribute("Enum[present, absent]", "e", default="present")'
+PROVIDER = "def get(self, context): return []\ndef set(self, context, changes): pass"
+
+
+def refused(bench: Bench, name: str = "odd") -> str:
+    """Give what a manifest with a resource of a broken type is refused with."""
+    done = bench.apply(f"resources:\n  Widget[w]: {{}}\n  {name.capitalize()}[a]: {{}}\n")
+    assert (done.code, done.out) == (65, ""), done
+    assert bench.calls("widget") == []
+    return done.err
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        (f'{NAME}, "a": Attribute("Strng", "x")', ["'a'", "Strng"]),
+        (f'{NAME}, "a": Attribute("Optional[String", "x")', ["'a'", "Optional[String", "column"]),
+        (f'{NAME}, "a": Attribute("Integer[5,1]", "x")', ["'a'", "Integer[5"]),
+        (f'{NAME}, "a": Attribute("Pattern[/(/]", "x")', ["'a'", "Pattern"]),
+        (f'{NAME}, "a": Attribute("String", "x", kind="wobble")', ["'a'", "wobble"]),
+        (f'{NAME}, "a": Attribute("String", "x", kind="readonly")', ["'a'", "read_only"]),
+        (f'{NAME}, "a": Attribute("String", desc="x")', ["'a'", "'docs'"]),
+        (f'{NAME}, "a": Attribute("String", "x", behaviour="namevar")', ["'a'", "'kind'"]),
+        (f'{NAME}, "a": Attribute("String", "x", behavior="namevar")', ["'a'", "'kind'"]),
+        (f'{NAME}, "a": Attribute("String", "x", default=1)', ["'a'", "default"]),
+        (f'{NAME}, "a": Attribute("String", "x", kind="read_only", default="x")', ["'a'", "default"]),
+        (f'{NAME}, "a": "String"', ["'a'", "Attribute"]),
+        (f'{NAME}, "title": Attribute("String", "x")', ["'title'", "reserved"]),
+        (f'{NAME}, "noop": Attribute("Boolean", "x")', ["'noop'", "reserved"]),
+        (f'{NAME}, "provider": Attribute("String", "x")', ["'provider'", "reserved"]),
+        (f'{NAME}, "tag": Attribute("String", "x")', ["'tag'", "reserved"]),
+        (f'{NAME}, "A": Attribute("String", "x")', ["'A'"]),
+        ('"a": Attribute("String", "x")', ["namevar"]),
+        (f'{NAME}, "a": Attribute("String", "x", kind="parameter", write_only=True)', ["'a'", "write_only"]),
+    ],
+)
+def test_a_wrong_attribute_is_named_with_its_mistake(bench: Bench, attributes: str, words: list[str]) -> None:
+    """Its type is unusable, and the message names type, attribute and mistake."""
+    bench.type("odd", attributes, provider=PROVIDER, base="BaseProvider")
+    said = refused(bench)
+    for word in ("odd", *words):
+        assert word in said, said
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("TYPE = TypeDefinition(docs='x', attributes={})", ["name"]),
+        ("TYPE = TypeDefinition(name='odd', docs='x')", ["attributes"]),
+        ("TYPE = TypeDefinition(name='odd', docs='x', attributes=['a'])", ["attributes", "list"]),
+        (
+            "TYPE = TypeDefinition(name='other', docs='x', attributes={'n': Attribute('String', kind='namevar')})",
+            ["other"],
+        ),
+        ("TYPE = 3", ["TYPE", "TypeDefinition"]),
+        ("X = 3", ["TYPE"]),
+        ("TYPE = (", ["3"]),
+        ("raise RuntimeError('no luck today')", ["no luck today", ":3"]),
+        ("raise SystemExit(3)", ["exits"]),
+        ("print('hello')", ["prints"]),
+        ("import sys; sys.path.append('/x')", ["sys.path"]),
+        (
+            "TYPE = TypeDefinition(name='odd', desc='x', attributes={'n': Attribute('String', kind='namevar')})",
+            ["'docs'"],
+        ),
+        (
+            f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, title_patterns='x')",
+            ["list"],
+        ),
+        (
+            f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'widget': '$nope'}})",
+            ["nope"],
+        ),
+    ],
+)
+def test_a_wrong_type_file_is_named_with_its_mistake(bench: Bench, source: str, words: list[str]) -> None:
+    """A file that cannot be used says why and where, and the run touches nothing."""
+    bench.write("modules/types/odd.py", f"from resource_api import Attribute, TypeDefinition\n\n{source}\n")
+    bench.write("modules/providers/odd.py", "from resource_api import SimpleProvider as Provider\n")
+    said = refused(bench)
+    for word in ("odd", *words):
+        assert word in said, said
+
+
+@pytest.mark.parametrize(
+    ("features", "provider", "words"),
+    [
+        (["canonicalize"], PROVIDER, ["canonicalize"]),
+        (["custom_insync"], PROVIDER, ["insync"]),
+        (["refreshable"], PROVIDER, ["refresh"]),
+        (["imperative"], PROVIDER, ["due"]),
+        (["validate"], PROVIDER, ["validate"]),
+        (["plan"], PROVIDER, ["plan"]),
+        (["upgrade"], PROVIDER, ["upgrade"]),
+        (["simple_get_filter"], PROVIDER, ["names"]),
+        (["noop_handler"], PROVIDER, ["noop"]),
+        ([], PROVIDER + "\ndef canonicalize(self, context, resources): return resources", ["canonicalize"]),
+        ([], PROVIDER + "\ndef insync(self, *a): return None", ["insync", "_insync"]),
+        ([], PROVIDER + "\ndef refresh(self, context, names): pass", ["refresh"]),
+        ([], "def get(self, context): return []\ndef set(self, context, changes, *, noop=False): pass", ["noop"]),
+    ],
+)
+def test_a_promise_and_its_method_belong_together(
+    bench: Bench, features: list[str], provider: str, words: list[str]
+) -> None:
+    """A feature without its method, or such a method without its feature, is an error at load."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=provider, base="BaseProvider", features=features)
+    said = refused(bench)
+    for word in words:
+        assert word in said, said
+
+
+def test_an_underscore_makes_a_helper(bench: Bench) -> None:
+    """A method that is nobody's promise may be called anything."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER + "\ndef _refresh(self): pass", base="BaseProvider")
+    assert bench.validate("resources: {'Odd[a]': {}}").code == 0
+
+
+def test_an_unknown_feature_is_a_warning(bench: Bench) -> None:
+    """The type is usable all the same."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider", features=["canonicalise"])
+    done = bench.validate("resources: {'Odd[a]': {ensure: absent}}")
+    assert done.code == 0
+    assert "canonicalise" in done.err
+    assert "did you mean 'canonicalize'?" in done.err
+    assert done.lines[0].startswith("Warning: ")
+
+
+def test_a_type_without_a_provider_is_an_error(bench: Bench) -> None:
+    """The message says which file is expected."""
+    bench.type("odd", f"{NAME}, {ENSURE}")
+    assert "providers/odd.py" in refused(bench)
+
+
+@pytest.mark.parametrize("source", ["Provider = 3", "X = 1", "import nosuch_module", "class Provider: pass"])
+def test_a_wrong_provider_file_is_an_error(bench: Bench, source: str) -> None:
+    """It is named, and nothing is touched."""
+    bench.type("odd", f"{NAME}, {ENSURE}")
+    bench.write("modules/providers/odd.py", source + "\n")
+    assert "providers/odd.py" in refused(bench)
+
+
+def test_a_broken_type_harms_nobody_who_does_not_use_it(bench: Bench) -> None:
+    """It is reported where types are listed, and nowhere else."""
+    bench.write("modules/types/odd.py", "raise RuntimeError('broken')\n")
+    assert bench.apply("resources: {'Widget[a]': {}}").err == "Notice: Widget[a]: Successfully created\n"
+    listed = bench.run("types")
+    assert listed.code == 0
+    assert "widget" in listed.out
+    assert "odd" not in listed.out
+    assert "broken" in listed.err
+
+
+def test_all_mistakes_of_a_type_are_told_at_once(bench: Bench) -> None:
+    """An author mends them in one go."""
+    bench.type("odd", '"a": Attribute("Strng", "x"), "b": Attribute("String", kind="wobble"), "tag": Attribute("Any")')
+    bench.write("modules/providers/odd.py", "from resource_api import SimpleProvider as Provider\n")
+    said = refused(bench)
+    for word in ("Strng", "wobble", "reserved"):
+        assert word in said
+
+
+def test_the_first_directory_on_the_path_wins(bench: Bench) -> None:
+    """The command line, then the environment or the manifest's own directory, then what is bundled."""
+    bench.type("widget", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider")
+    bench.write("other/types/widget.py", "raise RuntimeError('the other one')\n")
+    manifest = "resources: {'Widget[a]': {ensure: absent}}"
+    assert bench.validate(manifest).code == 0
+    done = bench.validate(manifest, "--module-path", "other")
+    assert done.code == 65
+    assert "the other one" in done.err
+
+
+def test_types_beside_the_manifest_are_found(bench: Bench) -> None:
+    """A manifest can bring its own types."""
+    own = f"from resource_api import *\nTYPE = TypeDefinition(name='own', attributes={{{NAME}}})\n"
+    bench.write("site/types/own.py", own)
+    bench.write("site/providers/own.py", "from resource_api import SimpleProvider as Provider\n")
+    bench.write("site/site.yaml", "resources: {'Own[a]': {}}\n")
+    assert bench.run("validate", "site/site.yaml").code == 0

@@ -1,0 +1,236 @@
+"""What a manifest may not say: refused as a whole before anything is touched, every problem with its line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+
+def problem(bench: Bench, declared: str) -> str:
+    """Give what the command says of one resource ``Widget[a]`` with a wrong line; nothing may have been touched."""
+    done = bench.apply(f"resources:\n  Widget[first]: {{}}\n  Widget[a]:\n    {declared}\n")
+    assert (done.code, done.out) == (65, "")
+    assert bench.calls("widget") == []
+    (line,) = done.lines
+    return line.removeprefix(str(bench.home) + "/")
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ("size: '2'", ["size", "Integer[0, 100]", "got String"]),
+        ("size: 101", ["size", "100", "101"]),
+        ("size: 1.0", ["size", "Integer", "got Float"]),
+        ("weight: 1", ["weight", "Float", "got Integer"]),
+        ("colour: 3", ["colour", "String", "got Integer", "quotes"]),
+        ("parts: [x, 1]", ["parts[1]", "String"]),
+        ("labels: {x: y}", ["labels[x]", "Integer"]),
+        ("mixed: 7", ["mixed", "String", "Boolean"]),
+        ("ensure: presnt", ["ensure", "present", "absent", "presnt"]),
+        ("force: 'true'", ["force", "Boolean", "got String"]),
+        ("mixed: [x]", ["mixed"]),
+    ],
+)
+def test_a_value_of_another_type_is_refused(bench: Bench, declared: str, words: list[str]) -> None:
+    """Nothing is coerced; the line says where, what is expected, and what stands there."""
+    said = problem(bench, declared)
+    assert said.startswith("site.yaml:4:"), said
+    assert "Widget[a]: " in said
+    for word in words:
+        assert word in said, said
+
+
+def test_an_unknown_attribute_is_refused_with_the_nearest(bench: Bench) -> None:
+    """The message is the documented one, to the letter."""
+    assert problem(bench, "clour: red") == (
+        "site.yaml:4:5: Widget[a]: unknown attribute 'clour'; did you mean 'colour'?"
+    )
+
+
+@pytest.mark.parametrize("value", ["S-9", "S-a", "''"])
+def test_read_only_is_never_declared(bench: Bench, value: str) -> None:
+    """Not even when it is what it would be anyway."""
+    bench.put("widget", a={"serial": "S-a"})
+    said = problem(bench, f"serial: {value}")
+    assert "serial" in said
+    assert "read_only" in said
+
+
+def test_read_only_is_refused_of_the_absent_too(bench: Bench) -> None:
+    """Deletion is no excuse; ``null`` says nothing and is fine."""
+    assert "read_only" in problem(bench, "serial: x\n    ensure: absent")
+    assert bench.apply("resources: {'Widget[a]': {serial: null}}").code == 0
+
+
+def test_a_mandatory_attribute_must_be_declared(bench: Bench) -> None:
+    """Before anything is touched, and naming the attribute."""
+    bench.put("setting", port={"value": 1})
+    done = bench.apply("resources:\n  Setting[port]:\n    unit: x\n")
+    assert done.code == 65
+    assert "Setting[port]: attribute 'value' is missing; it is mandatory" in done.err
+    assert bench.calls("setting") == []
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(bench: Bench) -> None:
+    """One run shows everything that is wrong, also in several types, sorted by line."""
+    done = bench.validate(
+        """
+        resources:
+          Widget[a]:
+            size: big
+            clour: red
+          Wdget[b]: {}
+          Widget[c]:
+            require: Widget[nope]
+            size: 400
+          Token[xyz]: {}
+        """
+    )
+    assert done.code == 65
+    numbers = [int(line.split(":")[1]) for line in done.lines]
+    assert numbers == sorted(numbers) == [3, 4, 5, 7, 8, 9]
+    assert "did you mean" in done.lines[2]
+
+
+def test_an_unknown_type_names_the_nearest(bench: Bench) -> None:
+    """And the line of its first use."""
+    done = bench.apply("resources:\n  Wiget[a]: {}\n")
+    assert done.code == 65
+    assert "site.yaml:2:3: Wiget[a]: unknown type 'Wiget'" in done.err
+    assert "did you mean 'widget'?" in done.err.lower()
+
+
+def test_a_plain_value_for_a_secret_is_wrapped(bench: Bench) -> None:
+    """The manifest gives what is inside; the provider gets it wrapped."""
+    done = bench.apply("resources: {'Account[a]': {password: hunter22}}")
+    assert done.code == 0
+    assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "password": "Sensitive"}]
+    assert bench.things("account")["a"]["password"] == "hunter22"
+
+
+def test_a_wrong_secret_is_refused_without_being_shown(bench: Bench) -> None:
+    """Limits hold inside a secret too; the message names the attribute, never the value."""
+    done = bench.apply("resources:\n  Account[a]:\n    password: hunter2\n")
+    assert done.code == 65
+    assert "password" in done.err
+    assert "hunter2" not in done.err + done.out
+    assert bench.apply("resources: {'Account[a]': {password: 98765432101}}").code == 65
+
+
+def test_the_same_title_twice_is_an_error_naming_both_lines(bench: Bench) -> None:
+    """YAML's own rule: a key stands once."""
+    done = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {}\n  Widget[a]: {}\n")
+    assert done.code == 65
+    assert "site.yaml:4:3" in done.err
+    assert "2" in done.err.split("site.yaml:4:3")[1]
+
+
+def test_one_identity_under_two_titles_is_an_error_naming_both_lines(bench: Bench) -> None:
+    """By the namevar, and by its canonical form."""
+    done = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {name: a}\n")
+    assert done.code == 65
+    assert "site.yaml:3:3: Widget[b]: is the same resource as Widget[a] at" in done.err
+    assert "site.yaml:2" in done.err
+    twins = bench.apply("resources:\n  Token[0xab]: {}\n  Token[AB]: {}\n")
+    assert twins.code == 65
+    assert "Token[AB]: is the same resource as Token[0xab]" in twins.err
+
+
+def test_a_title_that_is_not_of_the_namevars_type_is_refused(bench: Bench) -> None:
+    """The namevar comes from the title and is checked like any value."""
+    done = bench.apply("resources:\n  Token[xyz]: {}\n")
+    assert done.code == 65
+    assert "site.yaml:2:3: Token[xyz]: id " in done.err
+
+
+def test_what_validate_finds_refuses_the_manifest(bench: Bench) -> None:
+    """A provider may say more than data types can: strings are errors, a warning lets the run go on."""
+    bench.probe(
+        """
+        def validate(self, context, should):
+            if should.get("size") == 1:
+                return ["size 1 does not fit"]
+            if should.get("size") == 2:
+                return [Problem("colour", "a pale one", "warning"), Problem("size", "still too small")]
+            if should.get("size") == 3:
+                return [Problem("size", "rather small", "warning")]
+            if should.get("size") == 4:
+                raise ValueError("what is a 4")
+        def set(self, context, changes): self._done(changes)
+        """,
+        features=("validate",),
+    )
+    done = bench.apply("resources:\n  Probe[a]:\n    size: 1\n  Probe[b]:\n    size: 2\n  Probe[c]:\n    size: 4\n")
+    assert done.code == 65
+    assert "site.yaml:2:3: Probe[a]: size 1 does not fit" in done.err
+    assert "site.yaml:5:5: Probe[b]: still too small" in done.err
+    assert "Probe[c]: validate failed: what is a 4" in done.err
+    assert bench.things("probe") == {}
+    warned = bench.apply("resources: {'Probe[a]': {size: 3}}")
+    assert warned.code == 0
+    assert "Probe[a]: rather small" in warned.err
+    assert bench.things("probe")["a"]["size"] == 3
+
+
+def test_an_unknown_metaparameter_shape_is_refused(bench: Bench) -> None:
+    """What steers the runtime is checked as strictly as what steers the provider."""
+    for declared in ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}"):
+        said = problem(bench, declared)
+        assert said.startswith("site.yaml:4:"), said
+
+
+def test_the_absent_is_checked_too(bench: Bench) -> None:
+    """A wrong value is wrong also where it will not be used."""
+    assert "size" in problem(bench, "size: big\n    ensure: absent")
+
+
+@pytest.mark.parametrize("name", ["yes", "on", "no", "22:22", "1_000", "~x"])
+def test_words_of_old_yaml_are_strings(bench: Bench, name: str) -> None:
+    """YAML 1.2 core: only true and false are truths, only plain digits are numbers."""
+    done = bench.stream(f"resources: {{Widget[a]: {{colour: {name}}}}}".replace("Widget[a]", "'Widget[a]'"))
+    assert done.code == 0
+    assert bench.things("widget")["a"]["colour"] == name
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("resources:\n\tWidget[a]: {}\n", ":2:"),
+        ("resources: {'Widget[a]': {}\n", ""),
+        ("resources:\n  Widget[a]: &x\n    labels: *x\n", ""),
+        ('resources:\n  Widget[a]: {colour: "\x01"}\n', ""),
+        ("resorces: {}\n", ":1:1"),
+        ("[]", ""),
+        ("resources:\n  Widget['a']: {}\n", ":2:3"),
+        ("resources:\n  Widget: {}\n", ":2:3"),
+        ("resources:\n  Widget[]: {}\n", ":2:3"),
+        ("resources:\n  Widget[a]: {require: [Widget[b]]}\n", ":2:"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_refused_with_its_place(bench: Bench, text: str, place: str) -> None:
+    """Whatever is wrong with the file itself: exit 65, its name and line, nothing touched."""
+    path = bench.home / "site.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = bench.run("apply", "site.yaml")
+    assert done.code == 65, done
+    assert f"site.yaml{place}" in done.err
+    assert bench.calls("widget") == []
+
+
+def test_a_reference_that_needs_quotes_is_told_with_the_text_to_paste(bench: Bench) -> None:
+    """The commonest mistake of all in YAML is answered by its cure."""
+    done = bench.apply("resources:\n  Widget[b]: {}\n  Widget[a]: {require: [Widget[b]]}\n")
+    assert done.code == 65
+    assert '"Widget[b]"' in done.err
+
+
+def test_a_missing_manifest_is_told_by_its_name(bench: Bench) -> None:
+    """Nobody has to guess which file is meant."""
+    done = bench.run("apply", "nosuch.yaml")
+    assert done.code == 65
+    assert "nosuch.yaml" in done.err
+    assert done.out == ""
