@@ -52,7 +52,7 @@ NEEDY: Final = TypeDefinition(
 class Still(SimpleProvider):
     """Nothing exists; nothing is asked to change."""
 
-    def get(self, context: object) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
+    def get(self, context: object, names: object = None) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
         """Give nothing."""
         return []
 
@@ -91,7 +91,7 @@ defaults:
 resources:
   Widget[a]:
   Widget[b]: {}
-  widget[c]: {size: null, require: null, lifecycle: null}
+  widget[c]: {size: null, serial: null, require: null, lifecycle: null}
   Widget[${inputs.free}]: {name: d}
   Widget[say "hi" ] there]: {}
   Widget["]: {}
@@ -211,8 +211,6 @@ resources: {"Widget[a]": [size]}
 resources: {"Widget[a]": {siez: 3}}
 ---
 resources: {"Widget[a]": {serial: x}}
----
-resources: {"Widget[a]": {serial: null}}
 ---
 resources: {"Widget[a]": {size: 10}}
 ---

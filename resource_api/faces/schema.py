@@ -150,7 +150,7 @@ def _sections(types: Iterable[TypeDefinition]) -> Schema:
 def _type(definition: TypeDefinition) -> Schema:
     """Give the two definitions of a type: of its resources, and of its defaults, which cannot have an alias."""
     resource = f"type-{definition.name}"
-    own = {name: _attribute(each) for name, each in definition.attributes.items() if each.kind != "read_only"}
+    own = {name: _attribute(each) for name, each in definition.attributes.items()}
     metas = {name: _ref(f"metaparameter-{name}") for name in _METAPARAMETERS}
     shared = {name: _ref(f"{resource}/properties/{name}") for name in (*own, *metas) if name != "alias"}
     return {
@@ -160,10 +160,12 @@ def _type(definition: TypeDefinition) -> Schema:
 
 
 def _attribute(attribute: Attribute) -> Schema:
-    """Describe an attribute; any may be null (not managed) and may be told by a reference."""
+    """Describe an attribute; any may be null (not managed), and all but read_only ones may be told by a reference."""
     datatype = attribute.datatype
-    standing = f"{datatype.text}: {describe.standing(attribute)}"
-    found = _or_null(f"{cleandoc(attribute.docs)}\n\n{standing}".strip(), _open(schemas.schema(datatype, draft7=True)))
+    docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.standing(attribute)}".strip()
+    if attribute.kind == "read_only":
+        return {"description": docs, **_NULL}
+    found = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))
     if attribute.has_default and not datatype.holds_secrets:
         found["default"] = attribute.default
     return found
