@@ -10,6 +10,7 @@ import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from resource_api.nouns import codec
 from resource_api.nouns.record import Intent, StackState
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ class StateStore(Protocol):
        the lineage is made with the first commit and never changes.
     5. What is damaged, missing or older than it must be raises ``StateError`` naming the command that mends it; it is
        never taken for a fresh start.
-    6. No secret is ever written in clear.
+    6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
+       written.
+
+    Everything that writes is called while ``lock`` is held. A write that raises has written nothing; after
+    ``StateError`` nothing more can be written under the same lock.
     """
 
     def load(self, name: StackName) -> StackState:
@@ -61,6 +66,25 @@ class StateStore(Protocol):
 
     def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Note that a run is over: its id, command, times, summary."""
+        ...
+
+    def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
+        """Give the last finished runs of a stack, the oldest first."""
+        ...
+
+    def overwrite(self, name: StackName, state: StackState) -> None:
+        """Write a whole state in place of what is known, its lineage and serial too; whether it may is not asked."""
+        ...
+
+    def check(self) -> Sequence[str]:
+        """Verify everything that is kept; gives what was found good, as sentences. Raises ``StateError``."""
+        ...
+
+    def recover(self, timeout: float) -> Sequence[str]:
+        """Put the newest whole generation in place of what is damaged, under the lock; gives what was done and lost.
+
+        Raises ``StateError`` when nothing whole is left, ``StateLocked``.
+        """
         ...
 
 
@@ -91,13 +115,17 @@ class MemoryStore:
     def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         state = self.load(name)
+        codec.encode(intents)
         noted = {**state.intents, **{intent.key: intent for intent in intents}}
         self._states[name] = state._replace(intents=noted)
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write, and give what is known then."""
         state = self.load(name)
-        changed = state._replace(intents={k: v for k, v in state.intents.items() if k not in set(commit.done)})
+        codec.encode(commit.put)
+        codec.encode(commit.outputs)
+        done = set(commit.done)
+        changed = state._replace(intents={k: v for k, v in state.intents.items() if k not in done})
         if not commit.empty:
             changed = merged(changed, commit)._replace(
                 lineage=state.lineage or secrets.token_hex(16), serial=state.serial + 1
@@ -109,6 +137,23 @@ class MemoryStore:
         """Note that a run is over."""
         self._runs.append({"project": name.project, "stack": name.stack, **run})
 
+    def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
+        """Give the finished runs of a stack, the oldest first."""
+        return [run for run in self._runs if (run["project"], run["stack"]) == name]
+
+    def overwrite(self, name: StackName, state: StackState) -> None:
+        """Write a whole state in place of what is known."""
+        codec.encode(list(state.records.values()))
+        self._states[name] = state._replace(project=name.project, stack=name.stack)
+
+    def check(self) -> Sequence[str]:
+        """Say how much is kept; nothing outside of this process can damage it."""
+        return [f"kept in memory: {len(self.stacks())} stacks"]
+
+    def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nobody else can hold the lock
+        """Nothing can be damaged."""
+        return ["nothing to recover: state is kept in memory"]
+
 
 def merged(state: StackState, commit: Commit) -> StackState:
     """Give a state with a commit's records, owed refreshes and outputs in it."""
@@ -117,10 +162,13 @@ def merged(state: StackState, commit: Commit) -> StackState:
         records.pop(key, None)
     for record in commit.put:
         records[record.key] = record
-    owed = {key: sources for key, sources in state.owed.items() if key not in set(commit.paid)}
+    owed: dict[Key, Sequence[str]] = dict(state.owed)
+    for key in commit.paid:
+        owed.pop(key, None)
     for key, sources in commit.owed.items():
         owed[key] = tuple(dict.fromkeys((*owed.get(key, ()), *sources)))
-    owed = {key: sources for key, sources in owed.items() if key not in set(commit.drop)}
+    for key in commit.drop:
+        owed.pop(key, None)
     return state._replace(
         records=records,
         owed=owed,

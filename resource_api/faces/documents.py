@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import __version__
 from resource_api.faces.render import differences
 from resource_api.nouns import event
+from resource_api.nouns.codec import Sealed
 from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret
 from resource_api.stages.selection import reverse
 
@@ -28,7 +29,7 @@ FORMAT_VERSION = 1
 
 def plain(value: Any) -> Any:
     """Give a value as JSON has it, secrets hidden, unknowns ``null``."""
-    if isinstance(value, Sensitive):
+    if isinstance(value, (Sensitive, Sealed)):
         return "<sensitive>"
     if value is UNKNOWN:
         return None
@@ -46,13 +47,13 @@ def plan(planned: Plan) -> dict[str, Any]:
     return {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
-        "project": manifest.project,
-        "stack": planned.stack,
-        "lineage": "",
-        "serial": 0,
+        "project": planned.prior.state.project,
+        "stack": planned.prior.state.stack,
+        "lineage": planned.prior.state.lineage,
+        "serial": planned.prior.state.serial,
         "manifest_sha256": manifest.sha256,
         "steps": [step(planned, each, after) for each in planned.steps],
-        "drift": [],
+        "drift": [drift(each.reference, each.changes) for each in planned.drift],
         "outputs": plain(planned.outputs),
         "summary": summary(planned.summary),
         "complete": planned.complete,
@@ -85,6 +86,14 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
     if each.decision.error:
         document["error"] = each.decision.error
     return document
+
+
+def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
+    """Give one resource's drift: what was recorded (``is`` of then) and what is now, by attribute."""
+    return {
+        "reference": reference,
+        "changes": [{"attribute": c.attribute, "was": plain(c.is_), "is": plain(c.should)} for c in changes],
+    }
 
 
 def _spelt(value: Any) -> Any:
@@ -172,15 +181,16 @@ def told(happened: event.Event) -> dict[str, Any] | None:
         return line("diagnostic", problem(happened.problem))
     if isinstance(happened, event.Outputs):
         return line("outputs", {"outputs": plain(happened.values)})
-    if isinstance(happened, (event.PlannedChange, event.StepStart)):
+    if isinstance(happened, event.Drifted):
+        return line("resource_drift", drift(happened.reference, happened.changes))
+    if isinstance(happened, event.StepStart):
+        return line("step_start", _named(happened.step))
+    if isinstance(happened, event.PlannedChange):
         each = happened.step
-        kind = "planned_change" if isinstance(happened, event.PlannedChange) else "step_start"
-        body = {"reference": str(each.reference), "action": str(each.action)}
-        if kind == "planned_change":
-            body |= {
-                "changes": [change(d) for d in differences(each)],
-                "noop": each.noop,
-                "error": each.decision.error or None,
-            }  # type: ignore[dict-item] # mixed values
-        return line(kind, body)
+        planned: dict[str, Any] = {"changes": [change(d) for d in differences(each)], "noop": each.noop}
+        return line("planned_change", {**_named(each), **planned, "error": each.decision.error or None})
     return None
+
+
+def _named(each: Step) -> dict[str, Any]:
+    return {"reference": str(each.reference), "action": str(each.action)}

@@ -6,19 +6,23 @@ Nothing is decided here that a stage could decide, and nothing is printed.
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
+import secrets
+import time
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
+from resource_api.contract.state import MemoryStore, StackName
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
-from resource_api.nouns.errors import ProviderError
-from resource_api.nouns.event import Diagnosed, Finished, PlannedChange
+from resource_api.nouns.errors import ProviderError, UsageError
+from resource_api.nouns.event import Diagnosed, Drifted, Finished, PlannedChange
 from resource_api.nouns.options import Options
 from resource_api.stages import catalog as compiling
 from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
+from resource_api.stages import prior as remembering
 from resource_api.stages import selection
 from resource_api.stages.snapshot import Snapshot, observe
 
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.contract.registry import Registry
-    from resource_api.nouns.declaration import Manifest
-    from resource_api.nouns.entry import Entry
+    from resource_api.contract.state import StateStore
+    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.event import Event
+    from resource_api.nouns.record import StackState
     from resource_api.nouns.step import Report
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
@@ -41,56 +46,75 @@ if TYPE_CHECKING:
 class Runtime:
     """Plans and applies manifests with the types of a registry.
 
-    ``state``: where what is known between runs is kept; ``memory:`` keeps nothing. ``log`` takes the lines, ``tell``
-    every event of a run.
+    ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``), or a
+    store. ``log`` takes the lines, ``tell`` every event of a run.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only, all optional
         self,
         registry: Registry,
         *,
-        state: str = "memory:",
+        state: str | StateStore = "memory:",
         stack: str = "default",
+        project: str | None = None,
         log: Log | None = None,
         tell: Callable[[Event], None] | None = None,
+        lock_timeout: float = 0.0,
     ) -> None:
         """Use ``registry`` for every run; nothing is read or opened yet."""
         self.registry = registry
-        self.state = state
         self.stack = stack
+        self.project = project
         self.log = log or Log("notice", structured())
         self.tell = tell or (lambda _event: None)
+        self.lock_timeout = lock_timeout
         self.facts = Facts()
         self.run = Run(self.log)
+        self._state = state
+        self._store: StateStore | None = None if isinstance(state, str) else state
         registry.warn = lambda message: self.log.write("warning", "", message)
+
+    @property
+    def store(self) -> StateStore:
+        """Where state is kept, opened when first asked for."""
+        if self._store is None:
+            if self._state == "memory:":
+                self._store = MemoryStore()
+            else:
+                from resource_api.contract.stores import open_store  # noqa: PLC0415 - only for a durable one
+
+                self._store = open_store(str(self._state))
+        return self._store
 
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Check everything that can be checked without touching the system. Raises ``ManifestError``."""
+        return self.compile(source, inputs)
+
+    def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
+        """Give the catalog of a manifest. Raises ``ManifestError``."""
         with _uncollected():
             return self._compile(source, inputs, Providers(self.registry, self.run))
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
-        """Give what ``apply`` would do; changes nothing. ``wishes`` are the fields of ``Options``."""
+        """Give what ``apply`` would do; changes nothing, not even state. ``wishes`` are the fields of ``Options``."""
         return self._plan(source, inputs, Options(**wishes))[0]
 
     def apply(self, source: Source | Plan, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
         """Bring the system to what the manifest says; a failed resource is in the report, no exception."""
-        from resource_api.stages.transaction import Transaction  # noqa: PLC0415 - only a run needs it
-
         options = Options(**wishes)
-        plan, snapshot = self._plan(source, inputs, options)
-        for step in plan.steps:
-            if step.action.value != "same" or step.decision.error:
-                self.tell(PlannedChange(step))
-        transaction = Transaction(plan, snapshot, snapshot.providers, self.tell)
-        self.run.applying = True
-        try:
-            report = transaction.run()
-        finally:
-            self.run.applying = False
-        snapshot.providers.close()
-        self.tell(Finished(report))
-        return report
+        with nullcontext() if options.noop else self.store.lock("apply", self.lock_timeout):
+            plan, snapshot = self._plan(source, inputs, options)
+            return self._carry_out(plan, snapshot, "apply")
+
+    def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
+        """Carry out the plan of the empty manifest: delete what state records as ours, forget the rest."""
+        with self.store.lock("destroy", self.lock_timeout):
+            plan, snapshot = self._plan(_Emptied(source), inputs, Options(**wishes, prune=True))
+            return self._carry_out(plan, snapshot, "destroy")
+
+    def plan_destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
+        """Give what ``destroy`` would do."""
+        return self._plan(_Emptied(source), inputs, Options(**wishes, prune=True))[0]
 
     def resources(self, type_name: str, names: Sequence[Any] | None = None) -> list[dict[str, Any]]:
         """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
@@ -98,39 +122,33 @@ class Runtime:
         Raises ``ProviderError`` when they cannot be read.
         """
         providers = Providers(self.registry, self.run)
-        tools = providers.tools(type_name)
-        definition = tools.definition
+        definition = providers.tools(type_name).definition
         snapshot = Snapshot(providers)
         snapshot.read(definition, names)
         if failure := snapshot.failure(type_name):
-            raise ProviderError(failure)
-        if names is None:
-            wanted: Sequence[Any] = list(snapshot.rows(type_name))
-        else:
-            wanted = names
+            raise ProviderError(f"{type_name}: {failure}")
+        wanted: Sequence[Any] = list(snapshot.rows(type_name)) if names is None else names
         rows = []
         for name in wanted:
             row, failure = snapshot.seen(type_name, name)
             if failure:
                 raise ProviderError(f"{type_name}: {failure}")
-            if row is not None:
+            if row is not None and row.get("ensure") != "absent":
                 rows.append(dict(row))
             elif names is not None:
-                identity = name if isinstance(name, tuple) else (name,)
-                absent = dict(zip(definition.namevars, identity, strict=True))
-                rows.append({**absent, "ensure": "absent"} if definition.ensurable else absent)
+                rows.append(_absent(definition, name))
         return rows
 
     def tools(self, type_name: str) -> Tools:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
         return Providers(self.registry, self.run).tools(type_name)
 
-    def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
-        """Give the catalog of a manifest. Raises ``ManifestError``."""
-        return self._compile(source, inputs, Providers(self.registry, self.run))
+    # Inside
 
-    def _compile(self, source: Source, inputs: Mapping[str, Any] | None, providers: Providers) -> Catalog:
-        manifest: Manifest = reading.read(source)
+    def _compile(self, source: Source | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers) -> Catalog:
+        manifest = reading.read(source.source if isinstance(source, _Emptied) else source)
+        if isinstance(source, _Emptied):
+            manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=())
         catalog = compiling.compile(manifest, inputs or {}, self.facts, providers.tools)
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
@@ -143,43 +161,111 @@ class Runtime:
             self.log.write("debug", "", note)
         return catalog
 
-    def _plan(self, source: Source | Plan, inputs: Mapping[str, Any] | None, options: Options) -> tuple[Plan, Snapshot]:
+    def _plan(
+        self, source: Source | Plan | _Emptied, inputs: Mapping[str, Any] | None, options: Options
+    ) -> tuple[Plan, Snapshot]:
         providers = Providers(self.registry, self.run)
         with _uncollected():
             if isinstance(source, planning.Plan):
                 catalog, options = source.catalog, source.options._replace(noop=options.noop)
+                catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
             else:
                 catalog = self._compile(source, inputs, providers)
+            state = self.store.load(self._name(catalog))
+            self._may_prune(catalog, state, options)
+            catalog, prior = remembering.match(catalog, state, prune=options.prune, tools=providers.tools)
             selected = selection.select(catalog, options)
             snapshot = Snapshot(providers, options.strict)
-            observe(snapshot, _wanted(catalog, selected))
-            plan = planning.plan(catalog, selected, _world(snapshot), options)
-            return plan._replace(stack=self.stack), snapshot
+            observe(snapshot, _wanted(catalog, prior, selected))
+            return planning.plan(catalog, prior, selected, _world(snapshot), options), snapshot
+
+    def _name(self, catalog: Catalog) -> StackName:
+        return StackName(self.project or catalog.manifest.project, self.stack)
+
+    def _may_prune(self, catalog: Catalog, state: StackState, options: Options) -> None:
+        """A project that is only a file's name may be somebody else's: then nothing is deleted for being undeclared."""
+        manifest = catalog.manifest
+        own = manifest.project_given or self.project is not None or state.manifest in {"", manifest.file}
+        if options.prune and not own:
+            msg = (
+                f"the state of project '{manifest.project}' was recorded from {state.manifest};"
+                f" write 'project:' into {manifest.file} to delete what it records"
+            )
+            raise UsageError(msg)
+
+    def _carry_out(self, plan: Plan, snapshot: Snapshot, command: str) -> Report:
+        """Carry out a plan under the lock; write what happened, however it ends."""
+        from resource_api.stages.recorder import Recorder  # noqa: PLC0415 - only a run needs it
+        from resource_api.stages.transaction import Transaction  # noqa: PLC0415 - the same
+
+        name, run, started = self._name(plan.catalog), secrets.token_hex(8), time.time()
+        self._announce(plan)
+        recorder = None if plan.options.noop else Recorder(self.store, name, plan, run)
+        transaction = Transaction(plan, snapshot, recorder, self.tell)
+        self.run.applying = True
+        try:
+            report = transaction.run()._replace(run=run)
+        finally:
+            self.run.applying = False
+        if recorder is not None:
+            summary = {**report.summary._asdict(), "exit_code": report.exit_code}
+            self.store.finish(
+                name, {"run": run, "command": command, "started": started, "ended": time.time(), "summary": summary}
+            )
+        snapshot.providers.close()
+        self.tell(Finished(report))
+        return report
+
+    def _announce(self, plan: Plan) -> None:
+        """Tell what was found before anything is done: drift, what an earlier run left open, what is undeclared."""
+        for drift in plan.drift:
+            self.tell(Drifted(drift.reference, drift.changes))
+        for intent in plan.prior.state.intents.values():
+            text = f"an earlier run was cut while it was about to {intent.action} it; what is there now decides"
+            self.log.write("notice", f"{intent.type.capitalize()}[{intent.title}]", text)
+        for record in plan.prior.undeclared:
+            self.log.write("notice", str(record.reference), "is recorded but no longer declared; --prune deletes it")
+        for step in plan.steps:
+            if step.action.value != "same" or step.decision.error:
+                self.tell(PlannedChange(step))
 
 
-def _wanted(catalog: Catalog, selected: set[int] | None) -> list[tuple[Any, list[Any]]]:
-    """Give, by type, the names that a plan must know: of what is selected and of what that refers to."""
+class _Emptied:
+    """A manifest of which only the frame counts: its project, its inputs."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+
+def _absent(definition: TypeDefinition, name: Any) -> dict[str, Any]:
+    identity = name if isinstance(name, tuple) else (name,)
+    row = dict(zip(definition.namevars, identity, strict=True))
+    return {**row, "ensure": "absent"} if definition.ensurable else row
+
+
+def _wanted(catalog: Catalog, prior: remembering.Prior, selected: set[int] | None) -> list[tuple[Any, list[Any]]]:
+    """Give, by type, the names that a plan must know: of what is selected, what that refers to, what it replaces."""
+    indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
     names: dict[str, list[Any]] = {}
     definitions = {}
-    for entry in catalog.entries:
-        if selected is None or entry.index in selected:
-            definitions[entry.type] = entry.definition
-            names.setdefault(entry.type, []).append(entry.name)
-    if selected is not None:
-        for index in selected:
-            for before in catalog.requires.get(index, ()):
-                if before not in selected and catalog.entries[index].pending:
-                    other = catalog.entries[before]
-                    definitions[other.type] = other.definition
-                    names.setdefault(other.type, []).append(other.name)
+    for index in indexes:
+        entry = catalog.entries[index]
+        definitions[entry.type] = entry.definition
+        names.setdefault(entry.type, []).append(entry.name)
+        if index in prior.successors:
+            names[entry.type].append(prior.successors[index].name)
     return [(definitions[type_name], list(dict.fromkeys(wanted))) for type_name, wanted in names.items()]
 
 
-def _world(snapshot: Snapshot) -> planning.World:
-    def due(entry: Entry, _should: Mapping[str, Any]) -> tuple[bool, str, str]:
-        return snapshot.due(entry)
+def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
+    referred = {
+        before for index in selected if catalog.entries[index].pending for before in catalog.requires.get(index, ())
+    }
+    return sorted(selected | referred)
 
-    return planning.World(lambda entry: snapshot.seen(entry.type, entry.name), due, snapshot.providers.tools)
+
+def _world(snapshot: Snapshot) -> planning.World:
+    return planning.World(lambda entry: snapshot.seen(entry.type, entry.name), snapshot.due, snapshot.providers.tools)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from resource_api.contract.registry import Registry
 from resource_api.faces import documents
@@ -133,7 +133,7 @@ def _code(error: ResourceAPIError) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-def _private_stdout() -> IO[str]:
+def _private_stdout() -> TextIO:
     """Keep stdout for ourselves: what a provider or its children print goes to stderr (P-09)."""
     try:
         sys.stdout.flush()
@@ -145,7 +145,7 @@ def _private_stdout() -> IO[str]:
     return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace", buffering=1 if os.isatty(ours) else -1)
 
 
-def _colored(wish: str, stream: IO[str]) -> bool:
+def _colored(wish: str, stream: TextIO) -> bool:
     if wish == "auto":
         return stream.isatty() and not os.environ.get("NO_COLOR")
     return wish == "always"

@@ -7,7 +7,7 @@ Importing this module configures nothing.
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from resource_api.nouns.mask import Mask
 from resource_api.nouns.text import escape
@@ -55,7 +55,7 @@ class Log:
                 sink(line)
 
 
-def console(stream: IO[str], *, color: bool = False) -> Callable[[Line], None]:
+def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
     """Give a sink that writes lines for people; a stream that has gone away never stops a run (G-05)."""
 
     def render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
@@ -66,7 +66,7 @@ def console(stream: IO[str], *, color: bool = False) -> Callable[[Line], None]:
     return _Sink(stream, render)
 
 
-def json_lines(stream: IO[str]) -> Callable[[Line], None]:
+def json_lines(stream: TextIO) -> Callable[[Line], None]:
     """Give a sink that writes one JSON object per line."""
 
     def render(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
@@ -97,7 +97,7 @@ def structured() -> Callable[[Line], None]:
 class _Sink:
     """A structlog logger of one stream, made with its first line."""
 
-    def __init__(self, stream: IO[str], render: Callable[..., str]) -> None:
+    def __init__(self, stream: TextIO, render: Callable[..., str]) -> None:
         self._stream = stream
         self._render = render
         self._write: Callable[[Line], None] | None = None

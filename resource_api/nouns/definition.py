@@ -149,14 +149,18 @@ class TypeDefinition:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
-    def from_title(self, title: str) -> dict[str, str] | None:
-        """Give the namevars that a title says: itself, or what the first matching pattern captures; None without a match."""
+    def from_title(self, title: str) -> dict[str, Any] | None:
+        """Give the namevars that a title says (itself, or what the first matching pattern captures), else their defaults.
+
+        None when no pattern matches.
+        """
+        defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
         if self.title_regexes:
-            for regex in self.title_regexes:
-                if found := regex.match(title):
-                    return {k: v for k, v in found.groupdict().items() if v is not None}
-            return None
-        return {self.namevars[0]: title} if len(self.namevars) == 1 else {}
+            found = next(filter(None, (regex.match(title) for regex in self.title_regexes)), None)
+            if found is None:
+                return None
+            return defaults | {name: text for name, text in found.groupdict().items() if text is not None}
+        return {self.namevars[0]: title} if len(self.namevars) == 1 else defaults
 
 
 def _ruby(pattern: str) -> str:

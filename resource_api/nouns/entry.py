@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Lifecycle(NamedTuple):
     """How a resource may be replaced, deleted, and told apart from others (CONTRACT, "Metaparameters")."""
 
-    protect: bool = False
+    #: None: not said; what was recorded holds.
+    protect: bool | None = None
     retain: bool = False
     owned: bool | None = None
     ignore_changes: Sequence[str] = ()

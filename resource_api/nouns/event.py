@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from resource_api.nouns.change import Difference
     from resource_api.nouns.errors import Problem
     from resource_api.nouns.step import Report, Step, StepReport
 
@@ -18,6 +19,13 @@ class PlannedChange(NamedTuple):
     """A step that would do something is about to be carried out, or is shown under noop."""
 
     step: Step
+
+
+class Drifted(NamedTuple):
+    """A resource is not as it was when it was last recorded."""
+
+    reference: str
+    changes: Sequence[Difference]
 
 
 class StepStart(NamedTuple):
@@ -50,5 +58,5 @@ class Finished(NamedTuple):
     report: Report
 
 
-Event = PlannedChange | StepStart | StepEnd | Diagnosed | Outputs | Finished
+Event = PlannedChange | Drifted | StepStart | StepEnd | Diagnosed | Outputs | Finished
 Listener = "Callable[[Event], None]"

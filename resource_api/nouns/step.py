@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.definition import Name, TypeDefinition
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.record import Record
     from resource_api.nouns.reference import Reference
 
 
@@ -32,6 +33,18 @@ class Decision(NamedTuple):
 SAME: Final = Decision(Action.SAME)
 
 
+class Operation(NamedTuple):
+    """One thing to be done in the order of execution: bring a resource to what it should be, or remove it.
+
+    A step has one operation, a replacement two: the removal of the old, the making of the new.
+    """
+
+    #: Where it stands in the order of execution.
+    number: int
+    step: Step
+    removal: bool = False
+
+
 class Step(NamedTuple):
     """One resource in a plan."""
 
@@ -46,7 +59,12 @@ class Step(NamedTuple):
     deferred: str = ""
     #: Attributes that only an earlier step will yield.
     unknown: Sequence[str] = ()
+    #: The reference that the resource had before, where it has another title now.
     previous: str = ""
+    #: What was recorded of it; of a replacement under other namevars, of the one that goes.
+    record: Record | None = None
+    #: What is declared equals what was recorded as asked, and the system had moved away.
+    corrective: bool = False
 
     @property
     def action(self) -> Action:
@@ -74,6 +92,16 @@ class Step(NamedTuple):
     def name(self) -> Name:
         """What identifies it within its type."""
         return self.entry.name
+
+    @property
+    def create_first(self) -> bool:
+        """Whether a replacement makes the new one before the old one goes."""
+        return self.entry.meta.lifecycle.replace == "create_first"
+
+    @property
+    def old_name(self) -> Name:
+        """What the one that goes is called: another name than the new one's when the namevars have changed."""
+        return self.record.name if self.record is not None else self.entry.name
 
 
 class StepReport(NamedTuple):

@@ -36,6 +36,7 @@ def bind(
     for entry in entries:
         if entry.declaration.meta:
             edges += _explicit(entry, number, find, complain)
+            edges += _triggers(entry, number, find, complain)
     types = {entry.type for entry in entries}
     for entry in entries:
         edges += _automatic(entry, number, find, types)
@@ -51,18 +52,44 @@ def _explicit(
     for word, (first, refresh) in _WORDS.items():
         value = entry.declaration.meta.get(word)
         for text in [] if value is None else [value] if isinstance(value, str) else value:
-            try:
-                wanted = reference.parse(text)
-            except ValueError as error:
-                complain(entry, word, f"{word}: {error}", "reference", "")
-                continue
-            target = find(wanted)
-            if target is None:
-                hint = nearest(str(wanted), [str(known.reference) for known in number])
-                complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
-            elif target in number:
+            target = _named(text, word, entry, number, find, complain)
+            if target is not None:
                 pair = (number[target], number[entry]) if first else (number[entry], number[target])
                 yield Edge(*pair, refresh=refresh)
+
+
+def _triggers(
+    entry: Entry,
+    number: Mapping[Entry, int],
+    find: Callable[[Reference], Entry | None],
+    complain: Callable[[Entry, str | None, str, str, str], None],
+) -> Iterator[Edge]:
+    """What replaces a resource when it changes comes before it."""
+    for text in entry.meta.lifecycle.replace_triggered_by:
+        target = _named(text, "lifecycle", entry, number, find, complain)
+        if target is not None:
+            yield Edge(number[target], number[entry])
+
+
+def _named(
+    text: str,
+    word: str,
+    entry: Entry,
+    number: Mapping[Entry, int],
+    find: Callable[[Reference], Entry | None],
+    complain: Callable[[Entry, str | None, str, str, str], None],
+) -> Entry | None:
+    """Give what a reference in a metaparameter means, or complain."""
+    try:
+        wanted = reference.parse(text)
+    except ValueError as error:
+        complain(entry, word, f"{word}: {error}", "reference", "")
+        return None
+    target = find(wanted)
+    if target is None:
+        hint = nearest(str(wanted), [str(known.reference) for known in number])
+        complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+    return target if target in number else None
 
 
 def _automatic(

@@ -5,129 +5,171 @@ Pure. Order, references and what other resources do are not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns.change import Action, Difference, diff, exists
-from resource_api.nouns.errors import reason
+from resource_api.nouns.change import Action, Difference, exists
 from resource_api.nouns.step import SAME, Decision
 from resource_api.nouns.text import show
 from resource_api.nouns.values import UNKNOWN
+from resource_api.stages.comparison import Incomparable, compare, leftover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.record import Record
     from resource_api.nouns.tools import Tools
 
 
-class Incomparable(Exception):  # noqa: N818 - a finding
-    """The provider's own comparison failed or gave nonsense."""
+class Known(NamedTuple):
+    """What else decides, beside the two states: what was recorded, and wishes about this one resource."""
+
+    record: Record | None = None
+    #: The record under other namevars that a replacement removes.
+    successor_of: Record | None = None
+    salt: bytes = b""
+    #: Why it is to be replaced even if nothing differs; empty: it is not.
+    forced: str = ""
+    #: Why it is a ghost: undeclared, or removed; empty: it is declared.
+    ghost: str = ""
 
 
-def decide(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: Tools) -> Decision:
+def decide(
+    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: Tools, known: Known
+) -> Decision:
     """Compare what is with what should be; ``is_`` None means that the resource does not exist."""
+    if known.ghost:
+        return _ghost(entry, is_, known)
     if entry.meta.lifecycle.external:
         return Decision(Action.READ) if exists(is_) else Decision(Action.READ, error="does not exist, and is external")
     try:
-        if not exists(is_):
-            return _missing(entry, should)
-        assert is_ is not None
+        if is_ is None or not (exists(is_) or leftover(entry, is_, should, tools)):
+            return _missing(entry, should, known)
         if not exists(should):
-            return _deletion(entry, is_, should)
-        return _existing(entry, is_, should, tools)
+            return _deletion(entry, is_, should, known)
+        return _existing(entry, is_, should, tools, known)
     except Incomparable as error:
         return Decision(Action.UPDATE, error=str(error))
 
 
-def _missing(entry: Entry, should: Mapping[str, Any]) -> Decision:
+def _ghost(entry: Entry, is_: Mapping[str, Any] | None, known: Known) -> Decision:
+    """What is recorded and no longer declared: delete what is ours and may go, forget the rest."""
+    record, lifecycle = known.record, entry.meta.lifecycle
+    assert record is not None
+    if known.ghost == "removed":
+        return _forget("listed under removed")
+    if not record.owned:
+        return _forget("it was there before us")
+    if not entry.definition.ensurable:
+        return _forget("resources of this type are configured, not deleted")
+    if not exists(is_):
+        return _forget("it is gone already")
+    if lifecycle.protect:
+        error = "is protected and would be deleted; declare it with lifecycle.protect: false first"
+        return Decision(Action.DELETE, _gone(is_), error=error)
+    if lifecycle.retain:
+        return _forget("retained")
+    return Decision(Action.DELETE, _gone(is_), reasons=("no longer declared",))
+
+
+def _forget(why: str) -> Decision:
+    return Decision(Action.FORGET, reasons=(why,))
+
+
+def _gone(is_: Mapping[str, Any] | None) -> tuple[Difference]:
+    return (Difference("ensure", (is_ or {}).get("ensure", "present"), "absent"),)
+
+
+def protected(entry: Entry, record: Record | None) -> bool:
+    """Whether a resource must not be deleted: recorded protection holds until the declaration says ``false``."""
+    declared = entry.meta.lifecycle.protect
+    return bool(record is not None and record.protect) if declared is None else declared
+
+
+def _missing(entry: Entry, should: Mapping[str, Any], known: Known) -> Decision:
+    if entry.meta.lifecycle.import_ is not None and known.record is None:
+        return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
     if "ensure" not in should or not exists(should):
         return SAME
-    return Decision(Action.CREATE, (Difference("ensure", "absent", should["ensure"]),))
+    made = (Difference("ensure", "absent", should["ensure"]),)
+    if known.successor_of is None:
+        return Decision(Action.CREATE, made)
+    if protected(entry, known.successor_of):
+        return Decision(Action.REPLACE, made, error="is protected and would be replaced")
+    return Decision(Action.REPLACE, made, replaces_because=entry.definition.namevars)
 
 
-def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any]) -> Decision:
+def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], known: Known) -> Decision:
     change = (Difference("ensure", is_.get("ensure", "present"), should["ensure"]),)
-    lifecycle = entry.meta.lifecycle
-    if lifecycle.protect:
-        return Decision(
-            Action.DELETE, change, error="is protected and would be deleted; set lifecycle.protect to false"
-        )
-    if lifecycle.retain:
-        return Decision(Action.FORGET, reasons=("retained",))
+    if protected(entry, known.record):
+        error = "is protected and would be deleted; set lifecycle.protect to false first"
+        return Decision(Action.DELETE, change, error=error)
+    if entry.meta.lifecycle.retain:
+        return _forget("retained")
     return Decision(Action.DELETE, change)
 
 
-def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> Decision:
-    definition, lifecycle = entry.definition, entry.meta.lifecycle
-    differences = [d for d in compare(entry, is_, should, tools) if d.attribute not in lifecycle.ignore_changes]
-    if not differences:
-        return SAME
-    fixed = [d for d in differences if definition.attributes[d.attribute].kind == "init_only"]
-    wanted = [d for d in differences if d.attribute in lifecycle.replace_on_changes]
-    if not fixed and not wanted:
-        return Decision(Action.UPDATE, differences)
-    return _replacement(entry, differences, fixed, wanted)
+def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
+    lifecycle = entry.meta.lifecycle
+    found = [
+        difference
+        for difference in compare(entry, is_, should, tools, known)
+        if difference.attribute not in lifecycle.ignore_changes
+    ]
+    wanted = [difference.attribute for difference in found if difference.attribute in lifecycle.replace_on_changes]
+    fixed = [difference for difference in found if _fixed(entry, difference, is_)]
+    forced = known.forced or (f"{', '.join(wanted)} changed" if wanted else "")
+    if tools.plan is not None and found:
+        forced = forced or _foreseen(entry, is_, should, tools)
+    if fixed or forced:
+        return _replacement(entry, found, fixed, forced, known)
+    imported = lifecycle.import_ is not None and known.record is None
+    if imported:
+        return Decision(Action.IMPORT, found)
+    return Decision(Action.UPDATE, found) if found else SAME
+
+
+def _foreseen(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> str:
+    """Ask a provider that plans which changes need a replacement."""
+    assert tools.plan is not None
+    try:
+        planned = tools.plan(entry.name, is_, should)
+    except Exception as error:  # a foreign plan may fail in any way
+        msg = f"plan failed: {error}"
+        raise Incomparable(msg) from error
+    return f"the provider replaces for {', '.join(planned.replace)}" if planned.replace else ""
+
+
+def _fixed(entry: Entry, difference: Difference, is_: Mapping[str, Any]) -> bool:
+    """Whether a difference cannot be set on what exists; what is unknown counts where replacing is allowed."""
+    if entry.definition.attributes[difference.attribute].kind != "init_only":
+        return False
+    return difference.should is not UNKNOWN or entry.meta.lifecycle.replace in {"delete_first", "create_first"}
 
 
 def _replacement(
-    entry: Entry, differences: Sequence[Difference], fixed: Sequence[Difference], wanted: Sequence[Difference]
+    entry: Entry, found: Sequence[Difference], fixed: Sequence[Difference], forced: str, known: Known
 ) -> Decision:
     """Replace only what asks for it: an ``init_only`` change without ``lifecycle.replace`` is an error."""
-    because = tuple(d.attribute for d in (*fixed, *wanted))
-    lifecycle = entry.meta.lifecycle
-    if lifecycle.replace not in {"delete_first", "create_first"} and (fixed or lifecycle.replace == "never"):
+    order = entry.meta.lifecycle.replace
+    because = tuple(difference.attribute for difference in fixed)
+    if fixed and order not in {"delete_first", "create_first"}:
         changed = "; ".join(
             f"'{d.attribute}' can only be set at creation: it is {show(d.is_)} and should be {show(d.should)}"
-            if d in fixed
-            else f"a change of '{d.attribute}' replaces it, and lifecycle.replace is never"
-            for d in (*fixed, *wanted)
+            for d in fixed
         )
-        return Decision(Action.UPDATE, differences, error=f"{changed}; lifecycle.replace allows a replacement")
-    if lifecycle.protect:
-        return Decision(
-            Action.REPLACE, differences, error="is protected and would be replaced", replaces_because=because
-        )
-    return Decision(Action.REPLACE, differences, replaces_because=because)
-
-
-def compare(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> list[Difference]:
-    """Compare attribute by attribute, ``ensure`` first; the provider's own comparison decides where it wants to.
-
-    Raises ``Incomparable`` when that comparison fails.
-    """
-    definition = entry.definition
-    if tools.insync is None:
-        return diff(definition, is_, should)
-    plain = {d.attribute: d for d in diff(definition, is_, should)}
-    found = []
-    for attribute in definition.managed:
-        if attribute not in should or attribute in definition.write_only:
-            continue
-        if should[attribute] is UNKNOWN:
-            found.append(Difference(attribute, is_.get(attribute), UNKNOWN))
-            continue
-        verdict, message = _ask(entry, attribute, is_, should, tools)
-        if verdict is None and attribute in plain:
-            found.append(plain[attribute])
-        elif verdict is False:
-            found.append(Difference(attribute, is_.get(attribute), should[attribute], message))
-    return found
-
-
-def _ask(
-    entry: Entry, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools
-) -> tuple[bool | None, str]:
-    assert tools.insync is not None
-    try:
-        answer = tools.insync(entry.name, attribute, dict(is_), dict(should))
-    except Exception as error:  # a foreign comparison may fail in any way
-        msg = f"insync of '{attribute}' failed: {reason(error)}"
-        raise Incomparable(msg) from error
-    if answer is None or isinstance(answer, bool):
-        return answer, ""
-    if isinstance(answer, tuple) and len(answer) == 2 and answer[0] is False:  # noqa: PLR2004 - (False, message)
-        return False, str(answer[1])
-    msg = f"insync of '{attribute}' must return True, False, None or (False, message), not {show(answer)}"
-    raise Incomparable(msg)
+        hint = "lifecycle.replace is never" if order == "never" else "lifecycle.replace: delete_first would replace it"
+        return Decision(Action.UPDATE, found, error=f"{changed}; {hint}")
+    reasons = (forced,) if forced else ()
+    if order == "never":
+        return Decision(Action.REPLACE, found, reasons, f"would be replaced ({forced}), and lifecycle.replace is never")
+    if not entry.definition.ensurable:
+        return Decision(Action.REPLACE, found, reasons, "cannot be replaced: its type cannot delete and create it")
+    if order == "create_first" and known.successor_of is None:
+        why = "cannot be replaced create_first: the new one would have the same name as the old one"
+        return Decision(Action.REPLACE, found, reasons, why, because)
+    if protected(entry, known.record):
+        return Decision(Action.REPLACE, found, reasons, "is protected and would be replaced", because)
+    return Decision(Action.REPLACE, found, reasons, replaces_because=because)

@@ -85,9 +85,19 @@ class Register:
             self._complaints.of(entry, None, message, "duplicate")
             return
         entry.meta = meta(declaration.meta)
+        self._check_lifecycle(entry)
         self.entries.append(entry)
         defaults = manifest.defaults.get(declaration.file)
         self.given[entry] = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
+
+    def _check_lifecycle(self, entry: Entry) -> None:
+        """Complain of attributes that do not exist: ignoring one of them would ignore nothing, in silence."""
+        lifecycle, known = entry.meta.lifecycle, entry.definition.attributes
+        for word, names in (("ignore", lifecycle.ignore_changes), ("replace_on", lifecycle.replace_on_changes)):
+            for name in names:
+                if name not in known:
+                    message = f"lifecycle.{word}_changes: unknown attribute '{name}'"
+                    self._complaints.of(entry, "lifecycle", message, "unknown_attribute", nearest(name, known))
 
     def _gather(self, entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
         """Join defaults, attributes and the title's namevars; check the names of attributes."""

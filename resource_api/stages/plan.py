@@ -1,4 +1,4 @@
-"""Catalog × snapshot → the ordered steps that a run would take.
+"""Catalog × snapshot × prior state → the ordered steps that a run would take.
 
 Pure: what was read comes in as a function, what providers compare or foresee as plain functions. Destroying is the
 plan of the empty manifest and ``--noop`` a plan that is not applied: there are no modes in here.
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resource_api.nouns import expression
 from resource_api.nouns.change import Action, Difference, exists
 from resource_api.nouns.reference import URN, Reference
-from resource_api.nouns.step import SAME, Decision, Step, Summary
+from resource_api.nouns.step import COUNTED, SAME, Decision, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
-from resource_api.stages import settle
-from resource_api.stages.decision import decide
+from resource_api.stages import drifting, foresight, sequence
+from resource_api.stages.decision import Known, decide
+from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from resource_api.nouns.options import Options
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
+    from resource_api.stages.drifting import Drift
+    from resource_api.stages.prior import Prior
 
 
 class World(NamedTuple):
@@ -32,20 +35,24 @@ class World(NamedTuple):
     #: Give (row or None, failure) of an entry.
     seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]]
     #: Give (run, why, failure) of an imperative entry whose values are known.
-    due: Callable[[Entry, Mapping[str, Any]], tuple[bool, str, str]]
+    due: Callable[[Entry], tuple[bool, str, str]]
     #: Give a type's pure functions.
     tools: Callable[[str], Tools]
 
 
 class Plan(NamedTuple):
-    """The intention: one step per selected resource, in the order of execution."""
+    """The intention: one step per selected resource, and the operations in the order of execution."""
 
     catalog: Catalog
-    steps: Sequence[Step]
+    prior: Prior
     options: Options
+    steps: Sequence[Step]
+    operations: Sequence[Operation] = ()
+    #: Operation → the operations that must have succeeded before it.
+    waits: Mapping[int, Sequence[int]] = {}
     complete: bool = True
-    stack: str = "default"
     outputs: Mapping[str, Any] = {}
+    drift: Sequence[Drift] = ()
 
     @property
     def applicable(self) -> bool:
@@ -57,34 +64,51 @@ class Plan(NamedTuple):
         """How many steps of each kind."""
         return count(self.steps)
 
+    def known(self, step: Step) -> Known:
+        """Give what decides about a step beside its two states."""
+        index = step.entry.index
+        return Known(
+            self.prior.records.get(index) or step.record,
+            self.prior.successors.get(index),
+            self.prior.state.salt,
+            step.decision.reasons[0] if step.action is Action.REPLACE and step.decision.reasons else "",
+            self.prior.ghosts.get(index, ""),
+        )
+
     def urn(self, entry: Entry) -> str:
         """Give a resource's name across stacks."""
-        return str(URN(self.stack, self.catalog.manifest.project, (entry.type,), entry.title))
+        state = self.prior.state
+        return str(URN(state.stack, state.project, (entry.type,), entry.title))
 
 
-def plan(catalog: Catalog, selected: set[int] | None, world: World, options: Options) -> Plan:
+def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World, options: Options) -> Plan:
     """Decide every selected entry, in order, so that references find what was decided before them."""
-    planner = _Planner(catalog, world, options)
+    planner = _Planner(catalog, prior, world, options)
     for entry in catalog.entries:
         if selected is None or entry.index in selected:
             planner.add(entry)
-    return Plan(catalog, list(planner.steps.values()), options, selected is None, outputs=planner.outputs())
+    planner.let_go()
+    steps = list(planner.steps.values())
+    operations, waits = sequence.arrange(steps, catalog.requires, prior.ghosts)
+    drift = drifting.drift(prior, world.seen, catalog.entries)
+    return Plan(catalog, prior, options, steps, operations, waits, selected is None, planner.outputs(), drift)
 
 
 class _Planner:
     """Knows the steps planned so far, by the index of their entry."""
 
-    def __init__(self, catalog: Catalog, world: World, options: Options) -> None:
+    def __init__(self, catalog: Catalog, prior: Prior, world: World, options: Options) -> None:
         self.catalog = catalog
+        self.prior = prior
         self.world = world
         self.options = options
         self.steps: dict[int, Step] = {}
         self.acting = False
-        self._by_reference: dict[Reference, Entry] | None = None
+        self._wishes = Wishes(catalog, prior, options)
         self._resolve = catalog.scope.resolver(self._of_resource)
 
     def add(self, entry: Entry) -> None:
-        step = self._refresh(self._step(entry))
+        step = self._refresh(self._recall(self._step(entry)))
         self.steps[entry.index] = step
         self.acting = self.acting or step.acts
 
@@ -93,22 +117,24 @@ class _Planner:
         should, unknown, error = self._known(entry)
         if error:
             return Step(entry, None, should, Decision(Action.UPDATE, error=error), noop)
-        if "imperative" in entry.definition.features:
+        if "imperative" in entry.definition.features and entry.index not in self.prior.ghosts:
             return self._imperative(entry, should, unknown, noop=noop)
         row, failure = self.world.seen(entry)
         if failure:
             if self.acting:
                 return Step(entry, None, should, Decision(Action.UPDATE), noop, deferred=failure, unknown=unknown)
             return Step(entry, None, should, Decision(Action.UPDATE, error=failure), noop)
-        tools = self.world.tools(entry.type)
-        decision = decide(entry, row, should, tools)
-        return Step(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
+        known = self._wishes.known(entry, self.steps)
+        decision = decide(entry, row, should, self.world.tools(entry.type), known)
+        noop = noop or self._waits_for_noop(entry, unknown)
+        return Step(entry, row, should, decision, noop, unknown=unknown)
 
     def _imperative(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if unknown:
             why = "it needs values that are not yet known"
             return Step(entry, None, should, Decision(Action.RUN), noop, deferred=why, unknown=unknown)
-        run, why, failure = self.world.due(entry, should)
+        entry.should.update(should)
+        run, why, failure = self.world.due(entry)
         if failure and self.acting:
             return Step(entry, None, should, Decision(Action.RUN), noop, deferred=failure)
         if failure:
@@ -116,14 +142,36 @@ class _Planner:
         reasons = (why,) if why else ()
         return Step(entry, None, should, Decision(Action.RUN, reasons=reasons) if run else SAME, noop)
 
+    def _recall(self, step: Step) -> Step:
+        """Add what was recorded: the former title, and whether the system has moved away from what was asked."""
+        index = step.entry.index
+        if index in self.prior.ghosts:
+            return step._replace(record=self.prior.state.records[step.entry.key])
+        record = self.prior.records.get(index)
+        if record is None:
+            successor = self.prior.successors.get(index)
+            return step if successor is None else step._replace(record=successor)
+        previous = str(record.reference) if record.title != step.entry.title else ""
+        corrective = step.acts and drifting.corrective(step, record, self.prior.state.salt)
+        return step._replace(record=record, previous=previous, corrective=corrective)
+
     def _refresh(self, step: Step) -> Step:
-        """Note whose change refreshes this resource; of a type that cannot be refreshed the relationship only orders."""
-        sources = self.catalog.subscribes.get(step.entry.index)
-        if not sources or "refreshable" not in step.definition.features or not _present(step):
+        """Note whose change refreshes this resource, in this run or in one before that could not."""
+        if "refreshable" not in step.definition.features or not _present(step):
             return step
+        sources = self.catalog.subscribes.get(step.entry.index, ())
         noisy = [self.steps[source] for source in sources if source in self.steps]
-        noisy = [source for source in noisy if source.acts or (self.options.noop and _would(source))]
-        return step._replace(refreshed_by=tuple(str(source.reference) for source in noisy)) if noisy else step
+        names = [str(s.reference) for s in noisy if s.acts or (self.options.noop and would(s))]
+        names += [name for name in self.prior.state.owed.get(step.entry.key, ()) if name not in names]
+        return step._replace(refreshed_by=tuple(names)) if names else step
+
+    def let_go(self) -> None:
+        """Delete nothing that goes with something else that is deleted (``deleted_with``)."""
+        deleted = {str(step.reference) for step in self.steps.values() if step.action is Action.DELETE}
+        for index, step in self.steps.items():
+            with_ = step.entry.meta.lifecycle.deleted_with
+            if step.action is Action.DELETE and with_ in deleted and not step.decision.error:
+                self.steps[index] = step._replace(decision=Decision(Action.FORGET, reasons=(f"deleted with {with_}",)))
 
     # Values that only another resource's state tells
 
@@ -138,34 +186,28 @@ class _Planner:
             except ValueError as error:
                 return entry.should, (), str(error)
             values[name] = UNKNOWN if is_unknown(found) else found
-        should, problem = complete(entry, values, self.world.tools(entry.type))
+        should, problem = foresight.complete(entry, values, self.world.tools(entry.type))
         return should, tuple(name for name, value in values.items() if value is UNKNOWN), problem
 
     def _of_resource(self, path: Path) -> Any:
         assert isinstance(path.root, Reference)
-        entry = self._find(path.root)
-        step = self.steps.get(entry.index)
-        if step is None:
-            row, failure = self.world.seen(entry)
-            if failure or not exists(row):
-                msg = f"{path}: {entry.reference} does not exist and is not among the targets"
-                raise ValueError(msg)
-            return yielded(path, entry.should, row)
-        return foreseen(path, step)
-
-    def _find(self, wanted: Reference) -> Entry:
-        if self._by_reference is None:
-            self._by_reference = {entry.reference: entry for entry in self.catalog.entries}
-        entry = self._by_reference.get(wanted) or self.catalog.find(wanted)
+        entry = self.catalog.find(path.root)
         assert entry is not None
-        return entry
+        step = self.steps.get(entry.index)
+        if step is not None:
+            return foresight.foreseen(path, step)
+        row, failure = self.world.seen(entry)
+        if failure or not exists(row):
+            msg = f"{path}: {entry.reference} does not exist and is not among the targets"
+            raise ValueError(msg)
+        return foresight.yielded(path, entry.should, row)
 
     def _waits_for_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
         """Whether a value would only come from doing a noop resource: then this one is noop too."""
         if not unknown:
             return False
         targets = self.catalog.requires.get(entry.index, ())
-        return any(self.steps[index].noop and _would(self.steps[index]) for index in targets if index in self.steps)
+        return any(self.steps[index].noop and would(self.steps[index]) for index in targets if index in self.steps)
 
     def outputs(self) -> dict[str, Any]:
         """Give the manifest's outputs as far as they are known."""
@@ -178,7 +220,8 @@ class _Planner:
         return found
 
 
-def _would(step: Step) -> bool:
+def would(step: Step) -> bool:
+    """Whether a step would change something if it were not noop."""
     return step.action not in {Action.SAME, Action.READ} and not step.decision.error
 
 
@@ -189,51 +232,11 @@ def _present(step: Step) -> bool:
     )
 
 
-def foreseen(path: Path, step: Step) -> Any:
-    """Give what a path into a planned resource leads to, ``UNKNOWN`` where only doing the step tells."""
-    attribute = path.keys[0]
-    if attribute in step.should and step.should[attribute] is not UNKNOWN:
-        return expression.walk(step.should[attribute], path, path.keys[1:])
-    kind = step.definition.attributes[attribute].kind
-    if step.deferred or step.decision.error or attribute in step.should:
-        return UNKNOWN
-    if step.action in {Action.CREATE, Action.REPLACE, Action.RUN} or (
-        step.action is Action.UPDATE and kind == "read_only"
-    ):
-        return UNKNOWN
-    return yielded(path, step.should, step.is_)
-
-
-def yielded(path: Path, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
-    """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
-    attribute = path.keys[0]
-    if attribute in should and should[attribute] is not UNKNOWN:
-        return expression.walk(should[attribute], path, path.keys[1:])
-    if not exists(is_):
-        msg = f"{path}: {path.root} does not exist"
-        raise ValueError(msg)
-    assert is_ is not None
-    return expression.walk(is_.get(attribute), path, path.keys[1:])
-
-
-def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
-    """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
-    should = {**entry.should, **values}
-    should = {name: value for name, value in should.items() if value is not None}
-    (settled,), (problems,) = settle.settle(tools, [settle.fill(entry.definition, should)])
-    errors = [problem.message for problem in problems if problem.severity == "error"]
-    return settled, "; ".join(errors)
-
-
 def count(steps: Sequence[Step]) -> Summary:
     """Count what the steps would do; failures in the plan count as failed."""
     totals = dict.fromkeys(Summary._fields[:-1], 0)
-    words = {
-        **{Action.CREATE: "created", Action.UPDATE: "updated", Action.REPLACE: "replaced", Action.DELETE: "deleted"},
-        **{Action.IMPORT: "imported", Action.FORGET: "forgotten", Action.REFRESH: "refreshed", Action.RUN: "updated"},
-    }
     for step in steps:
-        totals["failed" if step.decision.error else words.get(step.action, "unchanged")] += 1
+        totals["failed" if step.decision.error else COUNTED.get(step.action, "unchanged")] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only
 
 

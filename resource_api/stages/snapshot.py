@@ -320,9 +320,12 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
 
 
 def _finished(definition: TypeDefinition, row: Resource) -> Mapping[str, Any] | None:
-    """Wrap secrets, leave out what is never read back, and take ``ensure: absent`` for absence."""
+    """Wrap secrets, leave out what is never read back, and take ``ensure: absent`` for absence.
+
+    A provider that compares by itself may know several kinds of absence: its row is kept.
+    """
     if not exists(row):
-        return None
+        return row if "custom_insync" in definition.features else None
     if definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
         row["ensure"] = "present"
     for name in definition.sensitive:

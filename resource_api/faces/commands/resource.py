@@ -74,7 +74,10 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
         msg = f"{Reference(definition.name, title)}: the title does not say every namevar ({', '.join(definition.namevars)})"
         raise UsageError(msg)
     try:
-        row = {key: coercion.coerce(definition.attributes[key].datatype, text) for key, text in captured.items()}
+        row = {
+            key: coercion.coerce(definition.attributes[key].datatype, value) if isinstance(value, str) else value
+            for key, value in captured.items()
+        }
     except ValueError as error:
         raise UsageError(f"{Reference(definition.name, title)}: {error}") from error
     canonicalize = session.runtime.tools(definition.name).canonicalize

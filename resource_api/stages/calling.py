@@ -1,0 +1,81 @@
+"""Calls a provider's ``set`` and ``refresh``, and takes over what it says of each resource.
+
+An ``Exception`` is handed back for the caller to contain; anything else ends the run. What follows from an outcome is
+not decided here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.hands import guard
+from resource_api.hands.context import Context
+from resource_api.hands.ledger import Outcome, Subject
+from resource_api.nouns.errors import reason
+from resource_api.stages.work import Changes, deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.contract.providers import Providers
+    from resource_api.nouns.change import Change
+    from resource_api.nouns.definition import Name, TypeDefinition
+    from resource_api.stages.work import Work
+
+
+class Stopped(Exception):  # noqa: N818 - a signal between the halves of a run
+    """A provider let something through that is no ``Exception``: the run ends, with everything written."""
+
+    def __init__(self, cause: BaseException) -> None:
+        """Keep what came through."""
+        super().__init__(reason(cause))
+        self.cause = cause
+
+
+class Caller:
+    """Calls the provider of one type."""
+
+    def __init__(self, definition: TypeDefinition, providers: Providers) -> None:
+        """Prepare to call; the provider is made at the first call."""
+        self._definition = definition
+        self._providers = providers
+
+    def set(
+        self, works: list[Work], changes: Mapping[Name, Change], blocked: Callable[[Name, Context], bool], *, noop: bool
+    ) -> Exception | None:
+        """Call ``set``; ``blocked`` tells which names must be left out. Gives what it raised; raises ``Stopped``."""
+        context = self._context(works, noop=noop)
+        extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
+        offered = Changes(changes, lambda name: blocked(name, context))
+        return self._call(works, context, lambda provider: provider.set(context, offered, **extra))
+
+    def refresh(self, works: list[Work]) -> Exception | None:
+        """Call ``refresh`` for all of ``works``; what they have reported before is forgotten."""
+        for work in works:
+            work.outcome = Outcome()
+        context = self._context(works, noop=False)
+        return self._call(works, context, lambda provider: provider.refresh(context, [work.name for work in works]))
+
+    def _context(self, works: list[Work], *, noop: bool) -> Context:
+        subjects = {work.name: Subject(work.step.entry.title, work.step.entry.meta.loglevel) for work in works}
+        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=deadline(works))
+
+    def _call(self, works: list[Work], context: Context, call: Callable[[Any], None]) -> Exception | None:
+        error: Exception | None = None
+        try:
+            provider = self._providers.instance(self._definition.name)
+            with guard.protected(), context.lend(provider):
+                call(provider)
+        except Exception as caught:  # noqa: BLE001 - contained in the resources of this call
+            error = caught
+        except BaseException as caught:
+            _take(works, context)
+            raise Stopped(caught) from caught
+        _take(works, context)
+        return error
+
+
+def _take(works: list[Work], context: Context) -> None:
+    for work in works:
+        if outcome := context.outcomes.get(work.name):
+            work.outcome = outcome

@@ -1,0 +1,87 @@
+"""Attribute by attribute: what of a resource is not as it should be.
+
+Exact on canonical values, ``ensure`` first; the provider's own comparison decides where it wants to; what is written
+and never read back is compared with the digest of what was last set. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns.change import Difference, diff, exists
+from resource_api.nouns.codec import seal
+from resource_api.nouns.errors import reason
+from resource_api.nouns.text import show
+from resource_api.nouns.values import UNKNOWN, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.tools import Tools
+    from resource_api.stages.decision import Known
+
+
+class Incomparable(Exception):  # noqa: N818 - a finding
+    """The provider's own comparison failed or gave nonsense."""
+
+
+def compare(
+    entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known | None = None
+) -> list[Difference]:
+    """Give every difference. Raises ``Incomparable`` when the provider's comparison fails.
+
+    Without ``known`` (after a ``set``) what cannot be read back is taken as set.
+    """
+    found = diff(entry.definition, is_, should) if tools.insync is None else list(_asked(entry, is_, should, tools))
+    if known is not None and entry.definition.write_only:
+        found += _unread(entry, should, known)
+    return found
+
+
+def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> Iterator[Difference]:
+    definition = entry.definition
+    plain = {difference.attribute: difference for difference in diff(definition, is_, should)}
+    for attribute in definition.managed:
+        if attribute not in should or attribute in definition.write_only:
+            continue
+        if should[attribute] is UNKNOWN:
+            yield Difference(attribute, is_.get(attribute), UNKNOWN)
+            continue
+        verdict, message = _ask(entry, attribute, is_, should, tools)
+        if verdict is None and attribute in plain:
+            yield plain[attribute]
+        elif verdict is False:
+            yield Difference(attribute, is_.get(attribute), should[attribute], message)
+
+
+def _unread(entry: Entry, should: Mapping[str, Any], known: Known) -> Iterator[Difference]:
+    recorded = known.record.should if known.record is not None else {}
+    for attribute in sorted(entry.definition.write_only):
+        if attribute not in should:
+            continue
+        value = should[attribute]
+        if value is UNKNOWN or recorded.get(attribute) != seal(value, known.salt):
+            yield Difference(attribute, Sensitive(None), value)
+
+
+def leftover(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> bool:
+    """Whether the provider's own comparison says that an absence is not yet the one that is wanted."""
+    return not exists(should) and tools.insync is not None and _ask(entry, "ensure", is_, should, tools)[0] is False
+
+
+def _ask(
+    entry: Entry, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools
+) -> tuple[bool | None, str]:
+    assert tools.insync is not None
+    try:
+        answer = tools.insync(entry.name, attribute, dict(is_), dict(should))
+    except Exception as error:  # a foreign comparison may fail in any way
+        msg = f"insync of '{attribute}' failed: {reason(error)}"
+        raise Incomparable(msg) from error
+    if answer is None or isinstance(answer, bool):
+        return answer, ""
+    if isinstance(answer, tuple) and len(answer) == 2 and answer[0] is False:  # noqa: PLR2004 - (False, message)
+        return False, str(answer[1])
+    msg = f"insync of '{attribute}' must return True, False, None or (False, message), not {show(answer)}"
+    raise Incomparable(msg)

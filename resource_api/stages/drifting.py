@@ -1,0 +1,77 @@
+"""Drift: where the system has moved away from what was last recorded, told apart from a changed manifest.
+
+Of managed attributes and of existence only; ``read_only`` values change by themselves. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.nouns.change import Difference, exists
+from resource_api.nouns.codec import seal, sealed
+from resource_api.nouns.values import same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.nouns.definition import TypeDefinition
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.record import Record
+    from resource_api.nouns.step import Step
+    from resource_api.stages.prior import Prior
+
+
+class Drift(NamedTuple):
+    """One resource that is not as it was when it was last recorded."""
+
+    reference: str
+    changes: Sequence[Difference]
+
+
+def drift(
+    prior: Prior, seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]], entries: Sequence[Entry]
+) -> list[Drift]:
+    """Give what has drifted among the declared resources that are recorded and could be read."""
+    found = []
+    for index, record in prior.records.items():
+        entry = entries[index]
+        if "imperative" in entry.definition.features or record.key != entry.key:
+            continue
+        row, failure = seen(entry)
+        if row is record.is_ or failure:
+            continue
+        if changes := moved(entry.definition, record, row, prior.state.salt):
+            found.append(Drift(str(entry.reference), changes))
+    return found
+
+
+def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes) -> list[Difference]:
+    """Compare what is with what was recorded: existence, then the attributes that were managed."""
+    was, is_ = exists(record.is_), exists(row)
+    if was != is_:
+        words = {True: "present", False: "absent"}
+        before = (record.is_ or {}).get("ensure", words[was]) if was else "absent"
+        after = (row or {}).get("ensure", words[is_]) if is_ else "absent"
+        return [Difference("ensure", before, after)]
+    if record.is_ is None or row is None:
+        return []
+    changes = []
+    for attribute in definition.managed:
+        if attribute not in record.should or attribute in definition.write_only:
+            continue
+        before, after = record.is_.get(attribute), row.get(attribute)
+        if before is not after and not same(before, after) and before != sealed(after, salt):
+            changes.append(Difference(attribute, before, after))
+    return changes
+
+
+def corrective(step: Step, record: Record, salt: bytes) -> bool:
+    """Whether a step mends drift: what is declared equals what was recorded as asked, and the system has moved."""
+    definition = step.definition
+    for attribute in definition.managed:
+        declared, asked = step.should.get(attribute), record.should.get(attribute)
+        if attribute in definition.write_only and declared is not None:
+            declared = seal(declared, salt)
+        if not same(declared, asked) and sealed(declared, salt) != asked:
+            return False
+    return bool(moved(definition, record, step.is_, salt))

@@ -1,0 +1,186 @@
+"""How each work ends: succeeded, failed, skipped, or nothing to do; and what that means for the others.
+
+The one place where reports are made, dependents are marked, and outcomes go to the recorder.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from resource_api.nouns.change import Action
+from resource_api.nouns.event import StepEnd
+from resource_api.nouns.step import StepReport
+from resource_api.stages.relationships import descendants
+from resource_api.stages.selection import reverse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from resource_api.contract.providers import Providers
+    from resource_api.nouns.event import Event
+    from resource_api.nouns.record import Key
+    from resource_api.stages.plan import Plan
+    from resource_api.stages.recorder import Recorder
+    from resource_api.stages.snapshot import Snapshot
+    from resource_api.stages.work import Work
+
+
+class Ending:
+    """What has become of the operations of a plan so far, all by the operation's index."""
+
+    def __init__(
+        self, plan: Plan, snapshot: Snapshot, recorder: Recorder | None, tell: Callable[[Event], None]
+    ) -> None:
+        """Begin with nothing ended; ``recorder`` is None where nothing is to be written."""
+        self.plan = plan
+        self.snapshot = snapshot
+        self.providers = snapshot.providers
+        self.log = self.providers.run.log
+        self.tell = tell
+        self.waits = plan.waits
+        self.reports: list[StepReport] = []
+        #: What failed or was skipped, with the reference of the failure that caused it.
+        self.bad: dict[int, str] = {}
+        self.changed: set[int] = set()
+        #: What has changed and all that comes after it: these may have been moved.
+        self.stirred: set[int] = set()
+        self.same_works: list[Work] = []
+        self._recorder = recorder
+        self._after = reverse(plan.waits)
+        self._reported: set[int] = set()
+        self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
+        self._listeners = reverse(plan.catalog.subscribes)
+        #: What waits for a step that cannot be carried out: nothing of its chain is touched.
+        self.doomed = _doomed(plan, self._after)
+
+    @property
+    def unchanged(self) -> int:
+        """How many steps had nothing to do."""
+        return len({id(w.step) for w in self.same_works if w.step.entry.index not in self._reported})
+
+    def same(self, work: Work) -> None:
+        """Nothing was to be done."""
+        work.finished = True
+        self.same_works.append(work)
+
+    def succeed(self, work: Work, action: Action) -> None:
+        """An operation has been carried out, or under noop would be; the last one of a step reports it."""
+        noop = work.step.noop
+        work.finished = True
+        if action is not Action.REPLACE or work.removal == work.step.create_first:
+            differences = work.decision.differences if action is not Action.REFRESH else ()
+            self._report(work, action, "noop" if noop else "success", differences)
+        if not noop:
+            self.changed.add(work.operation.number)
+            self.stirred |= descendants([work.operation.number], self._after)
+
+    def fail(self, work: Work, why: str, *, told: bool = False) -> None:
+        """An operation has failed; ``told`` when the provider has logged why already."""
+        work.finished = True
+        self.bad[work.operation.number] = str(work.step.reference)
+        if not told:
+            self.log.write("err", str(work.step.reference), why)
+        self._report(work, work.action, "failed", work.decision.differences, why)
+
+    def skip(self, work: Work, why: str, cause: str = "") -> None:
+        """An operation is not carried out; what waits for it is skipped too."""
+        work.finished = True
+        self.bad[work.operation.number] = cause or str(work.step.reference)
+        if work.step.entry.index not in self._reported:
+            self.log.write("warning", str(work.step.reference), why)
+        self._report(work, work.action, "skipped", (), why)
+
+    def skip_for(self, work: Work) -> bool:
+        """Skip a work that waits for something that has failed; gives whether there is such a thing."""
+        number = work.operation.number
+        cause = next((self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(number))
+        if cause is not None:
+            self.skip(work, f"skipped because {cause} failed", cause)
+        return cause is not None
+
+    def _report(self, work: Work, action: Action, status: str, changes: Iterable, error: str = "") -> None:  # type: ignore[type-arg] # of differences
+        step = work.step
+        if step.entry.index in self._reported and (status == "skipped" or action is not Action.REFRESH):
+            return
+        self._reported.add(step.entry.index)
+        seconds = time.monotonic() - work.started if work.started else 0.0
+        urn = self.plan.urn(step.entry)
+        report = StepReport(str(step.reference), urn, action, status, tuple(changes), error, step.corrective, seconds)
+        self.reports.append(report)
+        self.tell(StepEnd(report))
+
+    def say(self, work: Work) -> None:
+        """Say what the provider did not report."""
+        level = work.step.entry.meta.loglevel
+        if self.log.enabled(level) and not (work.removal and work.decision.action is Action.REPLACE):
+            for line in work.lines():
+                self.log.write(level, str(work.step.reference), line)
+
+    def refreshers(self, work: Work) -> list[str]:
+        """Give the references of those that have changed and notify this resource, now or in a run before."""
+        if "refreshable" not in work.step.definition.features:
+            return []
+        if work.step.noop:
+            return list(work.step.refreshed_by)
+        names = []
+        for source in self.plan.catalog.subscribes.get(work.step.entry.index, ()):
+            place = self._place.get(source)
+            if place in self.changed:
+                names.append(str(self.plan.catalog.entries[source].reference))
+        owed = self.plan.prior.state.owed.get(work.step.entry.key, ())
+        return list(dict.fromkeys((*names, *owed)))
+
+    # Writing
+
+    def intend(self, works: Iterable[Work]) -> None:
+        """Note what is about to be changed, before it is."""
+        if self._recorder is not None:
+            self._recorder.intend(works)
+
+    def settle(self, works: Sequence[Work]) -> None:
+        """Write the outcome of works, and the refreshes that they cause."""
+        ended = [work for work in works if work.finished and not self._unbegun(work)]
+        if self._recorder is None or not ended:
+            return
+        owed: dict[Key, list[str]] = {}
+        for work in ended:
+            if work.operation.number not in self.changed or work.step.noop:
+                continue
+            for listener in self._listeners.get(work.step.entry.index, ()):
+                entry = self.plan.catalog.entries[listener]
+                if "refreshable" in entry.definition.features and listener in self._place:
+                    owed.setdefault(entry.key, []).append(str(work.step.reference))
+        self._recorder.settle(ended, owed)
+
+    def _unbegun(self, work: Work) -> bool:
+        """Whether a work was skipped or left as it was: then nothing of it is new."""
+        return not work.started and work.operation.number not in self.changed and not work.why
+
+    def pay(self, works: Sequence[Work]) -> None:
+        """Write that refreshes have succeeded."""
+        if self._recorder is not None and works:
+            self._recorder.settle([], {}, [work.step.entry.key for work in works])
+
+
+def _doomed(plan: Plan, after: dict[int, list[int]]) -> dict[int, str]:
+    """Give what cannot be done because a step failed in the plan, with that step's reference.
+
+    A replacement goes whole or not at all: when its second half cannot be done, its first half is not begun.
+    """
+    causes = {o.number: str(o.step.reference) for o in plan.operations if o.step.decision.error}
+    if not causes:
+        return {}
+    halves: dict[int, list[int]] = {}
+    for operation in plan.operations:
+        halves.setdefault(operation.step.entry.index, []).append(operation.number)
+    failing = set(causes)
+    waiting = list(causes)
+    while waiting:
+        number = waiting.pop()
+        twins = halves[plan.operations[number].step.entry.index]
+        for other in (*after.get(number, ()), *twins):
+            if other not in causes:
+                causes[other] = causes[number]
+                waiting.append(other)
+    return {number: cause for number, cause in causes.items() if number not in failing}

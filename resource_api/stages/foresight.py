@@ -1,0 +1,54 @@
+"""What a reference into another resource will lead to: known, read, or only known when that one has been done.
+
+Pure; the transaction asks the same questions when the answers are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns import expression
+from resource_api.nouns.change import Action, exists
+from resource_api.nouns.values import UNKNOWN
+from resource_api.stages import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.expression import Path
+    from resource_api.nouns.step import Step
+    from resource_api.nouns.tools import Tools
+
+_MADE_ANEW = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
+
+
+def foreseen(path: Path, step: Step) -> Any:
+    """Give what a path into a planned resource leads to, ``UNKNOWN`` where only doing the step tells."""
+    attribute = path.keys[0]
+    if attribute in step.should and step.should[attribute] is not UNKNOWN:
+        return expression.walk(step.should[attribute], path, path.keys[1:])
+    if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
+        return UNKNOWN
+    if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":
+        return UNKNOWN
+    return yielded(path, step.should, step.is_)
+
+
+def yielded(path: Path, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
+    """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
+    attribute = path.keys[0]
+    if attribute in should and should[attribute] is not UNKNOWN:
+        return expression.walk(should[attribute], path, path.keys[1:])
+    if is_ is None or not exists(is_):
+        msg = f"{path}: {path.root} does not exist"
+        raise ValueError(msg)
+    return expression.walk(is_.get(attribute), path, path.keys[1:])
+
+
+def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
+    """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
+    should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
+    (settled,), (problems,) = settle.settle(tools, [settle.fill(entry.definition, should)])
+    errors = [problem.message for problem in problems if problem.severity == "error"]
+    return settled, "; ".join(errors)

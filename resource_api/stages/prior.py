@@ -1,0 +1,138 @@
+"""Which record belongs to which resource, and what is recorded but no longer declared.
+
+Identity is type plus canonical name: what is declared under another title is the same resource, moved. What nobody
+declares any more becomes a *ghost*: an entry that should be absent, ordered after everything else. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.nouns import reference
+from resource_api.nouns.declaration import Declaration
+from resource_api.nouns.entry import Entry, Lifecycle, Meta
+from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.nouns.record import Key, Record, StackState
+    from resource_api.nouns.tools import Tools
+    from resource_api.stages.catalog import Catalog
+
+
+class Prior(NamedTuple):
+    """What a plan knows of earlier runs."""
+
+    state: StackState
+    #: Entry's index → its record.
+    records: Mapping[int, Record]
+    #: Entry's index → the record of the same title under other namevars: what a replacement removes.
+    successors: Mapping[int, Record]
+    #: Records that are neither declared nor to be dealt with in this run.
+    undeclared: Sequence[Record] = ()
+    #: Index of each ghost among the entries → why it is one.
+    ghosts: Mapping[int, str] = {}
+    #: Keys under which nothing is recorded any more once the run is over.
+    superseded: Sequence[Key] = ()
+
+
+def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
+    """Give the catalog with its ghosts, and who is who. ``prune``: what is undeclared is to go."""
+    if not state.records:
+        return catalog, Prior(state, {}, {})
+    records, superseded = _claim(catalog, state)
+    claimed = {record.key for record in records.values()}
+    left = {key: record for key, record in state.records.items() if key not in claimed}
+    successors = _successors(catalog, records, left)
+    for record in successors.values():
+        left.pop(record.key, None)
+    removed = {wish.reference for wish in catalog.manifest.removed}
+    going = [record for record in left.values() if prune or record.reference in removed]
+    undeclared = [record for record in left.values() if not (prune or record.reference in removed)]
+    catalog, ghosts = _haunt(catalog, going, removed, tools)
+    return catalog, Prior(state, records, successors, undeclared, ghosts, superseded)
+
+
+def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
+    """Give each entry its record: by identity, else by a name that it had (``aliases``, ``moved``)."""
+    by_title = {(record.type, record.title): record for record in state.records.values()}
+    moved = {wish.target: wish.source for wish in catalog.manifest.moved}
+    found: dict[int, Record] = {}
+    superseded: list[Key] = []
+    declared = {entry.key for entry in catalog.entries}
+    for entry in catalog.entries:
+        record = state.records.get(entry.key)
+        if record is None and (moved or entry.meta.lifecycle.aliases):
+            record = next(filter(None, (by_title.get(name) for name in _former(entry, moved))), None)
+            if record is not None and record.key in declared:
+                record = None
+            if record is not None:
+                superseded.append(record.key)
+        if record is not None:
+            found[entry.index] = record
+    return found, superseded
+
+
+def _former(entry: Entry, moved: Mapping[Reference, Reference]) -> list[tuple[str, str]]:
+    names: list[tuple[str, str]] = []
+    source = moved.get(entry.reference)
+    while source is not None and source not in names:
+        names.append(source)
+        source = moved.get(source)
+    for alias in entry.meta.lifecycle.aliases:
+        names.append(reference.parse(alias) if "[" in alias else (entry.type, alias))
+    return names
+
+
+def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record]) -> dict[int, Record]:
+    """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
+    by_title = {(record.type, record.title): record for record in left.values()}
+    found = {}
+    for entry in catalog.entries:
+        if entry.index in records or entry.meta.lifecycle.replace not in {"delete_first", "create_first"}:
+            continue
+        record = by_title.get((entry.type, entry.title))
+        if record is not None:
+            found[entry.index] = record
+    return found
+
+
+def _haunt(
+    catalog: Catalog, going: Sequence[Record], removed: set[Reference], tools: Callable[[str], Tools]
+) -> tuple[Catalog, dict[int, str]]:
+    """Append an entry for each record that is to go, the last made first."""
+    entries = list(catalog.entries)
+    ghosts: dict[int, str] = {}
+    for record in reversed(going):
+        try:
+            definition = tools(record.type).definition
+        except DefinitionError:
+            continue
+        entry = ghost(record, definition)
+        entry.index = len(entries)
+        entries.append(entry)
+        ghosts[entry.index] = "removed" if record.reference in removed else "undeclared"
+    return catalog._replace(entries=entries), ghosts
+
+
+def ghost(record: Record, definition: Any) -> Entry:
+    """Give the entry that stands for a record: it should be absent."""
+    entry = Entry(Declaration(record.type, record.title, {}, {}), definition, record.title)
+    entry.name = record.name
+    names = record.name if isinstance(record.name, tuple) else (record.name,)
+    entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_parameters(definition, record)}
+    if definition.ensurable:
+        entry.should["ensure"] = "absent"
+    entry.meta = Meta(
+        lifecycle=Lifecycle(
+            protect=record.protect, retain=record.retain, deleted_with=record.deleted_with, external=record.external
+        )
+    )
+    return entry
+
+
+def _parameters(definition: Any, record: Record) -> dict[str, Any]:
+    """Give the parameters that the resource was last set with: a deletion may need them."""
+    return {name: record.should[name] for name in definition.of_kind("parameter") if name in record.should}

@@ -1,0 +1,155 @@
+"""Writes what a run does into state: intents before effects, one commit per segment, at the end what was only read.
+
+State records what *is*, never what should be. What a provider does and what a plan contains is not known here beyond
+the values themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns.change import Action, exists
+from resource_api.nouns.codec import seal, sealed
+from resource_api.nouns.expression import find
+from resource_api.nouns.record import Commit, Intent, Record
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.values import is_unknown
+from resource_api.stages.decision import protected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from resource_api.contract.state import StackName, StateStore
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.record import Key
+    from resource_api.stages.plan import Plan
+    from resource_api.stages.work import Work
+
+_MAKES_OURS = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
+
+
+class Recorder:
+    """The writing side of one run; a run under ``--noop`` has none."""
+
+    def __init__(self, store: StateStore, name: StackName, plan: Plan, run: str) -> None:
+        """Write for the run ``run`` of ``plan`` into the stack ``name``; the lock is held by the caller."""
+        self._store = store
+        self._name = name
+        self._plan = plan
+        self._run = run
+        self._intents = plan.prior.state.intents
+
+    def intend(self, works: Iterable[Work]) -> None:
+        """Note durably what is about to be changed."""
+        intents = [
+            Intent(self._run, work.step.definition.name, work.name, work.step.entry.title, str(work.action))
+            for work in works
+        ]
+        self._store.intend(self._name, intents)
+
+    def settle(self, works: Sequence[Work], owed: Mapping[Key, Sequence[str]], paid: Sequence[Key] = ()) -> None:
+        """Write the outcome of works that have ended: their records, the refreshes that are owed now, and those paid."""
+        put, drop = [], []
+        for work in works:
+            if work.removal or work.action in {Action.DELETE, Action.FORGET}:
+                if not exists(work.is_) or work.action is Action.FORGET:
+                    drop.append((work.step.definition.name, work.name))
+            elif (record := self.record(work)) is not None:
+                put.append(record)
+        done = [(work.step.definition.name, work.name) for work in works]
+        self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed, paid))
+
+    def finish(self, same: Iterable[Work], outputs: Mapping[str, Any] | None) -> None:
+        """Write what was only read and differs from what is recorded; nothing when all is as it was."""
+        state = self._plan.prior.state
+        put = [record for work in same if (record := self._news(work)) is not None]
+        manifest = self._plan.catalog.manifest.file
+        kept = sealed(outputs, state.salt) if outputs is not None else None
+        commit = Commit(
+            put,
+            self._plan.prior.superseded,
+            list(self._intents),
+            outputs=kept if kept != state.outputs else None,
+        )
+        if not commit.empty or not state.serial:
+            commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
+        if not commit.empty or commit.done:
+            self._commit(commit)
+
+    def _commit(self, commit: Commit) -> None:
+        self._store.commit(self._name, commit)
+
+    def record(self, work: Work) -> Record | None:
+        """Give what is to be recorded of a work; None when there is nothing and nothing was recorded."""
+        entry, step = work.step.entry, work.step
+        before = self._plan.prior.records.get(entry.index)
+        salt = self._plan.prior.state.salt
+        failed = work.outcome.status == "failed" or bool(work.why)
+        if failed and before is None and not exists(work.is_):
+            return None
+        should = before.should if failed and before is not None else self._should(work, salt)
+        return Record(
+            type=entry.type,
+            name=entry.name,
+            title=entry.title,
+            inputs=sealed(_known(entry.spelling), salt),
+            should=should,
+            is_=sealed(dict(work.is_), salt) if work.is_ is not None else None,
+            owned=self._owned(entry, work, before),
+            requires=[
+                str(self._plan.catalog.entries[i].reference) for i in self._plan.catalog.requires.get(entry.index, ())
+            ],
+            value_requires=_value_requires(entry),
+            protect=protected(entry, before),
+            retain=entry.meta.lifecycle.retain,
+            replace=entry.meta.lifecycle.replace,
+            deleted_with=entry.meta.lifecycle.deleted_with,
+            external=entry.meta.lifecycle.external,
+            provider=entry.meta.provider,
+            schema_version=step.definition.schema_version,
+            status="partial" if failed else "ready",
+        )
+
+    def _should(self, work: Work, salt: bytes) -> dict[str, Any]:
+        hidden = work.step.definition.write_only
+        known = _known(work.should)
+        return {name: seal(value, salt) if name in hidden else sealed(value, salt) for name, value in known.items()}
+
+    def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
+        """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it."""
+        if entry.meta.lifecycle.owned is not None:
+            return entry.meta.lifecycle.owned
+        if before is not None and (before.owned or work.action is not Action.CREATE):
+            return before.owned or work.action is Action.IMPORT
+        cut = self._intents.get(entry.key)
+        made_before_the_cut = cut is not None and cut.action in {str(Action.CREATE), str(Action.REPLACE)}
+        return work.action in _MAKES_OURS or made_before_the_cut
+
+    def _news(self, work: Work) -> Record | None:
+        """Give the record of what was left as it is, unless the same is recorded already."""
+        if work.step.noop or work.removal or work.step.decision.error or "imperative" in work.step.definition.features:
+            return None
+        before = self._plan.prior.records.get(work.step.entry.index)
+        if work.is_ is None and before is None:
+            return None
+        record = self.record(work)
+        if before is None or record is None:
+            return record
+        managed = work.step.definition.managed
+        seen = record._replace(is_=_only(record.is_, managed))
+        return None if seen == before._replace(is_=_only(before.is_, managed)) else record
+
+
+def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
+    return None if resource is None else {name: resource.get(name) for name in attributes}
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not is_unknown(value)}
+
+
+def _value_requires(entry: Entry) -> dict[str, list[str]]:
+    return {
+        name: sorted({str(path.root) for path in find(value) if isinstance(path.root, Reference)})
+        for name, value in entry.pending.items()
+    }

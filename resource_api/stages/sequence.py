@@ -1,0 +1,103 @@
+"""Steps → operations in the order of execution, and what each waits for.
+
+Without a removal this is the order of the catalog. A replacement is two operations; what is removed goes in reverse
+recorded dependencies, dependents before what they depend on, and after everything else where it may. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resource_api.nouns.change import Action
+from resource_api.nouns.step import Operation
+from resource_api.stages import relationships
+from resource_api.stages.relationships import Edge
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from resource_api.nouns.step import Step
+
+
+def arrange(
+    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
+) -> tuple[list[Operation], dict[int, list[int]]]:
+    """Give the operations, and for each (by index) the operations that must have succeeded before it.
+
+    ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by their entry's index.
+    """
+    if not ghosts and not any(step.action is Action.REPLACE for step in steps):
+        place = {step.entry.index: index for index, step in enumerate(steps)}
+        waits = {place[i]: [place[j] for j in before if j in place] for i, before in requires.items() if i in place}
+        return [Operation(index, step) for index, step in enumerate(steps)], waits
+    return _rearrange(steps, requires, ghosts)
+
+
+def _rearrange(
+    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
+) -> tuple[list[Operation], dict[int, list[int]]]:
+    nodes = list(_nodes(steps, ghosts))
+    edges = list(_edges(nodes, requires, ghosts))
+    order = relationships.order(len(nodes), edges)
+    if order.cycles:
+        order = relationships.order(len(nodes), [edge for edge in edges if not edge.automatic])
+    place = {number: index for index, number in enumerate(order.sequence)}
+    operations = [Operation(index, nodes[number][0], nodes[number][1]) for index, number in enumerate(order.sequence)]
+    waits: dict[int, list[int]] = {}
+    for edge in order.edges:
+        waits.setdefault(place[edge.then], []).append(place[edge.first])
+    return operations, waits
+
+
+def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Step, bool]]:
+    """Give (step, whether it is a removal) in the order that holds where nothing else is said."""
+    late = []
+    for step in steps:
+        if step.entry.index in ghosts:
+            continue
+        if step.action is Action.REPLACE and step.create_first:
+            late.append(step)
+        elif step.action is Action.REPLACE:
+            yield step, True
+        yield step, False
+    yield from ((step, True) for step in reversed(late))
+    yield from ((step, True) for step in steps if step.entry.index in ghosts)
+
+
+def _edges(
+    nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
+) -> Iterator[Edge]:
+    puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
+    removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
+    for index, number in puts.items():
+        yield from (Edge(puts[before], number) for before in requires.get(index, ()) if before in puts)
+    for index, number in removals.items():
+        if index in puts:
+            step = nodes[number][0]
+            yield Edge(puts[index], number) if step.create_first else Edge(number, puts[index])
+    yield from _recorded(nodes, puts, removals, requires)
+
+
+def _recorded(
+    nodes: Sequence[tuple[Step, bool]],
+    puts: Mapping[int, int],
+    removals: Mapping[int, int],
+    requires: Mapping[int, Sequence[int]],
+) -> Iterator[Edge]:
+    """What depended on something that goes, goes before it, or is brought to not depend on it before."""
+    by_reference = {}
+    for index, number in removals.items():
+        record = nodes[number][0].record
+        by_reference[str(record.reference if record else nodes[number][0].reference)] = index
+    for step, removal in nodes:
+        index = step.entry.index
+        if removal or index not in removals:
+            needed = {
+                by_reference[name] for name in (step.record.requires if step.record else ()) if name in by_reference
+            }
+            needed |= {before for before in requires.get(index, ()) if before in removals}
+            for other in needed - {index}:
+                if removal:
+                    yield Edge(removals[index], removals[other], automatic=True)
+                elif other not in puts or nodes[removals[other]][0].create_first:
+                    yield Edge(puts[index], removals[other], automatic=True)

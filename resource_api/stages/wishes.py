@@ -1,0 +1,66 @@
+"""Why a resource would be replaced although nothing of it differs: asked for, triggered by another, or tainted.
+
+Pure; whether it may be replaced is decided in ``decision``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resource_api.nouns import reference
+from resource_api.nouns.change import Action
+from resource_api.nouns.errors import UsageError, nearest
+from resource_api.stages.decision import Known
+from resource_api.stages.selection import matcher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.options import Options
+    from resource_api.nouns.step import Step
+    from resource_api.stages.catalog import Catalog
+    from resource_api.stages.prior import Prior
+
+_TRIGGERS = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
+
+
+class Wishes:
+    """What is known of each entry beside its two states. Raises ``UsageError`` for a ``--replace`` that matches nothing."""
+
+    def __init__(self, catalog: Catalog, prior: Prior, options: Options) -> None:
+        """Look up who is asked to be replaced."""
+        self._catalog = catalog
+        self._prior = prior
+        self._asked: set[int] = set()
+        for pattern in options.replace:
+            matches = matcher(pattern)
+            hits = {entry.index for entry in catalog.entries if matches(str(entry.reference))}
+            if not hits:
+                hint = nearest(pattern, [str(entry.reference) for entry in catalog.entries])
+                msg = f"--replace {pattern} matches no resource" + (f"; {hint}" if hint else "")
+                raise UsageError(msg)
+            self._asked |= hits
+
+    def known(self, entry: Entry, steps: Mapping[int, Step]) -> Known:
+        """Give what decides about an entry; ``steps`` are those planned before it."""
+        index, prior = entry.index, self._prior
+        record = prior.records.get(index)
+        if (why := prior.ghosts.get(index)) is not None:
+            names = entry.key
+            return Known(prior.state.records[names], None, prior.state.salt, ghost=why)
+        return Known(record, prior.successors.get(index), prior.state.salt, self._forced(entry, steps))
+
+    def _forced(self, entry: Entry, steps: Mapping[int, Step]) -> str:
+        if entry.index in self._asked:
+            return "asked for by --replace"
+        record = self._prior.records.get(entry.index)
+        if record is not None and record.status == "tainted":
+            return "tainted"
+        for text in entry.meta.lifecycle.replace_triggered_by:
+            target = self._catalog.find(reference.parse(text))
+            if target is not None and target.index in steps:
+                step = steps[target.index]
+                if step.action in _TRIGGERS and not step.decision.error:
+                    return f"triggered by {step.reference}"
+        return ""

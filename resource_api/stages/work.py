@@ -1,0 +1,126 @@
+"""One operation while it is being carried out, and the view of the changes that ``set`` gets.
+
+Values of the transaction; what is done with them is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping as MappingABC
+from copy import deepcopy
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from resource_api.hands.ledger import Outcome
+from resource_api.nouns.change import Action, Change, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from resource_api.nouns.definition import Name
+    from resource_api.nouns.step import Operation, Step
+
+_WORDS = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
+
+
+class Work:
+    """One operation in progress."""
+
+    __slots__ = ("decision", "finished", "is_", "operation", "outcome", "should", "started", "why")
+
+    def __init__(self, operation: Operation) -> None:
+        """Begin with what was planned."""
+        self.operation = operation
+        self.decision = operation.step.decision
+        self.is_ = operation.step.is_
+        self.should: Mapping[str, Any] = operation.step.should
+        self.finished = False
+        self.started = 0.0
+        self.outcome = Outcome()
+        #: Why the provider's call failed, where it did not say it of this resource.
+        self.why = ""
+
+    @property
+    def step(self) -> Step:
+        """The step that this is part of."""
+        return self.operation.step
+
+    @property
+    def removal(self) -> bool:
+        """Whether this is the removal of what is replaced or no longer declared."""
+        return self.operation.removal
+
+    @property
+    def name(self) -> Name:
+        """What the resource is called that this operation is about."""
+        return self.step.old_name if self.removal else self.step.name
+
+    @property
+    def action(self) -> Action:
+        """What is being done, as it is reported."""
+        if self.decision.action is Action.SAME and self.step.refreshed_by:
+            return Action.REFRESH
+        return self.decision.action
+
+    def change(self) -> Change:
+        """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with (P-04)."""
+        if self.removal:
+            return Change(_copy(self.is_), MappingProxyType({**self._identity(), "ensure": "absent"}))
+        made_anew = self.decision.action in {Action.REPLACE, Action.CREATE}
+        should = dict(self.should)
+        return Change(None if made_anew else _copy(self.is_), MappingProxyType(deepcopy(should)))
+
+    def _identity(self) -> dict[str, Any]:
+        """Give the namevars of what goes, with the parameters that its deletion may need."""
+        definition = self.step.definition
+        name = self.name if isinstance(self.name, tuple) else (self.name,)
+        parameters = {key: self.should[key] for key in definition.of_kind("parameter") if key in self.should}
+        return {**deepcopy(parameters), **dict(zip(definition.namevars, name, strict=True))}
+
+    def lines(self) -> Iterator[str]:
+        """Give the change lines that the provider has not written itself."""
+        end = " (noop)" if self.step.noop else ""
+        if self.decision.action in _WORDS:
+            if self.outcome.status is None:
+                yield f"{_WORDS[self.decision.action]}{end}"
+            return
+        told = {difference.attribute for difference in self.outcome.attributes}
+        for difference in self.decision.differences:
+            if difference.attribute not in told:
+                yield describe(self.step.definition, difference) + end
+
+
+def _copy(is_: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if is_ is None else MappingProxyType(deepcopy(dict(is_)))
+
+
+def deadline(works: list[Work]) -> float | None:
+    """Give when a call must have ended; a resource with a ``timeout`` has a call of its own."""
+    timeout = works[0].step.entry.meta.timeout if len(works) == 1 else None
+    if isinstance(timeout, dict):
+        timeout = timeout.get(str(works[0].decision.action))
+    return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None
+
+
+class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
+    """What ``set`` gets: name → ``Change``, in dependency order.
+
+    Its iterator leaves out names whose prerequisite in the same call has failed by then.
+    """
+
+    def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
+        """Offer ``changes``; ``blocked`` tells, when its turn comes, whether a name must be left out."""
+        self._changes = changes
+        self._blocked = blocked
+
+    def __getitem__(self, name: Name) -> Change:
+        """Give one change."""
+        return self._changes[name]
+
+    def __iter__(self) -> Iterator[Name]:
+        """Give the names, in dependency order."""
+        return (name for name in self._changes if not self._blocked(name))
+
+    def __len__(self) -> int:
+        """Give how many changes were asked for."""
+        return len(self._changes)
