@@ -1,0 +1,169 @@
+"""Many spellings, one canonical form: what is compared, set, referred to and shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+MIRROR = """
+def canonicalize(self, context, resources):
+    for row in resources:
+        if isinstance(row.get("colour"), str):
+            row["colour"] = row["colour"].lower()
+    return resources
+"""
+
+
+def test_another_spelling_is_no_difference(bench: Bench) -> None:
+    """Neither of the name nor of a value."""
+    bench.put("token", ABC={"tint": "RED"})
+    done = bench.apply("resources: {'Token[0xabc]': {tint: red}}", "--detailed-exitcodes")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_provider_sees_canonical_names_and_values_alone(bench: Bench) -> None:
+    """In ``get`` and ``set``; people see the title as they wrote it."""
+    done = bench.apply("resources: {'Token[0xabc]': {tint: red}}")
+    assert done.lines == ["Notice: Token[0xabc]: Successfully created"]
+    assert bench.calls("token", "get")[0] == ["ABC"]
+    assert bench.calls("token", "set") == [["ABC", {"id": "ABC", "ensure": "present", "tint": "RED"}]]
+    changed = bench.apply("resources: {'Token[0xaBC]': {tint: blue}}")
+    assert "Notice: Token[0xaBC]: tint changed from RED to BLUE" in changed.lines
+
+
+def test_references_find_a_resource_by_any_of_its_names(bench: Bench) -> None:
+    """By its title and by its identity, canonical; values that are referred to are canonical."""
+    done = bench.apply(
+        """
+        resources:
+          Widget[last]: {require: "Token[AB]", colour: "${Token[first].tint} ${Token[first].id}"}
+          Token[first]: {id: "0xab", tint: red}
+        """
+    )
+    assert done.code == 0
+    assert bench.things("widget")["last"]["colour"] == "RED AB"
+
+
+def test_the_command_line_finds_a_resource_by_another_spelling(bench: Bench) -> None:
+    """A NAME is canonicalized before it is looked up, shown and changed."""
+    bench.put("token", ABC={"tint": "RED"})
+    shown = bench.run("resource", "token", "0xabc", "--json")
+    assert shown.document == [{"title": "ABC", "id": "ABC", "ensure": "present", "tint": "RED"}]
+    assert bench.run("resource", "token", "0xabc", "tint=blue").code == 0
+    assert bench.things("token")["ABC"]["tint"] == "BLUE"
+
+
+def test_an_exception_is_the_problem_of_one_resource(bench: Bench) -> None:
+    """With its line; nobody else is blamed, and nothing is touched."""
+    done = bench.apply("resources:\n  Token[1]: {tint: red}\n  Token[2]: {tint: boom}\n  Token[3]: {}\n")
+    assert done.code == 65
+    (line,) = done.lines
+    assert "site.yaml:3:3: Token[2]: canonicalize failed: there is no such colour" in line
+    assert bench.calls("token") == []
+
+
+def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
+    """Nothing untyped reaches the provider, nothing untyped leaves it."""
+    bench.probe(
+        "def canonicalize(self, context, resources):\n"
+        "    for row in resources:\n"
+        "        row['size'] = str(row['size'] + 1)\n"
+        "    return resources\n"
+        "def set(self, context, changes): pass",
+        features=("canonicalize",),
+    )
+    before = bench.apply("resources: {'Probe[a]': {size: big}}")
+    assert before.code == 65
+    assert "size expects" in before.err
+    after = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    assert after.code == 65
+    assert "Probe[a]: size" in after.err
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return None", "canonicalize must return"),
+        ("return []", "canonicalize must return"),
+        ("return [dict(r, extra=1) for r in resources]", "extra"),
+        ("return [{k: v for k, v in r.items() if k != 'size'} for r in resources]", "size"),
+    ],
+)
+def test_a_wrong_answer_is_an_error(bench: Bench, body: str, words: str) -> None:
+    """It gives the resources back, each with what it had: the problem is told of the resource."""
+    bench.probe(
+        f"def canonicalize(self, context, resources):\n    {body}\ndef set(self, context, changes): pass",
+        features=("canonicalize",),
+    )
+    done = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    assert done.code == 65
+    assert words in done.err
+
+
+def test_it_gets_what_is_declared_and_no_metaparameters(bench: Bench) -> None:
+    """Defaults, yes; what steers the runtime, no; on copies, once for all of a type where it can."""
+    bench.probe(
+        "def canonicalize(self, context, resources):\n"
+        "    if any('size' in r for r in resources):\n"
+        "        context.notice(str([sorted(r) for r in resources]))\n"
+        "    return resources\n"
+        "def set(self, context, changes): self._done(changes)",
+        features=("canonicalize",),
+    )
+    done = bench.apply("resources: {'Probe[a]': {size: 1, tag: x, loglevel: info}, 'Probe[b]': {size: 1}}", "--noop")
+    assert done.lines[0] == "Notice: probe: [['ensure', 'name', 'size'], ['ensure', 'name', 'size']]"
+
+
+UNCANONICAL = """
+def get(self, context): return [
+    {"name": "a", "ensure": "present", "colour": self._rows().get("a", {}).get("colour", "RED")},
+    {"name": "other", "ensure": "present", "colour": "BLUE"},
+]
+def set(self, context, changes): self._done(changes)
+"""
+
+
+def test_an_uncanonical_value_from_get_fails_its_resource(bench: Bench) -> None:
+    """Both values are shown; rows that nobody asked for are nobody's business."""
+    bench.probe(MIRROR + UNCANONICAL, features=("canonicalize",))
+    done = bench.apply("resources: {'Probe[a]': {colour: red}, 'Probe[c]': {}}", "--detailed-exitcodes")
+    assert done.code in {4, 6}
+    errors = [line for line in done.lines if line.startswith("Error")]
+    assert any(line.startswith("Error: Probe[a]: ") and "RED" in line and "red" in line for line in errors)
+    assert "BLUE" not in done.err
+
+
+@pytest.mark.parametrize(("strict", "warned"), [("warning", True), ("off", False)])
+def test_below_error_it_is_canonicalized(bench: Bench, strict: str, *, warned: bool) -> None:
+    """And compared in its canonical form: no change is invented."""
+    bench.probe(MIRROR + UNCANONICAL, features=("canonicalize",))
+    done = bench.apply("resources: {'Probe[a]': {colour: red}}", "--strict", strict, "--detailed-exitcodes")
+    assert done.code == 0
+    assert ("not canonical" in done.err) is warned
+
+
+def test_an_uncanonical_name_from_get_is_not_taken_for_absence(bench: Bench) -> None:
+    """What exists under another spelling is not made again."""
+    bench.type(
+        "shy",
+        """
+        "name": Attribute("String", "n", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+        """,
+        provider="""
+        def canonicalize(self, context, resources):
+            return [dict(row, name=row["name"].upper()) for row in resources]
+        def get(self, context): return [{"name": "a", "ensure": "present"}]
+        def create(self, context, name, should): context.notice("made again")
+        """,
+        features=["canonicalize"],
+    )
+    done = bench.apply("resources: {'Shy[a]': {}}")
+    assert done.code == 1
+    assert "made again" not in done.err
+    assert "not canonical" in done.err
+    assert bench.apply("resources: {'Shy[a]': {}}", "--strict", "off", "--detailed-exitcodes").code == 0

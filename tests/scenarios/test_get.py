@@ -1,0 +1,292 @@
+"""How the runtime reads: as little as it can, never twice, and never taking a failure for absence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+GET_ALONE = "def get(self, context): {body}\ndef set(self, context, changes): self._done(changes)"
+
+
+def test_all_resources_of_a_type_are_read_by_one_call(bench: Bench) -> None:
+    """However many are declared, and however many of them exist."""
+    bench.put("widget", a={"size": 1}, b={"size": 1})
+    names = ", ".join(f"'Widget[{name}]': {{size: 1}}" for name in "ab")
+    assert bench.apply(f"resources: {{{names}}}", "--detailed-exitcodes").code == 0
+    assert len(bench.calls("widget", "get")) == 1
+
+
+def test_a_change_is_read_again_once(bench: Bench) -> None:
+    """Once before everything, once after ``set`` to verify: for the first segment nothing else has moved."""
+    bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {}, 'Widget[c]': {}}")
+    assert [method for method, _ in bench.calls("widget")] == ["get", "set", "get"]
+
+
+def test_a_filter_is_asked_for_exactly_what_is_needed(bench: Bench) -> None:
+    """One call with all names of the manifest; no name of others, no name twice."""
+    bench.put("setting", a={"value": 1}, b={"value": 2}, c={"value": 3})
+    done = bench.apply("resources: {'Setting[b]': {value: 2}, 'Setting[a]': {value: 1}}", "--detailed-exitcodes")
+    assert done.code == 0
+    assert bench.calls("setting", "get") == [["b", "a"]]
+
+
+def test_the_verifying_read_asks_for_what_was_changed(bench: Bench) -> None:
+    """The others are known."""
+    bench.put("setting", a={"value": 1}, b={"value": 2})
+    bench.apply("resources: {'Setting[a]': {value: 1}, 'Setting[b]': {value: 3}}")
+    assert bench.calls("setting", "get") == [["a", "b"], ["b"]]
+
+
+def test_listing_asks_a_filter_for_everything(bench: Bench) -> None:
+    """``None``, once; a NAME is asked for alone."""
+    bench.put("setting", b={"value": 2}, a={"value": 1})
+    assert bench.run("resource", "setting").code == 0
+    assert bench.calls("setting", "get") == [None]
+    assert bench.run("resource", "setting", "b").code == 0
+    assert bench.calls("setting", "get") == [None, ["b"]]
+
+
+def test_what_is_not_targeted_is_not_read(bench: Bench) -> None:
+    """Of a filtered type only the names that the run is about; of other types nothing at all."""
+    bench.put("setting", a={"value": 1}, b={"value": 2})
+    manifest = "resources: {'Setting[a]': {value: 1}, 'Setting[b]': {value: 2}, 'Widget[x]': {}}"
+    assert bench.apply(manifest, "--target", "Setting[b]").code == 0
+    assert bench.calls("setting", "get") == [["b"]]
+    assert bench.calls("widget") == []
+
+
+def test_what_is_noop_is_read(bench: Bench) -> None:
+    """To tell what would change one must know what is."""
+    bench.apply("resources: {'Widget[a]': {noop: true}}")
+    assert [method for method, _ in bench.calls("widget")] == ["get"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return [dict(r) for r in self._rows().values()]",
+        "yield from self._rows().values()",
+        "return map(dict, self._rows().values())",
+        "return tuple(self._rows().values())",
+        "return self._rows().values()",
+    ],
+)
+def test_any_iterable_of_mappings_will_do(bench: Bench, body: str) -> None:
+    """A list, a generator, a view."""
+    bench.put("probe", a={"name": "a", "ensure": "present", "size": 1})
+    bench.probe(GET_ALONE.format(body=body))
+    assert bench.apply("resources: {'Probe[a]': {size: 1}}", "--detailed-exitcodes").code == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return None", "NoneType"),
+        ("return 'abc'", "str"),
+        ("return {'name': 'a'}", "dict"),
+        ("return [3]", "int"),
+        ("return [{'ensure': 'present'}]", "name"),
+        ("return [{'name': ['a']}]", "namevar"),
+        ("raise OSError('the disk is gone')", "the disk is gone"),
+        ("context.fail('cannot say')", "cannot say"),
+        ("1 / 0", "division by zero"),
+    ],
+)
+def test_a_failing_get_fails_the_type_and_nothing_else(bench: Bench, body: str, words: str) -> None:
+    """Every resource of it, with that message; others go on, dependents are skipped, nothing is taken for absent."""
+    bench.probe(GET_ALONE.format(body=body))
+    manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[x]': {}, 'Widget[y]': {require: 'Probe[a]'}}"
+    done = bench.stream(manifest, "--detailed-exitcodes")
+    assert done.code == 6
+    ends = done.ends()
+    assert {name: end["status"] for name, end in ends.items()} == {
+        "Probe[a]": "failed",
+        "Probe[b]": "failed",
+        "Widget[x]": "success",
+        "Widget[y]": "skipped",
+    }
+    assert words in ends["Probe[a]"]["error"]
+    assert words in ends["Probe[b]"]["error"]
+    assert bench.things("probe") == {}
+
+
+def test_a_failing_get_fails_the_plan_and_the_listing(bench: Bench) -> None:
+    """Exit 1 with the message; under noop too."""
+    bench.probe(GET_ALONE.format(body="raise OSError('the disk is gone')"))
+    manifest = "resources: {'Probe[a]': {}}"
+    assert bench.plan(manifest).code == 1
+    assert bench.apply(manifest, "--noop", "--detailed-exitcodes").code == 4
+    listed = bench.run("resource", "probe")
+    assert (listed.code, listed.out) == (1, "")
+    assert "the disk is gone" in listed.err
+
+
+def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
+    """``context.failed`` in ``get`` speaks of one name."""
+    bench.probe(GET_ALONE.format(body="context.failed('a', message='locked by somebody'); return []"))
+    done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert done.ends()["Probe[a]"]["status"] == "failed"
+    assert done.ends()["Probe[a]"]["error"] == "locked by somebody"
+    assert done.ends()["Probe[b]"]["action"] == "create"
+    assert "a" not in bench.things("probe")
+
+
+BAD_ROWS = """
+def get(self, context):
+    return [
+        {"name": "a", "ensure": "present", "size": "big", **self._rows().get("a", {})},
+        {"name": "b", "ensure": "present", "wibble": 1, **self._rows().get("b", {})},
+        {"name": "c", "ensure": "present", "size": 1},
+        {"name": "other", "ensure": "perhaps", "wobble": 2},
+    ]
+def set(self, context, changes): self._done(changes)
+"""
+
+
+def test_what_get_returns_must_be_of_its_type_and_declared(bench: Bench) -> None:
+    """The rows that are used fail their resources; what nobody asked for is nobody's business."""
+    bench.probe(BAD_ROWS)
+    done = bench.stream("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {size: 1}, 'Probe[c]': {size: 1}}")
+    assert done.code == 1
+    ends = done.ends()
+    assert "size" in ends["Probe[a]"]["error"]
+    assert "wibble" in ends["Probe[b]"]["error"]
+    assert "Probe[c]" not in ends
+    assert "wobble" not in done.err + done.out
+
+
+@pytest.mark.parametrize(("strict", "level"), [("warning", "Warning"), ("off", None)])
+def test_below_error_the_run_goes_on(bench: Bench, strict: str, level: str | None) -> None:
+    """``warning`` says so, ``off`` does not; what is undeclared is dropped."""
+    bench.probe(BAD_ROWS)
+    done = bench.apply("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {ensure: present}}", "--strict", strict)
+    assert done.code == 0
+    warnings = [line for line in done.lines if line.startswith("Warning")]
+    assert bool(warnings) is (level is not None)
+    if level:
+        assert any("wibble" in line for line in warnings)
+        assert any("size" in line for line in warnings)
+        assert not any("wobble" in line for line in warnings)
+    assert bench.things("probe")["a"]["size"] == 2
+
+
+def test_a_name_that_stands_twice_is_an_error(bench: Bench) -> None:
+    """Nobody can tell which of the two it is."""
+    bench.probe(GET_ALONE.format(body="return [{'name': 'a', 'size': 1}, {'name': 'a', 'size': 2}]"))
+    done = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    assert done.code == 1
+    assert "more than once" in done.err
+
+
+def test_a_type_that_cannot_be_listed_says_why(bench: Bench) -> None:
+    """``CannotList`` is for listing alone; names are read."""
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            if names is None:
+                raise CannotList("there are too many of them")
+            return [{"name": name, "ensure": "present"} for name in names]
+        def set(self, context, changes): pass
+        """,
+        features=("simple_get_filter",),
+    )
+    listed = bench.run("resource", "probe")
+    assert (listed.code, listed.out) == (1, "")
+    assert "there are too many of them" in listed.err
+    assert bench.run("resource", "probe", "a", "--json").document == [{"title": "a", "name": "a", "ensure": "present"}]
+    assert bench.apply("resources: {'Probe[a]': {}}", "--detailed-exitcodes").code == 0
+
+
+def test_the_provider_is_made_once_and_late(bench: Bench) -> None:
+    """One instance per transaction; what it keeps on itself lives as long."""
+    bench.probe(
+        """
+        def __init__(self):
+            print("made", file=sys.stderr)
+            self.calls = 0
+        def get(self, context):
+            self.calls += 1
+            context.notice(f"call {self.calls}")
+            return self._rows().values()
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    done = bench.apply("resources: {'Probe[a]': {}}")
+    assert done.lines.count("made") == 1
+    assert [line for line in done.lines if "call" in line] == ["Notice: probe: call 1", "Notice: probe: call 2"]
+    untargeted = bench.apply("resources: {'Probe[a]': {}, 'Widget[a]': {}}", "--target", "Widget[a]")
+    assert "made" not in untargeted.err
+
+
+def test_a_provider_that_cannot_be_made_fails_its_resources(bench: Bench) -> None:
+    """With its reason; others go on."""
+    bench.probe("def __init__(self): raise RuntimeError('no tools here')\ndef set(self, context, changes): pass")
+    done = bench.stream("resources: {'Probe[a]': {}, 'Widget[a]': {}}", "--detailed-exitcodes")
+    assert done.code == 6
+    assert "no tools here" in done.ends()["Probe[a]"]["error"]
+
+
+def test_an_earlier_resource_can_set_up_what_a_provider_needs(bench: Bench) -> None:
+    """What cannot be read before a change is decided at its turn; where nothing would change it is an error."""
+    bench.probe(
+        """
+        def get(self, context):
+            if not Path(os.environ["BENCH"], "widget.json").exists():
+                raise OSError("the tool is not installed")
+            return self._rows().values()
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    manifest = "resources: {'Widget[tool]': {}, 'Probe[a]': {size: 1}}"
+    planned = bench.plan(manifest)
+    assert planned.code == 0
+    assert "(decided at its turn: the tool is not installed)" in planned.out
+    done = bench.apply(manifest, "--detailed-exitcodes")
+    assert done.code == 2
+    assert bench.things("probe")["a"]["size"] == 1
+    (bench.things_of / "widget.json").unlink()
+    assert bench.apply("resources: {'Probe[a]': {size: 1}}").code == 1
+
+
+def test_what_a_provider_prints_goes_to_stderr(bench: Bench) -> None:
+    """Stdout is for what the command is for, whatever a provider or its children write."""
+    bench.probe(
+        """
+        def get(self, context):
+            print("printed")
+            os.system("echo echoed")
+            os.write(1, b"written\\n")
+            return self._rows().values()
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    done = bench.stream("resources: {'Probe[a]': {}}")
+    assert done.code == 0
+    assert done.events("summary")
+    for word in ("printed", "echoed", "written"):
+        assert word in done.err
+        assert word not in done.out
+
+
+def test_a_provider_cannot_change_the_process(bench: Bench) -> None:
+    """Directory, umask and environment are as before when its call has returned."""
+    bench.probe(
+        """
+        def get(self, context):
+            mask = os.umask(0); os.umask(mask)
+            context.notice(f"at {os.getcwd() != '/'} {oct(mask)} {'RA_SPOILT' in os.environ}")
+            os.chdir("/"); os.umask(0o777); os.environ["RA_SPOILT"] = "1"
+            return self._rows().values()
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    done = bench.apply("resources: {'Probe[a]': {}}")
+    assert done.code == 0
+    lines = [line for line in done.lines if "at " in line]
+    assert len(lines) == 2
+    assert lines[0] == lines[1]
+    assert "True" in lines[0]

@@ -1,0 +1,200 @@
+"""What can only be set at creation: an error when it should change, unless a replacement is wished for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+OTHER = "resources: {'Widget[a]': {image: elm, size: 2}, 'Widget[b]': {}}"
+
+
+def test_it_is_set_at_creation_and_left_alone_when_equal(bench: Bench) -> None:
+    """Neither needs a wish."""
+    manifest = "resources: {'Widget[a]': {image: oak}}"
+    assert bench.apply(manifest).code == 0
+    assert bench.things("widget")["a"]["image"] == "oak"
+    assert bench.apply(manifest, "--detailed-exitcodes").code == 0
+
+
+@pytest.mark.parametrize("strict", ["error", "warning", "off"])
+def test_changing_it_fails_that_resource_at_every_level(bench: Bench, strict: str) -> None:
+    """Both values are named, nothing else of it is changed, the others go on."""
+    bench.put("widget", a={"image": "oak", "size": 1})
+    done = bench.apply(OTHER, "--strict", strict, "--detailed-exitcodes")
+    assert done.code == 6
+    (line,) = [line for line in done.lines if line.startswith("Error: Widget[a]: ")]
+    assert "image" in line
+    assert "oak" in line
+    assert "elm" in line
+    assert "size changed" not in done.err
+    assert bench.things("widget")["a"] == {"image": "oak", "size": 1}
+    assert "b" in bench.things("widget")
+
+
+def test_plan_and_noop_tell_it_too(bench: Bench) -> None:
+    """In plan, noop and apply alike: the same error, exit 1, and no plan to apply."""
+    bench.put("widget", a={"image": "oak"})
+    planned = bench.plan(OTHER, "--json")
+    assert planned.code == 1
+    assert planned.document["applicable"] is False
+    step = next(each for each in planned.document["steps"] if each["reference"] == "Widget[a]")
+    assert "oak" in step["error"]
+    noop = bench.apply(OTHER, "--noop", "--detailed-exitcodes")
+    assert noop.code in {4, 6}
+    assert "Error: Widget[a]: " in noop.err
+    assert bench.calls("widget", "set") == []
+
+
+def test_setting_it_where_nothing_was_is_a_change_too(bench: Bench) -> None:
+    """What was made without it stays without it."""
+    bench.put("widget", a={"size": 1})
+    done = bench.apply(OTHER)
+    assert done.code == 1
+    assert "undef" in done.err
+    assert "elm" in done.err
+
+
+def test_it_is_no_obstacle_to_deletion(bench: Bench) -> None:
+    """Who wants a thing gone may write what it never was."""
+    bench.put("widget", a={"image": "oak"})
+    assert bench.apply("resources: {'Widget[a]': {ensure: absent, image: elm}}").code == 0
+    assert bench.things("widget") == {}
+
+
+def test_delete_first_replaces_it_in_two_calls(bench: Bench) -> None:
+    """First ``ensure: absent``, then the new one with nothing before it; one ``step_end``."""
+    bench.put("widget", a={"image": "oak", "size": 1})
+    done = bench.stream(
+        "resources: {'Widget[a]': {image: elm, size: 2, lifecycle: {replace: delete_first}}}", "--detailed-exitcodes"
+    )
+    assert done.code == 2
+    gone, made = bench.calls("widget", "set")
+    assert gone["a"][0]["image"] == "oak"
+    assert gone["a"][1]["ensure"] == "absent"
+    assert made["a"][0] is None
+    assert made["a"][1]["ensure"] == "present"
+    assert bench.things("widget") == {"a": {"image": "elm", "size": 2, "serial": "S-a"}}
+    (end,) = done.events("step_end")
+    assert (end["action"], end["status"]) == ("replace", "success")
+    assert done.events("summary")[0]["replaced"] == 1
+
+
+def test_the_plan_says_why_it_replaces(bench: Bench) -> None:
+    """The attribute is named, the old and the new value shown."""
+    bench.put("widget", a={"image": "oak", "size": 1})
+    done = bench.plan("resources: {'Widget[a]': {image: elm, lifecycle: {replace: delete_first}}}")
+    assert done.code == 0
+    assert done.out.startswith("-/+ Widget[a]")
+    assert "image: oak → elm" in done.out
+    assert "1 to replace" in done.out
+    (why,) = [line for line in done.out.splitlines() if "image" in line and "replace" in line]
+    assert why
+
+
+@pytest.mark.parametrize("replace", ["delete_first", "create_first"])
+def test_a_wish_does_not_replace_what_does_not_differ(bench: Bench, replace: str) -> None:
+    """It only allows."""
+    bench.put("widget", a={"image": "oak"})
+    manifest = f"resources: {{'Widget[a]': {{image: oak, lifecycle: {{replace: {replace}}}}}}}"
+    assert bench.apply(manifest, "--detailed-exitcodes").code == 0
+
+
+def test_never_refuses_every_replacement(bench: Bench) -> None:
+    """Also one that other attributes ask for."""
+    bench.put("widget", a={"colour": "red"})
+    lifecycle = "lifecycle: {replace: never, replace_on_changes: [colour]}"
+    done = bench.apply(f"resources: {{'Widget[a]': {{colour: blue, {lifecycle}}}}}")
+    assert done.code == 1
+    assert "never" in done.err
+    assert bench.things("widget") == {"a": {"colour": "red"}}
+
+
+def test_a_change_may_ask_for_a_replacement(bench: Bench) -> None:
+    """``replace_on_changes`` is an explicit wish and needs no other: delete-first."""
+    bench.put("widget", a={"colour": "red"})
+    done = bench.stream("resources: {'Widget[a]': {colour: blue, lifecycle: {replace_on_changes: [colour]}}}")
+    assert done.code == 0
+    assert done.ends()["Widget[a]"]["action"] == "replace"
+    assert bench.things("widget")["a"] == {"colour": "blue", "serial": "S-a"}
+
+
+def test_the_command_line_replaces_what_it_names(bench: Bench) -> None:
+    """Even if nothing differs; what should be absent or is missing is not replaced."""
+    bench.put("widget", a={"colour": "red"})
+    manifest = "resources: {'Widget[a]': {colour: red}, 'Widget[b]': {}}"
+    done = bench.apply(manifest, "--replace", "Widget[a]", "--replace", "Widget[b]", "--json")
+    assert done.code == 0
+    assert {name: end["action"] for name, end in done.ends().items()} == {"Widget[a]": "replace", "Widget[b]": "create"}
+
+
+def test_create_first_needs_another_name(bench: Bench) -> None:
+    """Two things cannot have one identity at once; nothing is deleted."""
+    bench.put("widget", a={"image": "oak"})
+    done = bench.apply("resources: {'Widget[a]': {image: elm, lifecycle: {replace: create_first}}}")
+    assert done.code in {1, 65}
+    assert bench.things("widget") == {"a": {"image": "oak"}}
+
+
+def test_a_protected_resource_is_neither_deleted_nor_replaced(bench: Bench) -> None:
+    """It fails before anything is touched, and says so."""
+    bench.put("widget", a={"image": "oak"})
+    for declared in ("ensure: absent", "image: elm"):
+        lifecycle = "lifecycle: {protect: true, replace: delete_first}"
+        done = bench.apply(f"resources: {{'Widget[a]': {{{declared}, {lifecycle}}}}}")
+        assert done.code == 1
+        assert "protect" in done.err
+    assert bench.calls("widget", "set") == []
+
+
+def test_what_is_retained_is_forgotten_instead_of_deleted(bench: Bench) -> None:
+    """It stays where it is."""
+    bench.put("widget", a={"image": "oak"})
+    done = bench.stream("resources: {'Widget[a]': {ensure: absent, lifecycle: {retain: true}}}")
+    assert done.code == 0
+    assert done.ends()["Widget[a]"]["action"] == "forget"
+    assert "a" in bench.things("widget")
+
+
+def test_ignored_changes_are_no_reason(bench: Bench) -> None:
+    """What others may change is set at creation and then left alone."""
+    bench.put("widget", a={"colour": "red", "size": 1})
+    done = bench.apply(
+        "resources: {'Widget[a]': {colour: blue, size: 1, lifecycle: {ignore_changes: [colour]}}}",
+        "--detailed-exitcodes",
+    )
+    assert done.code == 0
+
+
+def test_ignored_attributes_are_not_set_with_others(bench: Bench) -> None:
+    """When something else differs, what is to be ignored still keeps its value."""
+    bench.put("widget", a={"colour": "red", "size": 1})
+    done = bench.apply("resources: {'Widget[a]': {colour: blue, size: 2, lifecycle: {ignore_changes: [colour]}}}")
+    assert done.code == 0
+    assert bench.things("widget")["a"] == {"colour": "red", "size": 2}
+
+
+def test_external_resources_are_read_and_never_changed(bench: Bench) -> None:
+    """Their values can be used; a missing one is an error."""
+    bench.put("widget", a={"colour": "red", "serial": "S-7"})
+    done = bench.apply(
+        """
+        resources:
+          Widget[a]: {colour: blue, lifecycle: {external: true}}
+          Widget[b]: {colour: "${Widget[a].serial}"}
+        """
+    )
+    assert done.code == 0
+    assert bench.things("widget")["a"]["colour"] == "red"
+    assert bench.things("widget")["b"]["colour"] == "S-7"
+    assert bench.apply("resources: {'Widget[c]': {lifecycle: {external: true}}}").code == 1
+
+
+def test_an_unknown_name_among_ignored_attributes_is_refused(bench: Bench) -> None:
+    """A slip of the pen would ignore nothing, silently."""
+    done = bench.apply("resources:\n  Widget[a]:\n    lifecycle: {ignore_changes: [clour]}\n")
+    assert done.code == 65
+    assert "clour" in done.err
