@@ -81,12 +81,18 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare owners by number where a number is given, a directory's mode as it will be, and with the source."""
+        """Compare owners by number where a number is given, a directory's mode as it will be, and with the source.
+
+        The source is read here: nothing that ``get`` could return says which file is the source.
+        """
         if attribute in {"owner", "group"}:
             number = _number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute == "mode":
-            return is_["ensure"] == "link" or bool(is_.get("mode") == _mode(should["mode"], is_["ensure"]))
+            mode = _mode(should["mode"], is_["ensure"])
+            if is_["ensure"] == "link" or is_.get("mode") == mode:
+                return True
+            return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
         if attribute == "source":
             same = is_["ensure"] == "file" and _same_bytes(name, should["source"])
             return same or (False, f"is not what {should['source']} is")
@@ -111,7 +117,7 @@ class Provider(BaseProvider):
                         row["target"] = held.target(path)
                 except (FileNotFoundError, NotADirectoryError):
                     continue
-                except (OSError, ResourceError) as error:
+                except (OSError, ValueError, ResourceError) as error:
                     context.failed(path, message=_why(error, path))
                     continue
                 found.append(row)
@@ -128,7 +134,7 @@ class Provider(BaseProvider):
                     written.clear()
                 try:
                     self._apply(batch, path, *change)
-                except (OSError, ResourceError) as error:
+                except (OSError, ValueError, ResourceError) as error:
                     context.failed(path, message=_why(error, path))
                 else:
                     written.add(path)
@@ -250,9 +256,9 @@ def _text(content: Any) -> Any:
     return content.reveal() if isinstance(content, Sensitive) else content
 
 
-def _why(error: OSError | ResourceError, path: str) -> str:
+def _why(error: Exception, path: str) -> str:
     """Say what the system said, without its numbers; where it happened, if that is somewhere else."""
-    if isinstance(error, ResourceError) or not error.strerror:
+    if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     text = error.strerror[:1].lower() + error.strerror[1:]
     if error.errno == errno.ENOTEMPTY:

@@ -501,7 +501,7 @@ class TestLinks:
 class TestSpecial:
     """F-08: what is no file is neither opened nor replaced."""
 
-    def test_a_fifo_and_a_socket_do_not_block_and_stay(self, tmp_path: Path) -> None:
+    def test_a_fifo_does_not_block_and_stays(self, tmp_path: Path) -> None:
         """Reading gives no content, replacing and changing rights is an error."""
         os.mkfifo(tmp_path / "fifo")
         started = time.monotonic()

@@ -216,6 +216,8 @@ class TestDirectoriesAndLinks:
         path = tmp_path / "d"
         write({"path": path, "ensure": "directory", "mode": "0640"})
         assert stat.S_IMODE(path.stat().st_mode) == 0o750
+        told = file.Provider().insync(None, str(path), "mode", read(path)[str(path)], {"mode": "0400"})
+        assert told == (False, "changed from 0750 to 0500")
         write({"path": path, "ensure": "directory", "mode": "2700"})
         assert stat.S_IMODE(path.stat().st_mode) == 0o2700
 
@@ -326,6 +328,17 @@ class TestReading:
             "latin": ["checksum"],
         }
         write({"path": tmp_path / "long", "content": "short"})
+
+    def test_what_no_file_can_be_called_fails_alone(self, tmp_path: Path) -> None:
+        """Half a character has no bytes; a name can be too long."""
+        (tmp_path / "f").touch()
+        found = read(tmp_path / "f", f"{tmp_path}/\ud800", f"{tmp_path}/{'x' * 256}")
+        assert found[f"{tmp_path}/f"]["ensure"] == "file"
+        assert "surrogates" in found[f"{tmp_path}/\ud800"]
+        assert found[f"{tmp_path}/{'x' * 256}"] == "file name too long"
+        failed = change({"path": tmp_path / "a", "content": "\ud800"}, {"path": tmp_path / "b", "content": "b"})
+        assert list(failed) == [f"{tmp_path}/a"]
+        assert (tmp_path / "b").exists()
 
     def test_all_files_cannot_be_listed(self) -> None:
         """There are too many, and nobody asked."""
