@@ -61,7 +61,7 @@ class Provider(BaseProvider):
         """Refuse what excludes each other, and the end of the system."""
         ensure = should.get("ensure")
         if ensure == "absent":
-            protected = should["path"] in trees.PROTECTED
+            protected = should.get("path") in trees.PROTECTED
             return [Problem("ensure", "a directory of the system is never removed")] if protected else []
         given = {attribute for attribute in ("content", "source", "target") if should.get(attribute) is not None}
         problems = []
