@@ -426,13 +426,10 @@ def test_noop_holds_in_threads_of_the_provider(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cancelled_run_stops_its_programs(lent: Lent) -> None:
-    """Cancelling stops the program that runs, and starts no other."""
-    threading.Timer(0.2, setattr, (lent.run, "cancelled", True)).start()
-    start = time.monotonic()
-    assert message(lambda: lent.provider.sh("-c", "sleep 9")).endswith("was stopped: the run has been cancelled")
-    assert time.monotonic() - start < 2
-    assert message(lambda: lent.provider.sh("-c", "true")).endswith("was not started: the run has been cancelled")
+def test_a_cancelled_run_lets_a_running_program_end(lent: Lent) -> None:
+    """The first signal starts nothing new; a package command half-way through would be worse than a late end."""
+    threading.Timer(0.1, setattr, (lent.run, "cancelled", True)).start()
+    assert lent.provider.sh("-c", "sleep 0.4; echo done").stdout == "done\n"
 
 
 def test_without_a_context_a_command_just_runs() -> None:

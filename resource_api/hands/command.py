@@ -159,6 +159,7 @@ class _Call:
         self.context = context
         self.exit_code = 0
         self.stderr = b""
+        self._stderr_level = context.stderr_level if context is not None else "warning"
         self._seconds = seconds
         self._invocation = invocation
 
@@ -174,11 +175,11 @@ class _Call:
                         yield chunk
                     else:
                         self.stderr = (self.stderr + chunk)[-_TAIL:]
-                        self.log("warning", lines.feed(chunk, _TAIL))
+                        self.log(self._stderr_level, lines.feed(chunk, _TAIL))
         except ChildProcessError:
             self.fail("has ended, but something else in this process took its exit code")
         finally:
-            self.log("warning", lines.rest())
+            self.log(self._stderr_level, lines.rest())
         if process.stopped:
             self.fail("was stopped")
         self.exit_code = process.exit_code or 0

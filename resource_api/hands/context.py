@@ -71,6 +71,8 @@ class Context:
         self._run = run
         self._ledger = Ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
         self._sections: list[Section] = []
+        #: The one resource that the call is about: what is observed during the call is said of it.
+        self._only = self._ledger.shown(list(subjects)) if subjects is not None and len(subjects) == 1 else ""
 
     @contextmanager
     def lend(self, provider: object) -> Iterator[Self]:
@@ -83,6 +85,11 @@ class Context:
         finally:
             current.reset(token)
             stack.remove(self)
+
+    @property
+    def stderr_level(self) -> str:
+        """The level of what programs write to stderr: while a guard is being asked it is no warning."""
+        return "debug" if self.reading and self._only else "warning"
 
     @property
     def outcomes(self) -> Mapping[Name, Outcome]:
@@ -123,7 +130,7 @@ class Context:
     def note(self, level: str, message: str) -> None:
         """Say what the runtime observes during the call, without the section's word in front."""
         if self._run.log.enabled(level):
-            self._run.log.write(level, self._here(), message)
+            self._run.log.write(level, self._only or self._here(), message)
 
     # Contexts
 

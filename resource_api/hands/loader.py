@@ -88,7 +88,7 @@ def execute(path: Path, name: str) -> ModuleType:
     try:
         sys.stdout = printed  # type: ignore[assignment] # a minimal stream is enough to notice writing
         code = SourceFileLoader(name, str(path)).get_code(name)
-        exec(code, module.__dict__)  # noqa: S102 - executing a module file is what a loader does
+        exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does
     except (KeyboardInterrupt, GeneratorExit):
         sys.modules.pop(name, None)
         raise

@@ -67,8 +67,9 @@ class Work:
         if self.removal:
             return Change(_copy(self.is_), MappingProxyType({**self._identity(), "ensure": "absent"}))
         made_anew = self.decision.action in {Action.REPLACE, Action.CREATE}
-        should = dict(self.should)
-        return Change(None if made_anew else _copy(self.is_), MappingProxyType(deepcopy(should)))
+        ignored = () if made_anew else self.step.entry.meta.lifecycle.ignore_changes
+        should = {name: deepcopy(value) for name, value in self.should.items() if name not in ignored}
+        return Change(None if made_anew else _copy(self.is_), MappingProxyType(should))
 
     def _identity(self) -> dict[str, Any]:
         """Give the namevars of what goes, with the parameters that its deletion may need."""

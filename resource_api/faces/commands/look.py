@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.faces import options
 from resource_api.faces.session import Session
 from resource_api.nouns.errors import DefinitionError, UsageError
+
+if TYPE_CHECKING:
+    from resource_api.faces.graph import Form
 
 
 def definition(session: Session, type_name: str) -> Any:
@@ -118,7 +121,7 @@ def schema(**settings: Any) -> int:
 @click.option("--format", "form", type=click.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it.")
 @options.given_inputs
 @options.common
-def graph(manifest: str, form: str, **settings: Any) -> int:
+def graph(manifest: str, form: Form, **settings: Any) -> int:
     """Print the relationships in MANIFEST."""
     session = Session(settings, manifest=manifest)
 
