@@ -1,0 +1,174 @@
+"""Resources to try a type with: the author's, others like them, and values drawn from its data types.
+
+What is done with them is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hypothesis import strategies as st
+
+from resource_api.nouns.values import Sensitive, is_secret, reveal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.nouns.datatypes import DataType
+    from resource_api.nouns.definition import Resource, TypeDefinition
+
+    Values = st.SearchStrategy[Any]
+
+#: How many resources beside the example the laws about several use.
+OTHERS: Final = 2
+
+
+class Examples(NamedTuple):
+    """What an author gives: a resource, the same changed (None: never), more of its kind, and a look at the world."""
+
+    present: Resource
+    updated: Resource | None = None
+    others: Sequence[Resource] = ()
+    world: Callable[[], Any] | None = None
+
+    @property
+    def all(self) -> list[Resource]:
+        """The resources that can exist side by side."""
+        return [self.present, *self.others]
+
+
+def alike(definition: TypeDefinition, present: Mapping[str, Any]) -> list[Resource]:
+    """Give resources like ``present`` under names near to it; none where no such name is of the namevar's data type."""
+    for namevar in definition.namevars:
+        if namevar not in present:
+            continue
+        names = _names(definition.attributes[namevar].datatype, present[namevar])
+        if len(names) >= OTHERS:
+            return [{**present, namevar: name} for name in names[:OTHERS]]
+    return []
+
+
+def _names(datatype: DataType, name: Any) -> list[Any]:
+    near: list[Any] = []
+    if isinstance(name, str):
+        near = [form.format(name, number) for form in ("{0}-{1}", "{0}{1}", "{1}{0}") for number in (2, 3)]
+    elif type(name) is int:
+        near = [name + 1, name + 2]
+    return [other for other in near if datatype.accepts(other)]
+
+
+def minimum(definition: TypeDefinition, present: Mapping[str, Any]) -> Resource:
+    """Give of ``present`` its name, what is mandatory, and whether it exists."""
+    needed = {*definition.namevars, *definition.mandatory, "ensure"}
+    return {name: value for name, value in present.items() if name in needed}
+
+
+def secrets(definition: TypeDefinition, resource: Mapping[str, Any]) -> set[str]:
+    """Give the texts in the attributes of ``resource`` that are sensitive by their data type."""
+    return {text for name in definition.sensitive if name in resource for text in _texts(reveal(resource[name]))}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def drawn(definition: TypeDefinition, examples: Sequence[Mapping[str, Any]]) -> Values:
+    """Give resources as a manifest may declare them: the name, any of the rest, values of their data types."""
+    attributes = {
+        name: _attribute(attribute.datatype, [example[name] for example in examples if example.get(name) is not None])
+        for name, attribute in definition.attributes.items()
+        if attribute.kind != "read_only"
+    }
+    named = {name: attributes[name] for name in attributes if name in definition.namevars}
+    others = {name: attributes[name] for name in attributes if name not in named}
+    return st.sampled_from([dict(example) for example in examples]) | st.fixed_dictionaries(named, optional=others)
+
+
+def _attribute(datatype: DataType, known: Sequence[Any]) -> Values:
+    """Give values of one attribute, those of the examples among them; a pattern may be too odd to find another."""
+    found = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
+    found = st.sampled_from(known) | found if known else found
+    return found.map(Sensitive) if datatype.sensitive else found
+
+
+def spelt(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resource]:
+    """Give the example with one of its values spelt otherwise, in every way that the data types accept."""
+    return [
+        {**example, name: Sensitive(other) if isinstance(value, Sensitive) else other}
+        for name, value in example.items()
+        for other in _spellings(reveal(value))
+        if definition.attributes[name].datatype.accepts(other)
+    ]
+
+
+def _spellings(value: Any) -> list[Any]:
+    """Give what a provider may take for the same, or not."""
+    if isinstance(value, str):
+        return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]
+    return [value[::-1], value * 2, []] if isinstance(value, list) else []
+
+
+def values(datatype: DataType) -> Values:
+    """Give values that a data type accepts, but for a few that miss a limit."""
+    make = _VALUES.get(datatype.kind)
+    return make(datatype) if make else _SCALARS
+
+
+def _size(datatype: DataType) -> dict[str, Any]:
+    low = int(datatype.low or 0)
+    return {"min_size": low, "max_size": low + 3 if datatype.high is None else int(datatype.high)}
+
+
+def _tuples(datatype: DataType) -> Values:
+    parts, size = [values(part) for part in datatype.parts], _size(datatype)
+    lengths = st.integers(size["min_size"], size["max_size"])
+    return lengths.flatmap(lambda n: st.tuples(*[parts[min(i, len(parts) - 1)] for i in range(n)])).map(list)
+
+
+def _structs(datatype: DataType) -> Values:
+    parts = {key: values(part) for (key, _), part in zip(datatype.fields, datatype.parts, strict=True)}
+    must = {key: parts[key] for key, required in datatype.fields if required}
+    return st.fixed_dictionaries(must, optional={key: part for key, part in parts.items() if key not in must})
+
+
+def _hashes(datatype: DataType) -> Values:
+    keys = values(datatype.parts[0]).filter(lambda key: isinstance(key, str) and not is_secret(key))
+    return st.dictionaries(keys, values(datatype.parts[1]), **_size(datatype))
+
+
+def _times(datatype: DataType) -> Values:
+    if datatype.kind == "Timespan":
+        return st.integers(0) | st.sampled_from([1.5, "1-02:03:04", "00:01"])
+    return st.sampled_from(["2000-02-29", "1999-12-31T23:59:59Z", "2026-01-01 12:00:00.25+01:00"])
+
+
+#: Few characters, so that drawn texts meet what providers strip, fold and split.
+_PLAIN: Final = " \taA0/.:"
+_SCALARS: Final[Values] = st.text(max_size=8) | st.integers() | st.booleans()
+_VALUES: Final[Mapping[str, Callable[[DataType], Values]]] = {
+    "Undef": lambda _: st.none(),
+    "Integer": lambda t: st.integers(None if t.low is None else int(t.low), None if t.high is None else int(t.high)),
+    "Float": lambda t: st.floats(t.low, t.high, allow_nan=False, allow_infinity=False),
+    "Numeric": lambda _: st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    "Boolean": lambda t: st.sampled_from(t.words or (True, False)),
+    "String": lambda t: st.text(_PLAIN, **_size(t)) | st.text(**_size(t)),
+    "Enum": lambda t: st.sampled_from(t.words),
+    "Pattern": lambda t: st.one_of([st.from_regex(pattern) for pattern in t.patterns]),
+    "Regexp": lambda _: st.sampled_from(["a", "^a.*", "[0-9]+"]),
+    "Timestamp": _times,
+    "Timespan": _times,
+    "Optional": lambda t: st.none() | values(t.parts[0]),
+    "NotUndef": lambda t: values(t.parts[0]),
+    "Sensitive": lambda t: values(t.parts[0]),
+    "Variant": lambda t: st.one_of([values(part) for part in t.parts]),
+    "Array": lambda t: st.lists(values(t.parts[0]), **_size(t)),
+    "Tuple": _tuples,
+    "Hash": _hashes,
+    "Struct": _structs,
+}

@@ -1,0 +1,117 @@
+"""The laws of ``get`` and ``canonicalize``: what may be read, in which form, and that reading changes nothing.
+
+What ``set`` does is another module's; here it only makes what is to be read.
+"""
+
+# ruff: noqa: S101 - assert is how a law speaks
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, example, given, reject, settings
+
+from resource_api.nouns.text import show
+from resource_api.stages import settle
+from resource_api.testing import examples as trying
+from resource_api.testing.bench import BLUNDERS, Bench, differing
+
+if TYPE_CHECKING:
+    from resource_api.nouns.definition import Resource
+
+
+class ReadingLaws:
+    """Reading is repeatable, declared, canonical, and complete for the names asked for."""
+
+    def test_get_is_repeatable(self, bench: Bench) -> None:
+        """Reading changes nothing: asked again, in the same transaction or a new one, ``get`` gives the same."""
+        bench.need("readable")
+        with bench.still("get"):
+            bench.apply(bench.examples.present)
+            provider = bench.provider()
+            assert bench.look(provider) == bench.look(provider), "get gives something else when it is asked again"
+            bench.restore()
+
+    def test_get_honours_the_declaration(self, bench: Bench) -> None:
+        """Every row has its name, nothing undeclared, and values of the declared data types, once per resource."""
+        bench.need("readable")
+        bench.apply(bench.examples.present)
+        definition, seen = bench.definition, set()
+        for row in bench.get():
+            missing = [namevar for namevar in definition.namevars if row.get(namevar) is None]
+            assert not missing, f"get returns a resource without its namevar {missing}: nobody could name it"
+            name = definition.name_of(row)
+            strange = row.keys() - definition.attributes.keys()
+            assert not strange, (
+                f"the next plan would fail: get returns the undeclared {sorted(strange)} of {show(name)}"
+            )
+            kept = sorted(row.keys() & definition.write_only)
+            assert not kept, f"get returns {kept} of {show(name)}, declared write_only"
+            wrong = [problem.message for problem in settle.check(definition, row)]
+            assert not wrong, f"the next plan would fail: get returns of {show(name)} {'; '.join(wrong)}"
+            assert name not in seen, f"the next plan would fail: get returns {show(name)} more than once"
+            seen.add(name)
+
+    def test_get_is_canonical(self, bench: Bench) -> None:
+        """``canonicalize`` leaves every row of ``get`` as it is, name included."""
+        bench.need("readable", "canonicalize")
+        bench.apply(bench.examples.present)
+        rows = bench.get()
+        for row, canonical in zip(rows, _canonicalize(bench, rows), strict=True):
+            changed = differing(row, canonical)
+            assert not changed, f"the next plan would not be empty: get returns {changed} of {row} in another form"
+
+    def test_get_returns_at_least_the_named(self, bench: Bench) -> None:
+        """Asked for some names ``get`` gives those that exist, as it gives them among all; asked for none, no error."""
+        bench.need("readable", "simple_get_filter")
+        resources = bench.examples.all if bench.definition.ensurable else [bench.examples.present]
+        names = bench.names(*resources)
+        bench.existing(names)  # that they are missing is no error
+        bench.apply(*resources)
+        bench.get([])
+        everything, moving = dict(bench.look()), bench.definition.of_kind("read_only")
+        for wanted in (names, *([name] for name in names)):
+            found = bench.existing(wanted)
+            lost = [name for name in wanted if name not in found]
+            assert not lost, f"{lost} would be created again: get does not return it when asked for {wanted}"
+            strange = [name for name in wanted if name not in everything]
+            assert not strange, f"'resource {bench.definition.name}' would not show {strange}: get(None) leaves it out"
+            for name in wanted:
+                changed = [each for each in differing(everything[name], found[name]) if each not in moving]
+                assert not changed, f"get says other {changed} of {show(name)} when asked for it than among all"
+
+    def test_canonicalize_is_idempotent(self, bench: Bench) -> None:
+        """What is canonical stays as it is, for every value that the data types accept, whatever else is declared."""
+        bench.need("canonicalize")
+        ours = bench.examples
+        known = [each for each in (ours.present, ours.updated, *ours.others) if each is not None]
+
+        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(trying.drawn(bench.definition, known))
+        def law(resource: Resource) -> None:
+            try:
+                [once] = _canonicalize(bench, [resource])
+                [twice] = _canonicalize(bench, [once])
+            except BLUNDERS as error:
+                error.add_note(f"canonicalize does not expect {resource}, which the declaration accepts")
+                raise
+            except Exception:  # noqa: BLE001 - a value may be refused
+                reject()
+            moved = once.keys() ^ resource.keys()
+            assert not moved, (
+                f"canonicalize adds or drops {sorted(moved)} of {resource}: it gets what is declared alone"
+            )
+            wrong = [problem.message for problem in settle.check(bench.definition, once)]
+            assert not wrong, f"canonicalize gives values that the declaration refuses: {'; '.join(wrong)}"
+            changed = differing(once, twice)
+            assert not changed, f"the next plan would not be empty: canonicalize has no last form of {changed}: {once}"
+
+        for each in trying.spelt(bench.definition, ours.present):
+            law = example(each)(law)
+        law()
+
+
+def _canonicalize(bench: Bench, resources: list[Resource]) -> list[Resource]:
+    canonicalize = bench.runtime.tools(bench.definition.name).canonicalize
+    assert canonicalize is not None
+    return canonicalize(resources)
