@@ -38,7 +38,8 @@ class Providers:
             provider = self.registry.provider(type_name)
             try:
                 with guard.protected():
-                    self._instances[type_name] = provider()
+                    made = self._instances[type_name] = provider()
+                self._context(self.registry.type(type_name)).adopt(made)
             except Exception as error:
                 msg = f"the provider of '{type_name}' cannot be made: {reason(error)}"
                 raise ProviderError(msg) from error
@@ -54,12 +55,11 @@ class Providers:
         definition = self.registry.type(type_name)
         self.registry.provider(type_name)
         features = definition.features
-        context = Context(definition, self.run, reading=True)
+        context = self._context(definition)
 
         def call(method: str, *arguments: Any) -> Any:
-            provider = self.instance(type_name)
-            with guard.protected(), context.lend(provider):
-                return getattr(provider, method)(context, *arguments)
+            # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
+            return getattr(self.instance(type_name), method)(context, *arguments)
 
         return Tools(
             definition,
@@ -68,6 +68,9 @@ class Providers:
             (lambda *arguments: call("insync", *arguments)) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
         )
+
+    def _context(self, definition: TypeDefinition) -> Context:
+        return Context(definition, self.run, reading=True)
 
     def close(self) -> None:
         """Forget the instances: nothing is cached beyond a transaction."""

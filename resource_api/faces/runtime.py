@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
 from resource_api.contract.state import MemoryStore, StackName
+from resource_api.hands import guard
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
@@ -92,7 +93,7 @@ class Runtime:
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
-        with _uncollected():
+        with _uncollected(), guard.protected():
             return self._compile(source, inputs, Providers(self.registry, self.run))
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
@@ -165,7 +166,7 @@ class Runtime:
         self, source: Source | Plan | _Emptied, inputs: Mapping[str, Any] | None, options: Options
     ) -> tuple[Plan, Snapshot]:
         providers = Providers(self.registry, self.run)
-        with _uncollected():
+        with _uncollected(), guard.protected():
             if isinstance(source, planning.Plan):
                 catalog, options = source.catalog, source.options._replace(noop=options.noop)
                 catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])

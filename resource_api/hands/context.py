@@ -38,6 +38,11 @@ def lent_to(provider: object) -> Context | None:
     return found
 
 
+def _stack(provider: object) -> list[Context]:
+    found: list[Context] = provider.__dict__.setdefault(_LENT, []) if hasattr(provider, "__dict__") else []
+    return found
+
+
 class Run:
     """What all contexts of one run share: the log, and whether the run has been cancelled."""
 
@@ -77,7 +82,7 @@ class Context:
     @contextmanager
     def lend(self, provider: object) -> Iterator[Self]:
         """Make this the current context while ``provider`` is being called."""
-        stack = provider.__dict__.setdefault(_LENT, []) if hasattr(provider, "__dict__") else []
+        stack = _stack(provider)
         stack.append(self)
         token = current.set(self)
         try:
@@ -85,6 +90,10 @@ class Context:
         finally:
             current.reset(token)
             stack.remove(self)
+
+    def adopt(self, provider: object) -> None:
+        """Be what commands of ``provider`` obey outside any call that is lent a context of its own."""
+        _stack(provider).insert(0, self)
 
     @property
     def stderr_level(self) -> str:

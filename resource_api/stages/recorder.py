@@ -94,7 +94,7 @@ class Recorder:
             title=entry.title,
             inputs=sealed(_known(entry.spelling), salt),
             should=should,
-            is_=sealed(dict(work.is_), salt) if work.is_ is not None else None,
+            is_=sealed(_told(work), salt) if work.is_ is not None else None,
             owned=self._owned(entry, work, before),
             requires=[
                 str(self._plan.catalog.entries[i].reference) for i in self._plan.catalog.requires.get(entry.index, ())
@@ -138,6 +138,13 @@ class Recorder:
         managed = work.step.definition.managed
         seen = record._replace(is_=_only(record.is_, managed))
         return None if seen == before._replace(is_=_only(before.is_, managed)) else record
+
+
+def _told(work: Work) -> dict[str, Any]:
+    """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business."""
+    definition = work.step.definition
+    kept = {*work.should, *definition.namevars, *definition.of_kind("read_only"), "ensure"}
+    return {name: value for name, value in (work.is_ or {}).items() if name in kept}
 
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:

@@ -39,6 +39,7 @@ class Segment:
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
         self._by_name = {work.name: work for work in self.works}
+        self._lost: set[int] = set()
         self._by_operation = {work.operation.number: work for work in self.works}
 
     def carry_out(self) -> None:
@@ -123,14 +124,15 @@ class Segment:
         return work is not None and self._waits_in_vain(work, context)
 
     def _waits_in_vain(self, work: Work, context: Context | None) -> bool:
+        """Names come in dependency order: what was found lost before is remembered, so that nothing is walked twice."""
         for index in self.ending.waits.get(work.operation.number, ()):
             other = self._by_operation.get(index)
-            if index in self.ending.bad:
-                return True
-            if other is None:
-                continue
-            outcome = context.outcomes.get(other.name, other.outcome) if context else other.outcome
-            if outcome.status == "failed" or other.why or self._waits_in_vain(other, context):
+            lost = index in self.ending.bad or index in self._lost
+            if not lost and other is not None:
+                outcome = context.outcomes.get(other.name, other.outcome) if context else other.outcome
+                lost = outcome.status == "failed" or bool(other.why)
+            if lost:
+                self._lost.add(work.operation.number)
                 return True
         return False
 
