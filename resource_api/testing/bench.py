@@ -134,33 +134,51 @@ class Bench:
         """Give a provider as a new transaction has it."""
         return Providers(self.registry, self.runtime.run).instance(self.definition.name)
 
-    def get(self, names: Collection[Name] | None = None, provider: Any = None) -> list[Resource]:
-        """Give the rows of one call of ``get``, as they come; all that are in the examples if it cannot list."""
+    def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:
+        """Give the rows of one call of ``get``, as they come. Raises what it raises, ``CannotList`` too."""
         provider = provider or self.provider()
         context = Context(self.definition, self.runtime.run, reading=True)
         arguments = [None if names is None else list(names)] if "simple_get_filter" in self.definition.features else []
-        try:
-            with guard.protected(), context.lend(provider):
-                rows = [dict(row) for row in provider.get(context, *arguments)]
-        except CannotList:
-            if names is not None:
-                raise
-            return self.get(self.names(*self.examples.all), provider)
+        with guard.protected(), context.lend(provider):
+            rows = [dict(row) for row in provider.get(context, *arguments)]
         failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         assert not failed, f"get cannot read what is there: {failed}"
         return rows
+
+    def listing(self, provider: Any = None) -> list[Resource] | None:
+        """Give the rows of everything there is; None if that cannot be listed."""
+        try:
+            return self.get(None, provider)
+        except CannotList:
+            return None
 
     def existing(self, names: Collection[Name]) -> dict[Name, Resource]:
         """Give the rows of ``names`` that exist."""
         rows = {self.definition.name_of(row): row for row in self.get(names) if exists(row)}
         return {name: rows[name] for name in names if name in rows}
 
+    def rows(self, provider: Any = None) -> list[Resource]:
+        """Give what ``get`` lists, and what of the examples it has left out and gives when asked."""
+        provider = provider or self.provider()
+        rows = self.listing(provider) or []
+        listed = {self.definition.name_of(row) for row in rows}
+        hidden = [name for name in self.names(*self.examples.all) if name not in listed]
+        if hidden and "simple_get_filter" in self.definition.features:
+            rows += [row for row in self.get(hidden, provider) if self.definition.name_of(row) not in listed]
+        return rows
+
     def look(self, provider: Any = None) -> list[tuple[Any, Resource]]:
         """Give everything of the type that exists, by name; ``read_only`` values may move by themselves."""
         moving = self.definition.of_kind("read_only")
-        rows = [row for row in self.get(None, provider) if exists(row)]
-        seen = [(self.definition.name_of(row), _without(reveal(row), moving)) for row in rows]
-        return sorted(seen, key=repr)
+        rows = [row for row in self.rows(provider) if exists(row)]
+        return sorted(((self.definition.name_of(row), _without(reveal(row), moving)) for row in rows), key=repr)
+
+    def listed(self, resource: Mapping[str, Any]) -> bool:
+        """Whether a listing must have it: a namevar with a default says where ``get`` looks when it gets no names."""
+        [entry] = self.entries(resource)
+        attributes = self.definition.attributes
+        places = [name for name in self.definition.namevars if attributes[name].has_default]
+        return all(entry.should.get(name) == attributes[name].default for name in places)
 
     def set(self, changes: Mapping[Name, Change]) -> Witness:
         """Call ``set`` once, beneath the runtime; give what was said, and raised even if a context swallowed it."""

@@ -37,7 +37,7 @@ class ReadingLaws:
         bench.need("readable")
         bench.apply(bench.examples.present)
         definition, seen = bench.definition, set()
-        for row in bench.get():
+        for row in bench.rows():
             missing = [namevar for namevar in definition.namevars if row.get(namevar) is None]
             assert not missing, f"get returns a resource without its namevar {missing}: nobody could name it"
             name = definition.name_of(row)
@@ -56,29 +56,40 @@ class ReadingLaws:
         """``canonicalize`` leaves every row of ``get`` as it is, name included."""
         bench.need("readable", "canonicalize")
         bench.apply(bench.examples.present)
-        rows = bench.get()
+        rows = bench.rows()
         for row, canonical in zip(rows, _canonicalize(bench, rows), strict=True):
             changed = differing(row, canonical)
             assert not changed, f"the next plan would not be empty: get returns {changed} of {row} in another form"
 
     def test_get_returns_at_least_the_named(self, bench: Bench) -> None:
-        """Asked for some names ``get`` gives those that exist, as it gives them among all; asked for none, no error."""
+        """Asked for some names ``get`` gives those that exist, as it lists them; what is missing is no error."""
         bench.need("readable", "simple_get_filter")
         resources = bench.examples.all if bench.definition.ensurable else [bench.examples.present]
         names = bench.names(*resources)
-        bench.existing(names)  # that they are missing is no error
-        bench.apply(*resources)
+        bench.existing(names)
         bench.get([])
-        everything, moving = dict(bench.look()), bench.definition.of_kind("read_only")
+        bench.apply(*resources)
         for wanted in (names, *([name] for name in names)):
             found = bench.existing(wanted)
             lost = [name for name in wanted if name not in found]
             assert not lost, f"{lost} would be created again: get does not return it when asked for {wanted}"
-            strange = [name for name in wanted if name not in everything]
-            assert not strange, f"'resource {bench.definition.name}' would not show {strange}: get(None) leaves it out"
-            for name in wanted:
-                changed = [each for each in differing(everything[name], found[name]) if each not in moving]
-                assert not changed, f"get says other {changed} of {show(name)} when asked for it than among all"
+
+    def test_get_lists_what_it_finds_by_name(self, bench: Bench) -> None:
+        """Asked for all ``get`` gives what it gives by name, unless it says that it cannot list."""
+        bench.need("readable", "simple_get_filter")
+        bench.apply(bench.examples.present)
+        name = bench.names(bench.examples.present)[0]
+        rows = bench.listing()
+        if rows is None or not bench.listed(bench.examples.present):
+            return
+        found = bench.existing([name])[name]
+        listed = next((row for row in rows if bench.definition.name_of(row) == name), None)
+        assert listed is not None, (
+            f"'resource {bench.definition.name}' would not show {show(name)}: get(None) leaves it out"
+        )
+        moving = bench.definition.of_kind("read_only")
+        changed = [each for each in differing(listed, found) if each not in moving]
+        assert not changed, f"get says other {changed} of {show(name)} when asked for it than when it lists all"
 
     def test_canonicalize_is_idempotent(self, bench: Bench) -> None:
         """What is canonical stays as it is, for every value that the data types accept, whatever else is declared."""
