@@ -13,7 +13,7 @@ from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
 from resource_api.nouns.errors import Problem, ProviderError, reason
 from resource_api.nouns.tools import Tools
-from resource_api.nouns.values import Sensitive
+from resource_api.nouns.values import FLAT, Sensitive, copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ class Providers:
         return Tools(
             definition,
             (lambda resources: _canonicalized(definition, call, resources)) if "canonicalize" in features else None,
-            (lambda should: _problems(call("validate", deepcopy(dict(should))))) if "validate" in features else None,
+            (lambda should: _problems(call("validate", copied(should)))) if "validate" in features else None,
             (lambda *arguments: call("insync", *arguments)) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
         )
@@ -82,13 +82,14 @@ def _canonicalized(definition: TypeDefinition, call: Callable[..., Any], resourc
     wrapped: list[set[str]] = []
     copies: list[Resource] = []
     for resource in resources:
-        copy, secret = {}, set()
-        for key, value in resource.items():
-            if isinstance(value, Sensitive) and key not in definition.sensitive:
-                secret.add(key)
-                copy[key] = deepcopy(value.reveal())
-            else:
-                copy[key] = deepcopy(value) if isinstance(value, (list, dict)) else value
+        copy = copied(resource)
+        secret = {
+            key
+            for key, value in resource.items()
+            if type(value) not in FLAT and isinstance(value, Sensitive) and key not in definition.sensitive
+        }
+        for key in secret:
+            copy[key] = copy[key].reveal()
         copies.append(copy)
         wrapped.append(secret)
     answer = call("canonicalize", copies)

@@ -10,7 +10,7 @@ import json
 from hashlib import blake2b
 from typing import Any, Final
 
-from resource_api.nouns.values import UNKNOWN, Sensitive, reveal
+from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
 
 _TAG: Final = "$resource_api"
 
@@ -50,7 +50,7 @@ def sealed(value: Any, salt: bytes) -> Any:
     if isinstance(value, Sensitive):
         return seal(value, salt)
     if isinstance(value, dict):
-        return {key: sealed(item, salt) for key, item in value.items()}
+        return {key: item if type(item) in FLAT else sealed(item, salt) for key, item in value.items()}
     if isinstance(value, list):
         return [sealed(item, salt) for item in value]
     return value

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
@@ -87,14 +87,23 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
+#: What holds nothing else; nearly all values are of these, and are told by one look-up.
+FLAT: Final = frozenset({str, int, bool, float, type(None)})
+
+
 def is_secret(value: object) -> bool:
     """Whether ``value`` is sensitive or holds something sensitive at any depth."""
-    return _any(value, lambda v: isinstance(v, Sensitive))
+    return type(value) not in FLAT and _any(value, lambda v: isinstance(v, Sensitive))
 
 
 def is_unknown(value: object) -> bool:
     """Whether ``value`` is unknown or holds something unknown at any depth."""
-    return _any(value, lambda v: v is UNKNOWN)
+    return type(value) not in FLAT and _any(value, lambda v: v is UNKNOWN)
+
+
+def copied(resource: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a copy of a resource that shares nothing that can be changed."""
+    return {name: value if type(value) in FLAT else deepcopy(value) for name, value in resource.items()}
 
 
 def _any(value: object, test: Callable[[object], bool]) -> bool:

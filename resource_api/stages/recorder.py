@@ -13,7 +13,7 @@ from resource_api.nouns.codec import seal, sealed
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import Commit, Intent, Record
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import is_unknown
+from resource_api.nouns.values import FLAT, is_unknown
 from resource_api.stages.decision import protected
 
 if TYPE_CHECKING:
@@ -112,8 +112,10 @@ class Recorder:
 
     def _should(self, work: Work, salt: bytes) -> dict[str, Any]:
         hidden = work.step.definition.write_only
-        known = _known(work.should)
-        return {name: seal(value, salt) if name in hidden else sealed(value, salt) for name, value in known.items()}
+        known: dict[str, Any] = sealed(_known(work.should), salt)
+        for name in hidden & known.keys():
+            known[name] = seal(work.should[name], salt)
+        return known
 
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
         """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it."""
@@ -135,9 +137,10 @@ class Recorder:
         record = self.record(work)
         if before is None or record is None:
             return record
+        # What only the resource can tell may have changed by itself: that alone is not news.
         managed = work.step.definition.managed
-        seen = record._replace(is_=_only(record.is_, managed))
-        return None if seen == before._replace(is_=_only(before.is_, managed)) else record
+        alike = record == before._replace(is_=record.is_)
+        return None if alike and _only(record.is_, managed) == _only(before.is_, managed) else record
 
 
 def _told(work: Work) -> dict[str, Any]:
@@ -152,7 +155,7 @@ def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if not is_unknown(value)}
+    return {name: value for name, value in values.items() if type(value) in FLAT or not is_unknown(value)}
 
 
 def _value_requires(entry: Entry) -> dict[str, list[str]]:

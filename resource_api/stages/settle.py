@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import schemas
 from resource_api.nouns.errors import Problem, reason
-from resource_api.nouns.values import UNKNOWN, Sensitive, is_unknown
+from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,7 +101,7 @@ def _alone(tools: Tools, resource: Resource) -> Resource | Exception:
 
 def _known(resource: Resource) -> Resource:
     """Leave out what is not known: no provider receives an unknown."""
-    return {key: value for key, value in resource.items() if value is not UNKNOWN and not is_unknown(value)}
+    return {key: value for key, value in resource.items() if type(value) in FLAT or not is_unknown(value)}
 
 
 def _accept(

@@ -1,0 +1,202 @@
+"""Judges what ``get`` returned: mappings with a name, of declared attributes, typed, canonical.
+
+Only rows that are used are judged; what is odd about the others is nobody's business. When to read, and what to
+conclude from a row, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingABC
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.nouns.change import exists
+from resource_api.nouns.errors import ProviderError, nearest, reason
+from resource_api.nouns.text import show
+from resource_api.nouns.values import Sensitive, is_secret, same
+from resource_api.stages import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.tools import Tools
+
+#: More rows than this from one ``get`` are a provider running away (P-10).
+MOST_ROWS = 5_000_000
+
+
+class Seen(NamedTuple):
+    """What reading one name gave: a row, None for absence, or the reason why it cannot be told."""
+
+    row: Mapping[str, Any] | None = None
+    failure: str = ""
+
+
+class Judge:
+    """Judges the rows of one run; ``strict`` is ``error``, ``warning`` or ``off``. A warning is given once."""
+
+    def __init__(self, strict: str, warn: Callable[[str, str], None]) -> None:
+        """Hold providers to their word as far as ``strict`` says; ``warn`` takes a type's name and a message."""
+        self.strict = strict
+        self._warn_of = warn
+        self._warned: set[tuple[str, str]] = set()
+
+    def by_names(
+        self, tools: Tools, names: Collection[Name] | None, rows: Sequence[Resource]
+    ) -> tuple[dict[Name, Resource], dict[Name, Seen]]:
+        """Give rows by name, and what is wrong with names. Raises ``ProviderError`` for a row without one.
+
+        A row under an uncanonical name must not make an existing resource look absent.
+        """
+        definition = tools.definition
+        found: dict[Name, Resource] = {}
+        wrong: dict[Name, Seen] = {}
+        for row in rows:
+            name = _name(definition, row)
+            if name in found:
+                wrong[name] = Seen(None, f"get returned '{_shown(name)}' more than once")
+            found[name] = row
+        lost = set(names or ()) - found.keys()
+        if tools.canonicalize is None or not lost:
+            return found, wrong
+        for name, row in list(found.items()):
+            try:
+                canonical = definition.name_of(tools.canonicalize([row])[0])
+            except Exception:  # noqa: BLE001, S112 - a row that nobody asked for may be odd
+                continue
+            if canonical != name and canonical in lost:
+                message = f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
+                if self.strict == "error":
+                    wrong[canonical] = Seen(None, message)
+                else:
+                    self._warn(definition, message)
+                    found[canonical] = row
+        return found, wrong
+
+    def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Seen]:
+        """Give what each row says of its resource, or why it cannot be believed."""
+        definition, canonicalize = tools.definition, tools.canonicalize
+        declared = [self._declared(definition, row) for row in rows]
+        canonical: Sequence[Any] = declared
+        if canonicalize is not None:
+            good = [row for row in declared if isinstance(row, dict)]
+            answers = iter(self._canonical(canonicalize, good))
+            canonical = [next(answers) if isinstance(row, dict) else row for row in declared]
+        return [self._row(definition, row, twin) for row, twin in zip(declared, canonical, strict=True)]
+
+    def _declared(self, definition: TypeDefinition, row: Resource) -> Resource | str:
+        """Check names and data types; give the row to go on with, or what is wrong with it."""
+        known = definition.attributes
+        clean = row
+        if not row.keys() <= known.keys():
+            strange = next(key for key in row if key not in known)
+            hint = nearest(str(strange), known)
+            message = f"get returned the undeclared attribute {show(strange)}" + (f"; {hint}" if hint else "")
+            if self.strict == "error":
+                return message
+            self._warn(definition, message)
+            clean = {key: value for key, value in row.items() if key in known}
+        try:
+            problems = settle.check(definition, clean)
+        except RecursionError:
+            return "get returned a value that contains itself"
+        if problems:
+            message = "get returned " + "; ".join(problem.message for problem in problems)
+            if self.strict == "error":
+                return message
+            self._warn(definition, message)
+        return clean
+
+    def _canonical(self, canonicalize: Any, rows: list[Resource]) -> list[Any]:
+        try:
+            return list(canonicalize(rows))
+        except Exception:  # noqa: BLE001 - looked for one by one
+            answers = []
+            for row in rows:
+                try:
+                    answers.append(canonicalize([row])[0])
+                except Exception as error:  # noqa: BLE001 - becomes the failure of this row
+                    answers.append(f"canonicalize failed: {reason(error)}")
+            return answers
+
+    def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Seen:
+        if isinstance(row, str):
+            return Seen(None, row)
+        if isinstance(canonical, str):
+            return Seen(None, canonical)
+        if canonical is not row and canonical != row:
+            message = _uncanonical(definition, row, canonical)
+            if message and self.strict == "error":
+                return Seen(None, message)
+            if message:
+                self._warn(definition, message)
+        return Seen(_finished(definition, canonical))
+
+    def _warn(self, definition: TypeDefinition, message: str) -> None:
+        if self.strict == "warning" and (definition.name, message) not in self._warned:
+            self._warned.add((definition.name, message))
+            self._warn_of(definition.name, message)
+
+
+def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
+    """Give the rows as dictionaries of our own; anything else is the provider's error."""
+    if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
+        kind = type(answer).__name__
+        msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
+        raise ProviderError(msg)
+    rows: list[Resource] = []
+    for row in answer:
+        if type(row) is not dict and not isinstance(row, MappingABC):
+            msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
+            raise ProviderError(msg)
+        if len(rows) >= MOST_ROWS:
+            msg = f"{definition.name}: get returned more than {MOST_ROWS} resources"
+            raise ProviderError(msg)
+        rows.append(dict(row))
+    return rows
+
+
+def _name(definition: TypeDefinition, row: Resource) -> Name:
+    try:
+        name = definition.name_of(row)
+        hash(name)
+    except KeyError as error:
+        msg = f"{definition.name}: get returned a resource without its namevar {error}"
+        raise ProviderError(msg) from None
+    except TypeError:
+        msg = f"{definition.name}: get returned a namevar that cannot be one: {show(definition.name_of(row))}"
+        raise ProviderError(msg) from None
+    return name
+
+
+def _shown(name: Name) -> str:
+    return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:
+    for key, value in row.items():
+        if key not in canonical or not same(value, canonical[key]):
+            if key in definition.sensitive or is_secret(value):
+                return f"get returned a value of '{key}' that is not canonical"
+            return (
+                f"get returned {show(value)} for '{key}', which is not canonical;"
+                f" it should be {show(canonical.get(key))}"
+            )
+    return ""
+
+
+def _finished(definition: TypeDefinition, row: Resource) -> Mapping[str, Any] | None:
+    """Wrap secrets, leave out what is never read back, and take ``ensure: absent`` for absence.
+
+    A provider that compares by itself may know several kinds of absence: its row is kept.
+    """
+    if not exists(row):
+        return row if "custom_insync" in definition.features else None
+    if definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
+        row["ensure"] = "present"
+    for name in definition.sensitive:
+        if name in row and row[name] is not None and not isinstance(row[name], Sensitive):
+            row[name] = Sensitive(row[name])
+    for name in definition.write_only:
+        row.pop(name, None)
+    return row
