@@ -21,7 +21,6 @@ from resource_api.nouns.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.contract.rows import Header
     from resource_api.contract.state import StackName
     from resource_api.nouns.record import StackState
 
@@ -48,7 +47,7 @@ def keep(database: Database) -> None:
     database.copy(new)
     copy = Database(new, still=True)
     try:
-        rows.verify(copy)
+        rows.verify_sums(copy)
     finally:
         copy.close()
     with databases.guarded(path):
@@ -56,21 +55,6 @@ def keep(database: Database) -> None:
             with suppress(FileNotFoundError):
                 os.rename(f"{path}.{number - 1}", f"{path}.{number}")  # noqa: PTH104 - the paths are text
         markers.rename(new, f"{path}.1")
-
-
-def lost(marker: Marker | None, headers: Mapping[StackName, Header]) -> list[str]:
-    """Give, as sentences, what the marker knows of and the database does not."""
-    found = []
-    last = {tuple(name): header.last for name, header in headers.items()}
-    for name, (lineage, serial) in (marker.known if marker else {}).items():
-        what = f"project {name[0]}, stack {name[1]}"
-        if name not in last:
-            found.append(f"{what} is missing, known up to serial {serial}")
-        elif last[name][0] != lineage:
-            found.append(f"{what} is of another lineage than the one that is known")
-        elif last[name][1] < serial:
-            found.append(f"{what} is at serial {last[name][1]}, older than serial {serial} that is known")
-    return found
 
 
 def describe(path: str, states: Mapping[StackName, StackState]) -> Iterator[str]:

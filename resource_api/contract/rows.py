@@ -19,7 +19,8 @@ from resource_api.nouns.record import Intent, Record, StackState
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from resource_api.hands.database import Database
+    from resource_api.hands.database import Database, Row
+    from resource_api.nouns.errors import StateError
     from resource_api.nouns.record import Commit, Key
 
 #: Rows per stack and table at most: far more than anybody has.
@@ -55,10 +56,10 @@ class Table:
         """How many rows, the sum of their checksums, the next free place."""
         return [len(self._places), self._total, self._top]
 
-    def fill(self, keys: Iterable[Hashable], rows: Sequence[tuple[int, bytes, int]]) -> None:
+    def fill(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
         """Take over what was read."""
         self._places = {key: (row_id, checksum) for key, (row_id, _, checksum) in zip(keys, rows, strict=True)}
-        self._total = reduce(xor, (checksum for _, _, checksum in rows), 0)
+        self._total = _sum(rows)
 
     def put(self, database: Database, items: Iterable[tuple[Hashable, Any]]) -> None:
         """Write values by key; one that was there keeps its place."""
@@ -71,7 +72,7 @@ class Table:
             else:
                 row_id = place[0]
                 total ^= place[1]
-            made = row(row_id, _bytes(value))
+            made = row(row_id, to_bytes(value))
             total ^= made[2]
             places[key] = row_id, made[2]
             rows.append(made)
@@ -120,7 +121,7 @@ class Stack:
         except (ValueError, TypeError, LookupError) as error:
             raise damage(database.path, f"what is recorded of {header.name.project} cannot be read") from error
         if not whole:
-            raise damage(database.path, f"rows of project {header.name.project}, stack {header.name.stack} are missing")
+            raise _missing(database, header.name)
         return stack
 
     def _fill(self, database: Database) -> None:
@@ -128,12 +129,12 @@ class Stack:
         owed: dict[Key, Sequence[str]] = {}
         for name, table in self._tables.items():
             rows = database.read(name, self.number * SPAN, (self.number + 1) * SPAN)
-            values = _values(rows)
+            values = to_values(rows)
             if name == "resource":
                 records = {entry.key: entry for entry in map(_record, values)}
                 table.fill(records, rows)
             elif name == "owed":
-                owed = {(kind, _name(key)): tuple(sources) for kind, key, sources in values}
+                owed = {(kind, _name(key)): sources for kind, key, sources in values}
                 table.fill(owed, rows)
             else:
                 numbers = [row_id - self.number * SPAN for row_id, _, _ in rows]
@@ -224,7 +225,7 @@ class Stack:
             "outputs": state.outputs,
             "tallies": {name: table.tally for name, table in self._tables.items()},
         }
-        database.put("stack", [row(self.number, _bytes(content))])
+        database.put("stack", [row(self.number, to_bytes(content))])
 
 
 def headers(database: Database) -> dict[StackName, Header]:
@@ -232,12 +233,22 @@ def headers(database: Database) -> dict[StackName, Header]:
     rows = database.read("stack")
     found = {}
     try:
-        for (number, _, _), content in zip(rows, _values(rows), strict=True):
+        for (number, _, _), content in zip(rows, to_values(rows), strict=True):
             name = StackName(content["project"], content["stack"])
             found[name] = Header(number, name, content)
     except (ValueError, TypeError, LookupError) as error:
         raise damage(database.path, "a stack's row cannot be read") from error
     return found
+
+
+def verify_sums(database: Database) -> None:
+    """Verify structure, rows and sums without looking into the rows. Raises ``StateError``."""
+    database.check()
+    for header in headers(database).values():
+        for name, (count, total, _) in header.content["tallies"].items():
+            rows = database.read(name, header.number * SPAN, (header.number + 1) * SPAN)
+            if [len(rows), _sum(rows)] != [count, total]:
+                raise _missing(database, header.name)
 
 
 def verify(database: Database) -> dict[StackName, StackState]:
@@ -246,22 +257,20 @@ def verify(database: Database) -> dict[StackName, StackState]:
     return {name: Stack.read(database, header).state for name, header in headers(database).items()}
 
 
-def run_row(number: int, run: Mapping[str, Any]) -> tuple[int, bytes, int]:
-    """Give the row of one finished run."""
-    return row(number, _bytes(run))
+def _missing(database: Database, name: StackName) -> StateError:
+    return damage(database.path, f"rows of project {name.project}, stack {name.stack} are missing")
 
 
-def runs(database: Database) -> list[tuple[int, Mapping[str, Any]]]:
-    """Give the finished runs with their numbers, the oldest first. Raises ``StateError``."""
-    rows = database.read("run")
-    return [(number, content) for (number, _, _), content in zip(rows, _values(rows), strict=True)]
+def _sum(rows: Sequence[Row]) -> int:
+    return reduce(xor, [checksum for _, _, checksum in rows], 0)
 
 
-def _bytes(value: Any) -> bytes:
+def to_bytes(value: Any) -> bytes:
+    """Give what a row keeps of a value. Raises ``TypeError`` for an unknown or a secret in clear."""
     return codec.encode(value).encode("utf-8", "surrogatepass")
 
 
-def _values(rows: Sequence[tuple[int, bytes, int]]) -> list[Any]:
+def to_values(rows: Sequence[Row]) -> list[Any]:
     """Decode many rows at once, which shares the text of equal keys."""
     text = (b"[" + b",".join([body for _, body, _ in rows]) + b"]").decode("utf-8", "surrogatepass")
     values: list[Any] = codec.decode(text) if "$resource_api" in text else json.loads(text)
@@ -269,12 +278,9 @@ def _values(rows: Sequence[tuple[int, bytes, int]]) -> list[Any]:
 
 
 def _record(values: list[Any]) -> Record:
-    record = Record._make(values)
-    return record._replace(
-        name=_name(record.name),
-        requires=tuple(record.requires),
-        value_requires={name: tuple(sources) for name, sources in record.value_requires.items()},
-    )
+    if type(values[1]) is list:
+        values[1] = tuple(values[1])
+    return Record._make(values)
 
 
 def _intent(values: list[Any]) -> Intent:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
-from resource_api.contract import recovery, rows
+from resource_api.contract import history, recovery, rows
+from resource_api.contract.opening import Opened, open_checked
 from resource_api.hands import database as databases
 from resource_api.hands import marker as markers
 from resource_api.hands.lock import Lock
@@ -24,20 +25,10 @@ from resource_api.nouns.record import StackState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.contract.rows import Header, Stack
+    from resource_api.contract.rows import Stack
     from resource_api.contract.state import StackName
     from resource_api.hands.database import Database
     from resource_api.nouns.record import Commit, Intent
-
-#: So many finished runs are remembered.
-RUNS: Final = 500
-
-
-class _Opened(NamedTuple):
-    """A database that agrees with its marker, and the stacks in it."""
-
-    database: Database
-    headers: dict[StackName, Header]
 
 
 class _Writer:
@@ -45,7 +36,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.opened: _Opened | None = None
+        self.opened: Opened | None = None
         self.stacks: dict[StackName, Stack] = {}
         self.marker: Marker | None = None
         #: Serials and lineages as they are written.
@@ -84,8 +75,7 @@ class SqliteStore:
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
         """Give the last finished runs of a stack, the oldest first."""
         with self._guard, self._reading() as opened:
-            found = rows.runs(opened.database) if opened else []
-            return [run for _, run in found if (run["project"], run["stack"]) == name]
+            return history.read(opened.database, name) if opened else []
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
@@ -111,8 +101,10 @@ class SqliteStore:
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write, and give what is known then."""
-        if commit.empty and not commit.done:
-            return self.load(name)
+        if commit.empty:
+            state = self.load(name)
+            if not any(key in state.intents for key in commit.done):
+                return state
         return self._write(name, lambda database, stack: stack.commit(database, commit, secrets.token_hex(16)))
 
     def overwrite(self, name: StackName, state: StackState) -> None:
@@ -131,12 +123,7 @@ class SqliteStore:
             writer = self._held()
             opened = self._writable(writer)
             with self._breaking(writer), opened.database.transaction():
-                found = opened.database.read("run")
-                number = found[-1][0] + 1 if found else 1
-                opened.database.drop_range("run", 0, number - RUNS + 1)
-                opened.database.put(
-                    "run", [rows.run_row(number, {"project": name.project, "stack": name.stack, **run})]
-                )
+                history.add(opened.database, name, run)
             self._mark(writer)
 
     def check(self) -> Sequence[str]:
@@ -145,7 +132,7 @@ class SqliteStore:
             if opened is None:
                 return [f"{self.path}: nothing is recorded yet"]
             states = rows.verify(opened.database)
-            rows.runs(opened.database)
+            history.read(opened.database)
             return [*recovery.describe(self.path, states), *recovery.generations(self.path)]
 
     def recover(self, timeout: float) -> Sequence[str]:
@@ -155,9 +142,8 @@ class SqliteStore:
             databases.refuse_newer(self.path)
             self._lock.announce("state recover")
             try:
-                opened = self._open(write=False)
-                if opened is not None:
-                    with _closing(opened):
+                with open_checked(self.path) or nullcontext() as opened:
+                    if opened is not None:
                         rows.verify(opened.database)
             except StateError as error:
                 return recovery.recover(self.path, str(error))
@@ -166,43 +152,13 @@ class SqliteStore:
     # Reading
 
     @contextmanager
-    def _reading(self) -> Iterator[_Opened | None]:
+    def _reading(self) -> Iterator[Opened | None]:
         """Give the database as it is now, or None when there is none yet: the writer's, or one for this reading."""
         if self._writer is not None:
-            opened = self._writer.opened
-            yield opened and opened._replace(headers=rows.headers(opened.database))
+            yield self._writer.opened and self._writer.opened.again()
             return
-        opened = self._open(write=False)
-        if opened is None:
-            yield None
-            return
-        with _closing(opened):
+        with open_checked(self.path) or nullcontext() as opened:
             yield opened
-
-    def _open(self, *, write: bool) -> _Opened | None:
-        """Open what is there and compare it with the marker; None when nothing is there and nothing must be."""
-        databases.verify_place(self.path)
-        marker = markers.read(self.path)
-        if not os.path.lexists(self.path):
-            if marker is None or (marker.making and not marker.known):
-                return None
-            raise databases.damage(self.path, "it is missing")
-        database = databases.open_for_writing(self.path) if write else databases.open_for_reading(self.path)
-        try:
-            headers = rows.headers(database)
-            self._compare(marker, headers)
-        except BaseException:
-            database.close()
-            raise
-        return _Opened(database, headers)
-
-    def _compare(self, marker: Marker | None, headers: Mapping[StackName, Header]) -> None:
-        """Raise ``StateError`` where the marker knows more than the database."""
-        lost = recovery.lost(marker, headers)
-        if lost and marker != (again := markers.read(self.path)):
-            lost = recovery.lost(again, headers)
-        if lost:
-            raise databases.damage(self.path, lost[0])
 
     def _fresh(self, name: StackName) -> StackState:
         """Give the state of a stack never seen; its salt stays the same, since secrets are sealed with it before."""
@@ -213,7 +169,7 @@ class SqliteStore:
 
     def _begin(self) -> _Writer:
         writer = _Writer()
-        writer.opened = self._open(write=True)
+        writer.opened = open_checked(self.path, write=True)
         writer.marker = markers.read(self.path)
         if writer.opened is not None:
             writer.known = {tuple(n): h.last for n, h in writer.opened.headers.items() if h.last[1]}  # type: ignore[misc] # two texts
@@ -225,7 +181,7 @@ class SqliteStore:
             writer, self._writer = self._writer, None
             if writer is None or writer.opened is None or writer.pid != os.getpid():
                 return
-            with _closing(writer.opened):
+            with writer.opened:
                 if writer.changed and not writer.broken:
                     writer.opened.database.checkpoint()
                     recovery.keep(writer.opened.database)
@@ -240,13 +196,13 @@ class SqliteStore:
             raise StateError(self._writer.broken)
         return self._writer
 
-    def _writable(self, writer: _Writer) -> _Opened:
+    def _writable(self, writer: _Writer) -> Opened:
         """Give the database, made now if need be, its structure verified before the first write."""
         if writer.opened is None:
             writer.marker = Marker({}, making=True)
             markers.write(self.path, writer.marker)
             databases.create(self.path)
-            writer.opened = _Opened(databases.open_for_writing(self.path), {})
+            writer.opened = Opened(databases.open_for_writing(self.path), {})
         elif not writer.checked:
             writer.opened.database.check()
         writer.checked = True
@@ -294,7 +250,7 @@ class SqliteStore:
         """After a write that raised: what is written is no longer known here."""
         writer.stacks.pop(name, None)
         if writer.opened is not None and not writer.broken:
-            writer.opened = writer.opened._replace(headers=rows.headers(writer.opened.database))
+            writer.opened = writer.opened.again()
 
     def _mark(self, writer: _Writer) -> None:
         marker = Marker(dict(writer.known))
@@ -310,11 +266,3 @@ class SqliteStore:
         except StateError as error:
             writer.broken = str(error)
             raise
-
-
-@contextmanager
-def _closing(opened: _Opened) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        opened.database.close()

@@ -37,6 +37,7 @@ class StateStore(Protocol):
        the lineage is made with the first commit and never changes.
     5. What is damaged, missing or older than it must be raises ``StateError`` naming the command that mends it; it is
        never taken for a fresh start.
+       Sequences come back as lists, a composite name as a tuple.
     6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
        written.
 
@@ -166,7 +167,7 @@ def merged(state: StackState, commit: Commit) -> StackState:
     for key in commit.paid:
         owed.pop(key, None)
     for key, sources in commit.owed.items():
-        owed[key] = tuple(dict.fromkeys((*owed.get(key, ()), *sources)))
+        owed[key] = list(dict.fromkeys((*owed.get(key, ()), *sources)))
     for key in commit.drop:
         owed.pop(key, None)
     return state._replace(
