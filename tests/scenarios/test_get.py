@@ -290,3 +290,24 @@ def test_a_provider_cannot_change_the_process(bench: Bench) -> None:
     assert len(lines) == 2
     assert lines[0] == lines[1]
     assert "True" in lines[0]
+
+
+def test_what_another_call_has_moved_is_read_again_before_its_turn(bench: Bench) -> None:
+    """Also when both are of one type and only the names of the first call were read to verify it."""
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            return [row for name, row in self._rows().items() if names is None or name in names]
+        def set(self, context, changes):
+            for name, (is_, should) in changes.items():
+                context.notice(name, message=f"is {is_ and is_['size']}")
+            self._done(changes)
+            if "a" in changes:
+                self._put("b", {"name": "b", "ensure": "present", "size": 50})
+        """,
+        features=("simple_get_filter",),
+    )
+    bench.put("probe", b={"name": "b", "ensure": "present", "size": 1})
+    done = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 2, timeout: 60}}")
+    assert done.code == 0
+    assert "Notice: Probe[b]: is 50" in done.lines
