@@ -1,7 +1,8 @@
 """What every subcommand shares: the registry, the runtime, the streams, and how errors end a command.
 
-Log lines go to stderr, what the command is for goes to stdout; whatever a provider prints goes to stderr. A closed
-pipe or a full log never stops a run. What the commands do is theirs.
+Log lines go to stderr, what the command is for goes to stdout. What a provider prints goes to stderr too, masked and
+escaped, what its children print as it is. A closed pipe or a full log never stops a run. What the commands do is
+theirs.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.contract.registry import Registry
 from resource_api.faces import documents
 from resource_api.faces.interrupts import Interrupts
 from resource_api.faces.runtime import Runtime
+from resource_api.hands.context import current
 from resource_api.hands.loader import BUNDLED, Finder
-from resource_api.hands.log import Log, console, json_lines
+from resource_api.hands.log import Line, Log, console, json_lines, spoken
 from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError, reason
 from resource_api.nouns.step import Summary
 from resource_api.nouns.text import escape_lines
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from resource_api.nouns.event import Event
 
 
+#: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
+_PATIENCE: Final = 5.0
+
+
 class Session:
     """One call of a subcommand."""
 
@@ -37,9 +43,12 @@ class Session:
         self.settings = settings
         self.json = bool(settings.get("json"))
         self.stream = stream and self.json
-        self.out = _private_stdout()
+        _complete_streams()
+        self.err: TextIO = sys.stderr
+        self.out = _private_stdout(by_line=self.stream)
         self.color = _colored(settings.get("color", "auto"), self.out)
-        self.log = _log(settings)
+        self.log = _log(settings, self.err)
+        sys.stdout, sys.stderr = spoken(self._printed, 1), spoken(self._printed, 2)
         if self.stream:
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
         self.registry = Registry(Finder(_places(settings.get("module_path") or (), manifest)))
@@ -61,17 +70,21 @@ class Session:
             code = self._fail(error.problems, error.exit_code)
         except ResourceAPIError as error:
             code = self._fail([Problem(None, str(error), code=_code(error))], error.exit_code)
-        except KeyboardInterrupt:
-            code = self._fail([Problem(None, "interrupted", code="interrupted")], self.interrupts.exit_code)
         except Exception as error:  # noqa: BLE001 - the last resort
-            if self.settings.get("debug"):
-                traceback.print_exc()
             text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"
-            code = self._fail([Problem(None, text, code="bug", hint="-d shows where")], 70)
+            code = self._fail([Problem(None, text, code="bug", hint="-d shows where")], 70, error)
+        except BaseException as error:  # noqa: BLE001 - a signal, or what only a provider can have raised
+            text = "interrupted" if self.interrupts.came else f"a provider ended the run: {reason(error)}"
+            code = self._fail([Problem(None, text, code="interrupted")], self.interrupts.exit_code, error)
         self._flush()
+        _leave_in_time(code)
         return code
 
-    def _fail(self, problems: Sequence[Problem], code: int) -> int:
+    def _fail(self, problems: Sequence[Problem], code: int, error: BaseException | None = None) -> int:
+        if error is not None and self.settings.get("debug"):
+            import traceback  # noqa: PLC0415 - only for those who debug
+
+            self._complain("".join(traceback.format_exception(error)).rstrip("\n"))
         for problem in problems:
             if self.stream:
                 self.emit(documents.line("diagnostic", documents.problem(problem)))
@@ -83,11 +96,21 @@ class Session:
         return code
 
     def _say(self, word: str, problem: Problem) -> None:
-        word = "" if problem.file else word
+        self._complain(("" if problem.file else word) + str(problem))
+
+    def _complain(self, text: str) -> None:
         try:
-            sys.stderr.write(word + escape_lines(self.log.mask(str(problem))) + "\n")
+            self.err.write(escape_lines(self.log.mask(text)) + "\n")
         except (OSError, ValueError):
             return
+
+    def _printed(self, text: str) -> None:
+        """Pass on to stderr what a provider has printed, in the form that log lines have there."""
+        if self.settings.get("log_format") == "json":
+            context = current.get()
+            self.log.sinks[0](Line("notice", context.type.name if context else "", self.log.mask(text)))
+        else:
+            self._complain(text)
 
     def _told(self, event: Event) -> None:
         self._diagnosed(event)
@@ -109,11 +132,16 @@ class Session:
 
     def print_json(self, document: Any) -> None:
         """Write the one document of a command with ``--json``."""
-        self._write(self.log.mask(json.dumps(document, indent=2, ensure_ascii=False, default=str)) + "\n")
+        self._write(
+            json.dumps(self.log.mask.document(document), indent=2, ensure_ascii=False, default=self._odd) + "\n"
+        )
 
     def emit(self, document: Mapping[str, Any]) -> None:
         """Write one object of a stream, on one line."""
-        self._write(self.log.mask(json.dumps(document, ensure_ascii=False, default=str)) + "\n")
+        self._write(json.dumps(self.log.mask.document(document), ensure_ascii=False, default=self._odd) + "\n")
+
+    def _odd(self, value: Any) -> str:
+        return self.log.mask(str(value))
 
     def _write(self, text: str) -> None:
         try:
@@ -122,6 +150,10 @@ class Session:
             self.out = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as the process
 
     def _flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.close()
+        sys.stdout = sys.stderr = self.err
         try:
             self.out.flush()
         except (OSError, ValueError):
@@ -133,16 +165,35 @@ def _code(error: ResourceAPIError) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-def _private_stdout() -> TextIO:
-    """Keep stdout for ourselves: what a provider or its children print goes to stderr (P-09)."""
-    try:
+def _complete_streams() -> None:
+    """Put /dev/null where a standard stream is closed: the next file opened would get its number, and our lines."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False))  # noqa: SIM115 - lives as long as the process
+
+
+def _private_stdout(*, by_line: bool) -> TextIO:
+    """Keep stdout for ourselves: what a provider's children print goes to stderr (P-09)."""
+    with suppress(OSError):
         sys.stdout.flush()
-        ours = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:
-        return open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as the process
-    sys.stdout = sys.stderr
-    return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace", buffering=1 if os.isatty(ours) else -1)
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    buffering = 1 if by_line or os.isatty(ours) else -1
+    return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace", buffering=buffering)
+
+
+def _leave_in_time(code: int) -> None:
+    """End with ``code`` even if a provider has left a thread that does not."""
+    threading = sys.modules.get("threading")
+    if threading is None or all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
+        return
+    timer = threading.Timer(_PATIENCE, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
 
 
 def _colored(wish: str, stream: TextIO) -> bool:
@@ -151,7 +202,7 @@ def _colored(wish: str, stream: TextIO) -> bool:
     return wish == "always"
 
 
-def _log(settings: Mapping[str, Any]) -> Log:
+def _log(settings: Mapping[str, Any], stream: TextIO) -> Log:
     threshold = "notice"
     if settings.get("debug"):
         threshold = "debug"
@@ -160,8 +211,8 @@ def _log(settings: Mapping[str, Any]) -> Log:
     elif settings.get("quiet"):
         threshold = "err"
     if settings.get("log_format") == "json":
-        return Log(threshold, json_lines(sys.stderr))
-    return Log(threshold, console(sys.stderr, color=_colored(settings.get("color", "auto"), sys.stderr)))
+        return Log(threshold, json_lines(stream))
+    return Log(threshold, console(stream, color=_colored(settings.get("color", "auto"), stream)))
 
 
 def _places(module_path: Sequence[str], manifest: str | None) -> list[Path]:

@@ -7,6 +7,7 @@ Importing this module configures nothing.
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from resource_api.nouns.mask import Mask
@@ -19,6 +20,7 @@ LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40
 _WORDS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
 _COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "notice": "", "warning": "\x1b[33m", "err": "\x1b[31m"}
 _PLAIN: Final = "\x1b[0m"
+_LONGEST: Final = 64 * 1024  # bytes that wait for their line end
 
 
 class Line(NamedTuple):
@@ -50,7 +52,7 @@ class Log:
     def write(self, level: str, subject: str, text: str) -> None:
         """Say one line."""
         if self.enabled(level):
-            line = Line(level, subject, self.mask(text))
+            line = Line(level, self.mask(subject), self.mask(text))
             for sink in self.sinks:
                 sink(line)
 
@@ -119,6 +121,56 @@ class _Sink:
 
         logger = structlog.WriteLogger(self._stream)
         return Lines(logger, processors=[self._render], context={})
+
+
+def spoken(say: Callable[[str], None], descriptor: int) -> TextIO:
+    """Give a stream to stand in for a standard one: what foreign code prints there is said line by line.
+
+    ``descriptor`` is what children of that code write to.
+    """
+    return _Open(_Spoken(say, descriptor), "utf-8", "backslashreplace", write_through=True)
+
+
+class _Open(io.TextIOWrapper):
+    """A stream that whoever closes it only flushes: the next one to print shall not fail."""
+
+    def close(self) -> None:
+        self.buffer.flush()
+
+
+class _Spoken(io.RawIOBase):
+    """Takes bytes and says them line by line, so that they can be masked, escaped and in the log's own format."""
+
+    def __init__(self, say: Callable[[str], None], descriptor: int) -> None:
+        self._tell = say
+        self._descriptor = descriptor
+        self._rest = b""
+
+    @property
+    def name(self) -> int:
+        return self._descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, data: Any) -> int:
+        *lines, self._rest = (self._rest + bytes(data)).split(b"\n")
+        if len(self._rest) > _LONGEST:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            self._say(line)
+        return len(data)
+
+    def flush(self) -> None:
+        if self._rest:
+            self._say(self._rest)
+            self._rest = b""
+
+    def _say(self, line: bytes) -> None:
+        self._tell(line.decode("utf-8", "backslashreplace"))
 
 
 def _drop(_line: Line) -> None:
