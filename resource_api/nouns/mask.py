@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from typing import Any, Final
 
 from resource_api.nouns.values import Sensitive
 
 #: Shorter secrets would mask ordinary words.
 _SHORTEST: Final = 6
+_MASKED: Final = "<sensitive>"
 
 
 class Mask:
@@ -42,17 +44,57 @@ class Mask:
             for item in secret:
                 self._learn(item)
         elif isinstance(secret, (str, int, float)) and not isinstance(secret, bool):
-            text = str(secret)
-            lines = [line for line in text.splitlines() if len(line) >= _SHORTEST]
-            spelt = {text, *lines, repr(text)[1:-1], json.dumps(text)[1:-1], text.strip()}
-            self._spellings |= {s for s in spelt if len(s) >= _SHORTEST}
-            self._pattern = None
+            new = {spelt for spelt in _spellings(str(secret)) if len(spelt) >= _SHORTEST} - self._spellings
+            if new:
+                self._spellings |= new
+                self._pattern = None
 
     def __call__(self, text: str) -> str:
         """Give ``text`` with every known secret masked, the longest first."""
         if not self._spellings:
             return text
         if self._pattern is None:
-            longest_first = sorted(self._spellings, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        return self._pattern.sub("<sensitive>", text)
+            self._pattern = re.compile(_any_of(sorted(self._spellings, key=_by_start)))
+        return self._pattern.sub(_MASKED, text)
+
+    def document(self, value: Any) -> Any:
+        """Give a JSON document with every text in it masked: its numbers and keys stay, so it still is JSON."""
+        if not self._spellings:
+            return value
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, dict):
+            return {key: self.document(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.document(item) for item in value]
+        return value
+
+
+def _spellings(text: str) -> set[str]:
+    """Give a secret as programs, exceptions and protocols write it."""
+    from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 - only with a secret
+    from urllib.parse import quote  # noqa: PLC0415 - the same
+
+    data = text.encode("utf-8", "surrogateescape")
+    return {
+        *(text, text.strip(), *(line.strip() for line in text.splitlines())),
+        *(repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]),
+        *(repr(data)[2:-1], quote(data, safe=""), data.hex(), data.hex().upper()),
+        *(b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode().rstrip("=")),
+    }
+
+
+def _by_start(spelling: str) -> tuple[str, int]:
+    return spelling[:2], -len(spelling)
+
+
+def _any_of(spellings: list[str]) -> str:
+    """Give a pattern grouped by the first two characters: thousands of plain alternatives are tried one by one."""
+    groups = []
+    for first, same_first in groupby(spellings, key=lambda spelling: spelling[0]):
+        inner = [
+            f"{re.escape(second)}(?:{'|'.join(re.escape(spelling[2:]) for spelling in same_start)})"
+            for second, same_start in groupby(same_first, key=lambda spelling: spelling[1])
+        ]
+        groups.append(f"{re.escape(first)}(?:{'|'.join(inner)})")
+    return "|".join(groups)
