@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "apply": ("run", "Bring the system to what a manifest says."),
     "plan": ("run", "Show what apply would do; change nothing."),
+    "destroy": ("destroy", "Delete what state records as ours."),
     "resource": ("resource", "List, show or change resources of one type."),
     "types": ("look", "List the types on the module path."),
     "describe": ("look", "Show a type's documentation, attributes and features."),
     "validate": ("look", "Check a manifest without touching the system."),
     "schema": ("look", "Print a JSON Schema of manifests, for editors."),
     "graph": ("look", "Print the relationships in a manifest."),
+    "import": ("upkeep", "Take over an existing thing into state."),
+    "refresh": ("upkeep", "Read everything again into state; change nothing else."),
     "new": ("scaffold", "Write a new type, ready to run."),
 }
 
@@ -40,7 +43,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"resource_api.faces.commands.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same

@@ -17,9 +17,11 @@ from resource_api.hands import guard
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
+from resource_api.nouns.declaration import Manifest
 from resource_api.nouns.errors import ProviderError, UsageError
 from resource_api.nouns.event import Diagnosed, Drifted, Finished, PlannedChange
 from resource_api.nouns.options import Options
+from resource_api.nouns.record import StackState
 from resource_api.stages import catalog as compiling
 from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from resource_api.contract.state import StateStore
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.event import Event
-    from resource_api.nouns.record import StackState
     from resource_api.nouns.step import Report
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
@@ -47,15 +48,15 @@ if TYPE_CHECKING:
 class Runtime:
     """Plans and applies manifests with the types of a registry.
 
-    ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``), or a
-    store. ``log`` takes the lines, ``tell`` every event of a run.
+    ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``, None for
+    the machine's or user's own place), or a store. ``log`` takes the lines, ``tell`` every event of a run.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, all optional
         self,
         registry: Registry,
         *,
-        state: str | StateStore = "memory:",
+        state: str | StateStore | None = "memory:",
         stack: str = "default",
         project: str | None = None,
         log: Log | None = None,
@@ -72,7 +73,7 @@ class Runtime:
         self.facts = Facts()
         self.run = Run(self.log)
         self._state = state
-        self._store: StateStore | None = None if isinstance(state, str) else state
+        self._store: StateStore | None = None if state is None or isinstance(state, str) else state
         registry.warn = lambda message: self.log.write("warning", "", message)
 
     @property
@@ -84,7 +85,7 @@ class Runtime:
             else:
                 from resource_api.contract.stores import open_store  # noqa: PLC0415 - only for a durable one
 
-                self._store = open_store(str(self._state))
+                self._store = open_store(None if self._state is None else str(self._state))
         return self._store
 
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
@@ -93,8 +94,8 @@ class Runtime:
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
-        with _uncollected(), guard.protected():
-            return self._compile(source, inputs, Providers(self.registry, self.run))
+        with unhurried(), guard.protected():
+            return self.catalog(source, inputs, Providers(self.registry, self.run))
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
         """Give what ``apply`` would do; changes nothing, not even state. ``wishes`` are the fields of ``Options``."""
@@ -102,9 +103,15 @@ class Runtime:
 
     def apply(self, source: Source | Plan, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
         """Bring the system to what the manifest says; a failed resource is in the report, no exception."""
-        options = Options(**wishes)
+        return self.apply_planned(source, inputs or {}, Options(**wishes), lambda _plan: None)
+
+    def apply_planned(
+        self, source: Any, inputs: Mapping[str, Any], options: Options, check: Callable[[Plan], None]
+    ) -> Report:
+        """Plan, let ``check`` refuse (it raises), and carry out."""
         with nullcontext() if options.noop else self.store.lock("apply", self.lock_timeout):
             plan, snapshot = self._plan(source, inputs, options)
+            check(plan)
             return self._carry_out(plan, snapshot, "apply")
 
     def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
@@ -116,6 +123,19 @@ class Runtime:
     def plan_destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
         """Give what ``destroy`` would do."""
         return self._plan(_Emptied(source), inputs, Options(**wishes, prune=True))[0]
+
+    def change(self, source: Mapping[str, Any], **wishes: Any) -> Report:
+        """Bring single resources to what is said, recording nothing; warns when some stack has them."""
+        options = Options(**wishes)
+        with nullcontext() if options.noop else self.store.lock("resource", self.lock_timeout):
+            plan, snapshot = self._plan(source, {}, options, remember=False)
+            for stack in self.store.stacks():
+                records = self.store.load(stack).records
+                for entry in plan.catalog.entries:
+                    if entry.key in records:
+                        text = f"is recorded in the stack '{stack.stack}' of '{stack.project}', which will mend this change"
+                        self.log.write("warning", str(entry.reference), text)
+            return self._carry_out(plan, snapshot, "resource", record=False)
 
     def resources(self, type_name: str, names: Sequence[Any] | None = None) -> list[dict[str, Any]]:
         """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
@@ -146,8 +166,11 @@ class Runtime:
 
     # Inside
 
-    def _compile(self, source: Source | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers) -> Catalog:
-        manifest = reading.read(source.source if isinstance(source, _Emptied) else source)
+    def catalog(
+        self, source: Source | Manifest | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers
+    ) -> Catalog:
+        """Give the catalog of a manifest, with ``providers`` made for this run; secrets in it are masked from now on."""
+        manifest = self._read(source.source if isinstance(source, _Emptied) else source)
         if isinstance(source, _Emptied):
             manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=())
         catalog = compiling.compile(manifest, inputs or {}, self.facts, providers.tools)
@@ -163,16 +186,22 @@ class Runtime:
         return catalog
 
     def _plan(
-        self, source: Source | Plan | _Emptied, inputs: Mapping[str, Any] | None, options: Options
+        self,
+        source: Source | Plan | Manifest | _Emptied,
+        inputs: Mapping[str, Any] | None,
+        options: Options,
+        *,
+        remember: bool = True,
     ) -> tuple[Plan, Snapshot]:
         providers = Providers(self.registry, self.run)
-        with _uncollected(), guard.protected():
+        with unhurried(), guard.protected():
             if isinstance(source, planning.Plan):
                 catalog, options = source.catalog, source.options._replace(noop=options.noop)
                 catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
             else:
-                catalog = self._compile(source, inputs, providers)
-            state = self.store.load(self._name(catalog))
+                catalog = self.catalog(source, inputs, providers)
+            name = self.name(catalog)
+            state = self.store.load(name) if remember else StackState(*name)
             self._may_prune(catalog, state, options)
             catalog, prior = remembering.match(catalog, state, prune=options.prune, tools=providers.tools)
             selected = selection.select(catalog, options)
@@ -180,7 +209,11 @@ class Runtime:
             observe(snapshot, _wanted(catalog, prior, selected))
             return planning.plan(catalog, prior, selected, _world(snapshot), options), snapshot
 
-    def _name(self, catalog: Catalog) -> StackName:
+    def _read(self, source: Source | Manifest) -> Manifest:
+        return source if isinstance(source, Manifest) else reading.read(source)
+
+    def name(self, catalog: Catalog) -> StackName:
+        """Give whose state a run is about."""
         return StackName(self.project or catalog.manifest.project, self.stack)
 
     def _may_prune(self, catalog: Catalog, state: StackState, options: Options) -> None:
@@ -194,14 +227,14 @@ class Runtime:
             )
             raise UsageError(msg)
 
-    def _carry_out(self, plan: Plan, snapshot: Snapshot, command: str) -> Report:
+    def _carry_out(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
         """Carry out a plan under the lock; write what happened, however it ends."""
         from resource_api.stages.recorder import Recorder  # noqa: PLC0415 - only a run needs it
         from resource_api.stages.transaction import Transaction  # noqa: PLC0415 - the same
 
-        name, run, started = self._name(plan.catalog), secrets.token_hex(8), time.time()
+        name, run, started = self.name(plan.catalog), secrets.token_hex(8), time.time()
         self._announce(plan)
-        recorder = None if plan.options.noop else Recorder(self.store, name, plan, run)
+        recorder = None if plan.options.noop or not record else Recorder(self.store, name, plan, run)
         transaction = Transaction(plan, snapshot, recorder, self.tell)
         self.run.applying = True
         try:
@@ -270,7 +303,7 @@ def _world(snapshot: Snapshot) -> planning.World:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def unhurried() -> Iterator[None]:
     """Keep the cyclic collector off while many small values are made: it alone bends the growth curve."""
     enabled = gc.isenabled()
     gc.disable()

@@ -54,8 +54,10 @@ class Session:
         self.registry = Registry(Finder(_places(settings.get("module_path") or (), manifest)))
         self.runtime = Runtime(
             self.registry,
-            state=settings.get("state") or "memory:",
+            state=settings.get("state"),
             stack=settings.get("stack") or "default",
+            project=settings.get("project"),
+            lock_timeout=settings.get("lock_timeout") or 0.0,
             log=self.log,
             tell=self._told if self.stream else self._diagnosed,
         )
@@ -76,7 +78,7 @@ class Session:
         except BaseException as error:  # noqa: BLE001 - a signal, or what only a provider can have raised
             text = "interrupted" if self.interrupts.came else f"a provider ended the run: {reason(error)}"
             code = self._fail([Problem(None, text, code="interrupted")], self.interrupts.exit_code, error)
-        self._flush()
+        self.flush()
         _leave_in_time(code)
         return code
 
@@ -149,7 +151,8 @@ class Session:
         except (OSError, ValueError):
             self.out = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as the process
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand on what was written; a reader that has gone away is no error."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.close()

@@ -23,6 +23,8 @@ class Options(NamedTuple):
     strict: str = "error"
     parallel: int = 1
     fail_fast: bool = False
+    #: Whether a saved plan is carried out: then nothing is done that it does not show.
+    saved: bool = False
 
     @property
     def partial(self) -> bool:

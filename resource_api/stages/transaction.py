@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.event import Event
     from resource_api.nouns.expression import Path
-    from resource_api.nouns.step import Operation
+    from resource_api.nouns.step import Decision, Operation
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
@@ -158,16 +158,27 @@ class Transaction:
         decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.type), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences)
-        unplanned = decision.action in _PLANNED_ONLY and decision.action is not step.action
-        if unplanned and not (decision.action is Action.DELETE and step.action is Action.SAME):
+        if self._unplanned(work, decision):
             work.decision = step.decision
-            self.ending.fail(work, f"would have to be {decision.action}d, which was not planned; run again")
+            verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
+            self.ending.fail(work, f"would have to be {verb}, which was not planned; run again")
             return
         work.decision = decision
         if decision.error:
             self.ending.fail(work, decision.error)
         elif decision.action is Action.SAME and not self.ending.refreshers(work):
             self.ending.same(work)
+
+    def _unplanned(self, work: Work, decision: Decision) -> bool:
+        """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
+        step = work.step
+        if decision.action is step.action or decision.action is Action.SAME or decision.error:
+            return False
+        if self.plan.options.saved and not step.deferred:
+            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
+        if decision.action is Action.DELETE:
+            return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
+        return decision.action in _PLANNED_ONLY
 
     def _make_known(self, work: Work) -> None:
         """Replace unknowns by what earlier steps have yielded."""

@@ -86,7 +86,7 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
 
 def _change(session: Session, definition: TypeDefinition, name: str, changes: Sequence[str]) -> int:
     manifest = {"resources": {str(Reference(definition.name, name)): _attributes(definition, name, changes)}}
-    report = session.runtime.apply(manifest, noop=session.settings["noop"], strict=session.settings["strict"])
+    report = session.runtime.change(manifest, noop=session.settings["noop"], strict=session.settings["strict"])
     session.log.write("info", "", render.report(report))
     return exit_code(report, session, detailed=session.settings["detailed_exitcodes"])
 

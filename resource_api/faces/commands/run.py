@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.faces import documents, options, render
+from resource_api.faces import documents, options, render, saved
 from resource_api.faces.session import Session
 
 if TYPE_CHECKING:
@@ -26,10 +26,13 @@ def apply(manifest: str, **settings: Any) -> int:
     session = Session(settings, manifest=manifest, stream=True)
 
     def work() -> int:
-        if settings["noop"] and not session.json:
-            planned = session.runtime.plan(manifest, options.inputs(settings), **options.wishes(settings))
-            session.print(render.plan(planned, color=session.color))
-        report = session.runtime.apply(manifest, options.inputs(settings), **options.wishes(settings))
+        inputs, wishes = options.inputs(settings), options.wishes(settings)
+        if (document := saved.read(manifest)) is not None:
+            report = saved.apply(session.runtime, document, manifest, noop=settings["noop"])
+        else:
+            if settings["noop"] and not session.json:
+                session.print(render.plan(session.runtime.plan(manifest, inputs, **wishes), color=session.color))
+            report = session.runtime.apply(manifest, inputs, **wishes)
         code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
         if session.json:
             session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
@@ -68,6 +71,8 @@ def plan(manifest: str, out: str | None, **settings: Any) -> int:
             session.print_json(documents.plan(planned))
         else:
             session.print(render.plan(planned, color=session.color))
+        if out is not None:
+            saved.write(planned, options.inputs(settings), out)
         for step in planned.steps:
             if step.decision.error:
                 session.log.write("err", str(step.reference), step.decision.error)

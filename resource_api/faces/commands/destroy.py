@@ -1,0 +1,54 @@
+"""``destroy``: the plan of the empty manifest, shown and asked for before it is carried out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from resource_api.faces import documents, options, render
+from resource_api.faces.commands.run import exit_code
+from resource_api.faces.session import Session
+from resource_api.nouns.errors import UsageError
+
+
+@click.command()
+@click.argument("manifest", type=click.Path())
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
+@options.noop
+@options.given_inputs
+@options.chosen
+@options.stacked
+@options.common
+def destroy(manifest: str, **settings: Any) -> int:
+    """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
+    session = Session(settings, manifest=manifest, stream=True)
+
+    def work() -> int:
+        if not (settings["yes"] or settings["noop"] or sys.stdin.isatty()):
+            msg = "destroy needs --yes where nobody can be asked"
+            raise UsageError(msg)
+        inputs, wishes = options.inputs(settings), options.wishes(settings)
+        if not (settings["yes"] or session.json) or settings["noop"]:
+            planned = session.runtime.plan_destroy(manifest, inputs, **wishes)
+            if not session.json:
+                session.print(render.plan(planned, color=session.color))
+            if not settings["noop"] and planned.summary.changed and not _confirmed(session):
+                return 1
+        report = session.runtime.destroy(manifest, inputs, **wishes)
+        code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
+        if session.json:
+            session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
+        else:
+            session.print(render.report(report))
+        return code
+
+    return session.carry(work)
+
+
+def _confirmed(session: Session) -> bool:
+    """Ask on the terminal; anything but yes is no."""
+    session.flush()
+    return click.prompt("Delete all this? Only 'yes' is accepted", default="no", err=True) == "yes"

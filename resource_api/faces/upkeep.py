@@ -1,0 +1,135 @@
+"""``refresh`` and ``import``: state is brought to what is; the system is not touched.
+
+Both are an observation and one commit, composed of the same stages as a run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.contract.providers import Providers
+from resource_api.faces.runtime import unhurried
+from resource_api.nouns import reference
+from resource_api.nouns.change import exists
+from resource_api.nouns.codec import sealed
+from resource_api.nouns.errors import ResourceError, UsageError, nearest
+from resource_api.nouns.event import Drifted
+from resource_api.nouns.record import Commit, Record
+from resource_api.nouns.step import Summary
+from resource_api.stages import drifting
+from resource_api.stages.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.faces.runtime import Runtime, Source
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.record import StackState
+    from resource_api.stages.catalog import Catalog
+
+
+def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None = None) -> list[str]:
+    """Read everything that is recorded again and write what has moved; gives the references of what has.
+
+    Raises ``ResourceError`` naming what could not be read; what could is written all the same.
+    """
+    with runtime.store.lock("refresh", runtime.lock_timeout), unhurried():
+        providers = Providers(runtime.registry, runtime.run)
+        catalog = runtime.catalog(source, inputs, providers)
+        name = runtime.name(catalog)
+        state = runtime.store.load(name)
+        snapshot = Snapshot(providers)
+        put: list[Record] = []
+        failures: list[str] = []
+        for type_name in dict.fromkeys(record.type for record in state.records.values()):
+            records = [record for record in state.records.values() if record.type == type_name]
+            failures += _reread(runtime, snapshot, state, records, put)
+        if put:
+            runtime.store.commit(name, Commit(put))
+    if failures:
+        raise ResourceError("\n".join(failures))
+    return [str(record.reference) for record in put]
+
+
+def _reread(
+    runtime: Runtime, snapshot: Snapshot, state: StackState, records: list[Record], put: list[Record]
+) -> list[str]:
+    """Read the records of one type again; those that have moved are added to ``put``."""
+    definition = runtime.registry.type(records[0].type)
+    if "imperative" in definition.features:
+        return []
+    snapshot.read(definition, [record.name for record in records])
+    failures = []
+    for record in records:
+        row, failure = snapshot.seen(record.type, record.name)
+        if failure:
+            failures.append(f"{record.reference}: {failure}")
+        elif changes := drifting.moved(definition, record, row, state.salt):
+            runtime.tell(Drifted(str(record.reference), changes))
+            kept = {*record.should, *definition.namevars, *definition.of_kind("read_only"), "ensure"}
+            is_ = {key: value for key, value in row.items() if key in kept} if row is not None and exists(row) else None
+            put.append(record._replace(is_=sealed(is_, state.salt)))
+    return failures
+
+
+def take_over(
+    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, Any] | None = None
+) -> Summary:
+    """Record an existing thing, declared as ``target``, as ours. Raises ``ResourceError`` when it does not exist."""
+    with runtime.store.lock("import", runtime.lock_timeout), unhurried():
+        providers = Providers(runtime.registry, runtime.run)
+        catalog = runtime.catalog(source, inputs, providers)
+        entry = _declared(catalog, target)
+        if name is not None and name not in {str(entry.name), entry.title}:
+            msg = f"{entry.reference} is declared as '{entry.name}', not '{name}'; declare what is to be imported"
+            raise UsageError(msg)
+        stack = runtime.name(catalog)
+        state = runtime.store.load(stack)
+        before = state.records.get(entry.key)
+        if before is not None and before.owned:
+            runtime.log.write("notice", str(entry.reference), "is recorded as ours already")
+            return Summary(unchanged=1)
+        snapshot = Snapshot(providers)
+        snapshot.read(entry.definition, [entry.name])
+        row, failure = snapshot.seen(entry.type, entry.name)
+        if failure or row is None or not exists(row):
+            msg = f"{entry.reference} cannot be imported: {failure or 'it does not exist'}"
+            raise ResourceError(msg)
+        runtime.store.commit(stack, Commit([_record(catalog, entry, row, state)], manifest=catalog.manifest.file))
+        runtime.log.write("notice", str(entry.reference), "imported")
+    return Summary(imported=1)
+
+
+def _declared(catalog: Catalog, target: str) -> Entry:
+    try:
+        wanted = reference.parse(target)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    entry = catalog.find(wanted)
+    if entry is None:
+        hint = nearest(str(wanted), [str(known.reference) for known in catalog.entries])
+        msg = f"{wanted} is not declared in {catalog.manifest.file}; declare it first"
+        raise UsageError(f"{msg}; {hint}" if hint else msg)
+    return entry
+
+
+def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: StackState) -> Record:
+    known = {key: value for key, value in entry.should.items() if key not in entry.definition.write_only}
+    return Record(
+        entry.type,
+        entry.name,
+        entry.title,
+        sealed(
+            {key: value for key, value in entry.spelling.items() if key in known and key not in entry.pending},
+            state.salt,
+        ),
+        sealed({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
+        sealed(dict(row), state.salt),
+        owned=True,
+        requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
+        protect=bool(entry.meta.lifecycle.protect),
+        retain=entry.meta.lifecycle.retain,
+        replace=entry.meta.lifecycle.replace,
+        deleted_with=entry.meta.lifecycle.deleted_with,
+        schema_version=entry.definition.schema_version,
+    )
