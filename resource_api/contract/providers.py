@@ -16,7 +16,7 @@ from resource_api.nouns.tools import Tools
 from resource_api.nouns.values import FLAT, Sensitive, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from resource_api.contract.registry import Registry
     from resource_api.nouns.definition import Resource, TypeDefinition
@@ -37,7 +37,7 @@ class Providers:
         if type_name not in self._instances:
             provider = self.registry.provider(type_name)
             try:
-                with guard.protected():
+                with guard.answering():
                     made = self._instances[type_name] = provider()
                 self._context(self.registry.type(type_name)).adopt(made)
             except Exception as error:
@@ -59,7 +59,8 @@ class Providers:
 
         def call(method: str, *arguments: Any) -> Any:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
-            return getattr(self.instance(type_name), method)(context, *arguments)
+            with guard.contained():
+                return getattr(self.instance(type_name), method)(context, *arguments)
 
         return Tools(
             definition,

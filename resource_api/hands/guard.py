@@ -12,6 +12,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from resource_api.nouns.errors import ProviderError, reason
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -63,6 +65,30 @@ def protected() -> Iterator[None]:
         if os.getpid() != pid:
             os._exit(70)
         _restore(before)
+
+
+class contained:  # noqa: N801 - used like a function, and made for every question to a provider
+    """Run a provider's code that answers a question: an exit, or what else is no ``Exception``, is a wrong answer.
+
+    It becomes a ``ProviderError``, so that it is contained like one. Interrupts pass.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        """Turn what would end the process into an error."""
+        if error is not None and not isinstance(error, (Exception, KeyboardInterrupt)):
+            raise ProviderError(reason(error)) from error
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Run a provider's code that answers a question; afterwards this process is as it was."""
+    with contained(), protected():
+        yield
 
 
 def _restore(before: _World) -> None:

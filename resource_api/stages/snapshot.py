@@ -130,7 +130,7 @@ class Snapshot:
     ) -> tuple[list[Resource], dict[Name, Seen]]:
         provider = self.providers.instance(definition.name)
         context = Context(definition, self.providers.run, reading=True)
-        with guard.protected(), context.lend(provider):
+        with guard.answering(), context.lend(provider):
             answer = (
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
@@ -175,7 +175,7 @@ class Snapshot:
         )
         try:
             provider = self.providers.instance(entry.type)
-            with guard.protected(), context.lend(provider):
+            with guard.answering(), context.lend(provider):
                 answer = provider.due(context, entry.name, dict(entry.should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             return Due(failure=reason(error))
