@@ -1,16 +1,18 @@
-"""Keeps a provider's call from changing this process for everybody (P-11, P-12).
+"""Keeps foreign code from changing this process for everybody (P-11, P-12).
 
-The working directory, umask, environment, search path, signal handlers and standard streams are as before when the
-call has returned; a forked child that returns from the call ends at once. Nothing here knows what a provider is.
+The working directory, umask, environment, search path, signal handlers, standard streams and their descriptors are
+as before when the code has returned; a forked child that returns from it ends at once. Nothing here knows what a
+provider is.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.errors import ProviderError, reason
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
+_STANDARD: Final = (0, 1, 2)
 
 
 class _World(NamedTuple):
@@ -57,14 +60,15 @@ def _look() -> _World:
 
 @contextmanager
 def protected() -> Iterator[None]:
-    """Run a provider's code; afterwards this process is as it was."""
-    before, pid = _look(), os.getpid()
+    """Run foreign code; afterwards this process is as it was."""
+    before, pid, descriptors = _look(), os.getpid(), _hold()
     try:
         yield
     finally:
         if os.getpid() != pid:
             os._exit(70)
         _restore(before)
+        _give_back(descriptors)
 
 
 class contained:  # noqa: N801 - used like a function, and made for every question to a provider
@@ -92,6 +96,7 @@ def answering() -> Iterator[None]:
 
 
 def _restore(before: _World) -> None:
+    sys.setrecursionlimit(before.recursion)
     after = _look()
     if after == before:
         return
@@ -102,8 +107,31 @@ def _restore(before: _World) -> None:
         os.environ.clear()
         os.environ.update(before.environment)
     sys.path[:] = before.path
-    sys.setrecursionlimit(before.recursion)
     sys.stdin, sys.stdout, sys.stderr = before.streams
     for number, handler in zip(_SIGNALS, before.handlers, strict=True):
         if signal.getsignal(number) != handler and handler is not None:
             signal.signal(number, handler)
+
+
+def _hold() -> list[tuple[int, int]]:
+    """Keep a second descriptor for each standard one: what is opened after one was closed would get its number."""
+    held = []
+    for number in _STANDARD:
+        with suppress(OSError):
+            held.append((number, fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)))
+    return held
+
+
+def _give_back(held: list[tuple[int, int]]) -> None:
+    for number, copy in held:
+        if _identity(number) != _identity(copy):
+            os.dup2(copy, number)
+        os.close(copy)
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

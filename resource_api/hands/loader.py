@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from resource_api.hands import guard
 from resource_api.nouns.errors import DefinitionError, reason
 
 if TYPE_CHECKING:
@@ -78,27 +79,29 @@ def execute(path: Path, name: str) -> ModuleType:
     """Execute a file as the module ``name`` and give it.
 
     Raises ``DefinitionError`` naming the file, the line and the reason when it raises, exits, prints, or changes
-    ``sys.path``. The module stays in ``sys.modules``, so that tracebacks and pickles find it.
+    ``sys.path``; other changes of the process are undone. The module stays in ``sys.modules``, so that tracebacks and
+    pickles find it.
     """
     module = ModuleType(name)
     module.__file__ = str(path)
-    search_path, stdout = list(sys.path), sys.stdout
+    search_path, moved = list(sys.path), False
     sys.modules[name] = module
     printed = _Printed()
     try:
-        sys.stdout = printed  # type: ignore[assignment] # a minimal stream is enough to notice writing
         code = SourceFileLoader(name, str(path)).get_code(name)
-        exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does
-    except (KeyboardInterrupt, GeneratorExit):
+        with guard.protected():
+            sys.stdout = printed
+            try:
+                exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does
+            finally:
+                moved = sys.path != search_path
+    except KeyboardInterrupt:
         sys.modules.pop(name, None)
         raise
     except BaseException as error:
         sys.modules.pop(name, None)
         msg = f"{path}:{_line(error, path)}: {_why(error)}"
         raise DefinitionError(msg) from error
-    finally:
-        sys.stdout = stdout
-        moved, sys.path[:] = sys.path != search_path, search_path
     if printed.wrote or moved:
         sys.modules.pop(name, None)
         msg = f"{path}: {'prints' if printed.wrote else 'changes sys.path'} while it is loaded; a module file must not"
