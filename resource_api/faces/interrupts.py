@@ -1,13 +1,17 @@
 """What a signal does to a command: the first lets the running segment end, the second stops programs, the third us.
 
-Handlers only set a flag while a run is in its segments, so that no exception lands inside what writes state (G-04).
+Handlers only set a flag while a run is in its segments; an exception is raised in a provider's call alone, so that
+none lands inside what writes state (G-04).
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.hands.context import current
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -29,8 +33,8 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """130 after an interrupt, 143 after a termination; 0 when nothing came."""
-        return 128 + self._signal if self._signal else 130
+        """130 after an interrupt, 143 after a termination; 1 when nothing came."""
+        return 128 + self._signal if self._signal else 1
 
     @property
     def came(self) -> bool:
@@ -38,9 +42,11 @@ class Interrupts:
         return self._signal != 0
 
     def __enter__(self) -> Self:
-        """Take over the signals."""
+        """Take over the signals; one that the caller had ignored (``nohup``) stays ignored."""
         for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._handle)
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -51,17 +57,18 @@ class Interrupts:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         self._signal = number
-        first = self._count == 1
-        if first and self._run.applying:
-            self._run.cancelled = True
-            self._run.log.write(
-                "warning", "", "interrupted: the running step ends, nothing new starts; again to stop it"
-            )
+        self._run.cancelled = True
+        if self._count == 1 and self._run.applying:
+            # The signal may have come in the middle of a write to the very stream that this line goes to.
+            with suppress(RuntimeError):
+                self._run.log.write(
+                    "warning", "", "interrupted: the running step ends, nothing new starts; again to stop it"
+                )
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
-            self._run.cancelled = True
             from resource_api.hands import command  # noqa: PLC0415 - only when interrupted
 
             command.stop_all()
-            raise KeyboardInterrupt
+            if not self._run.applying or current.get() is not None:
+                raise KeyboardInterrupt
         else:
             os._exit(self.exit_code)
