@@ -59,12 +59,20 @@ class Providers:
 
         def call(method: str, *arguments: Any) -> Any:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
+<<<<<<< Updated upstream
             with guard.contained():
                 return getattr(self.instance(type_name), method)(context, *arguments)
+=======
+            if method != "insync" and definition.sensitive:
+                self.run.log.mask.add(arguments)
+            return getattr(self.instance(type_name), method)(context, *arguments)
+>>>>>>> Stashed changes
 
         return Tools(
             definition,
-            (lambda resources: _canonicalized(definition, call, resources)) if "canonicalize" in features else None,
+            (lambda resources: _canonicalized(self.run, definition, call, resources))
+            if "canonicalize" in features
+            else None,
             (lambda should: _problems(call("validate", copied(should)))) if "validate" in features else None,
             (lambda *arguments: call("insync", *arguments)) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
@@ -78,7 +86,9 @@ class Providers:
         self._instances.clear()
 
 
-def _canonicalized(definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]) -> list[Resource]:
+def _canonicalized(
+    run: Run, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
+) -> list[Resource]:
     """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
     wrapped: list[set[str]] = []
     copies: list[Resource] = []
@@ -90,6 +100,7 @@ def _canonicalized(definition: TypeDefinition, call: Callable[..., Any], resourc
             if type(value) not in FLAT and isinstance(value, Sensitive) and key not in definition.sensitive
         }
         for key in secret:
+            run.log.mask.add(copy[key])
             copy[key] = copy[key].reveal()
         copies.append(copy)
         wrapped.append(secret)
