@@ -155,8 +155,7 @@ class Session:
         """Hand on what was written; a reader that has gone away is no error."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
-                stream.close()
-        sys.stdout = sys.stderr = self.err
+                stream.flush()
         try:
             self.out.flush()
         except (OSError, ValueError):
