@@ -59,14 +59,10 @@ class Providers:
 
         def call(method: str, *arguments: Any) -> Any:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
-<<<<<<< Updated upstream
-            with guard.contained():
-                return getattr(self.instance(type_name), method)(context, *arguments)
-=======
             if method != "insync" and definition.sensitive:
                 self.run.log.mask.add(arguments)
-            return getattr(self.instance(type_name), method)(context, *arguments)
->>>>>>> Stashed changes
+            with guard.contained():
+                return getattr(self.instance(type_name), method)(context, *arguments)
 
         return Tools(
             definition,
