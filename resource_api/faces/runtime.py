@@ -18,7 +18,7 @@ from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
 from resource_api.nouns.declaration import Manifest
-from resource_api.nouns.errors import ProviderError, UsageError
+from resource_api.nouns.errors import ManifestError, ProviderError, UsageError
 from resource_api.nouns.event import Diagnosed, Drifted, Finished, PlannedChange
 from resource_api.nouns.options import Options
 from resource_api.nouns.record import StackState
@@ -27,6 +27,7 @@ from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
 from resource_api.stages import prior as remembering
 from resource_api.stages import selection
+from resource_api.stages.scope import Scope
 from resource_api.stages.snapshot import Snapshot, observe
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
+    from resource_api.nouns.document import Document
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
@@ -170,7 +172,7 @@ class Runtime:
         self, source: Source | Manifest | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers
     ) -> Catalog:
         """Give the catalog of a manifest, with ``providers`` made for this run; secrets in it are masked from now on."""
-        manifest = self._read(source.source if isinstance(source, _Emptied) else source)
+        manifest = self._read(source.source if isinstance(source, _Emptied) else source, inputs or {})
         if isinstance(source, _Emptied):
             manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=())
         catalog = compiling.compile(manifest, inputs or {}, self.facts, providers.tools)
@@ -209,8 +211,20 @@ class Runtime:
             observe(snapshot, _wanted(catalog, prior, selected))
             return planning.plan(catalog, prior, selected, _world(snapshot), options), snapshot
 
-    def _read(self, source: Source | Manifest) -> Manifest:
-        return source if isinstance(source, Manifest) else reading.read(source)
+    def _read(self, source: Source | Manifest, inputs: Mapping[str, Any]) -> Manifest:
+        def python(raw: bytes, file: str) -> Document:
+            from resource_api.stages import python_manifest  # noqa: PLC0415 - only for such a file
+
+            def values(data: Mapping[str, Any]) -> Mapping[str, Any]:
+                frame = reading.read({"inputs": data.get("inputs", {})})
+                scope = Scope(frame, {k: v for k, v in inputs.items() if k in frame.inputs}, self.facts)
+                if scope.problems:
+                    raise ManifestError([problem._replace(file=file, line=1) for problem in scope.problems])
+                return scope.inputs
+
+            return python_manifest.read(raw, file, values, self.facts)
+
+        return source if isinstance(source, Manifest) else reading.read(source, python)
 
     def name(self, catalog: Catalog) -> StackName:
         """Give whose state a run is about."""

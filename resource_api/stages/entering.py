@@ -128,7 +128,9 @@ class Register:
                 continue
             attribute = definition.attributes[namevar]
             if namevar in captured:
-                given[namevar] = captured[namevar]
+                value = captured[namevar]
+                # The title has been read already: what it came to is never read as an expression again.
+                given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
             elif not attribute.datatype.optional and not attribute.has_default:
                 self._complaints.of(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
 

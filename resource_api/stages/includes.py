@@ -13,9 +13,11 @@ from resource_api.nouns import document
 from resource_api.nouns.errors import ManifestError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from resource_api.nouns.document import Document
+
+    Reader = Callable[[bytes, str], Document]
 
 
 def _yaml(raw: bytes, file: str) -> Document:
@@ -31,18 +33,19 @@ def _json(raw: bytes, file: str) -> Document:
 
 
 #: Suffix → what reads such a file; raises ``ManifestError``.
-READERS: Final[dict[str, Callable[[bytes, str], Document]]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
+READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
 
 
-def load(path: str) -> tuple[list[Document], list[Problem]]:
+def load(path: str, python: Reader | None = None) -> tuple[list[Document], list[Problem]]:
     """Read ``path`` and all that it includes: included files come before the one that includes them.
 
-    Raises ``UsageError`` for a suffix that nothing reads. The list is empty when ``path`` itself cannot be read.
+    ``python`` reads ``.py`` files, which need what only a run knows. Raises ``UsageError`` for a suffix that nothing reads. The list is empty when ``path`` itself cannot be read.
     """
-    if _suffix(path) not in READERS:
-        msg = f"{path}: a manifest is a file that ends in {', '.join(READERS)}"
+    readers = {**READERS, **({".py": python} if python is not None else {})}
+    if _suffix(path) not in readers:
+        msg = f"{path}: a manifest is a file that ends in {', '.join(readers)}"
         raise UsageError(msg)
-    loader = _Loader()
+    loader = _Loader(readers)
     loader.visit(path, path, 0)
     return loader.documents, loader.problems
 
@@ -72,7 +75,8 @@ def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
 class _Loader:
     """Visits files depth first."""
 
-    def __init__(self) -> None:
+    def __init__(self, readers: Mapping[str, Reader]) -> None:
+        self._readers = readers
         self._seen: set[tuple[int, int]] = set()
         self.documents: list[Document] = []
         self.problems: list[Problem] = []
@@ -90,7 +94,7 @@ class _Loader:
             return ""
         self._seen.add(identity)
         try:
-            read = READERS[_suffix(path)](raw, shown)
+            read = self._readers[_suffix(path)](raw, shown)
         except ManifestError as error:
             self.problems.extend(error.problems)
             return ""

@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.document import Document
     from resource_api.nouns.errors import Problem
+    from resource_api.stages.includes import Reader
 
 MAPPING: Final = "<mapping>"
 
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> Manifest:
-    """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``) or from a mapping like the YAML's.
+def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:
+    """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``, ``.py``) or from a mapping like the YAML's.
+
+    ``python`` reads Python manifests, which need inputs and facts.
 
     Raises ``ManifestError`` with every problem of every file, ``UsageError`` for a suffix that nothing reads.
     """
@@ -40,7 +43,7 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> Manifest:
             message = "include needs a file that it is relative to"
             raise document.refusal(MAPPING, (0, 0), "include", message)
         return assemble([adopted])
-    documents, problems = includes.load(os.fsdecode(source))
+    documents, problems = includes.load(os.fsdecode(source), python)
     return assemble(documents, problems)
 
 

@@ -35,7 +35,7 @@ class FromFile(Given):
 class Scope:
     """Resolves paths into inputs, values and facts; a path into a resource is left to ``of_resource``."""
 
-    def __init__(self, manifest: Manifest, inputs: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    def __init__(self, manifest: Manifest, inputs: Mapping[str, Any], facts: Any) -> None:
         """Look names up in ``manifest``; ``inputs`` are values by name, checked by ``problems``."""
         self._manifest = manifest
         self._facts = facts

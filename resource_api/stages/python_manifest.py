@@ -1,0 +1,280 @@
+"""Python manifests: ``site.py`` with ``def manifest(m)`` → the same document as a YAML or JSON file.
+
+Logic lives here, in Python, and nothing else does: what ``m`` is told becomes plain data with references in it, and
+every later stage treats it like any other manifest. Problems carry the Python line.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from resource_api.hands import json_reader
+from resource_api.nouns import document
+from resource_api.nouns.declaration import METAPARAMETERS
+from resource_api.nouns.document import Document, Node
+from resource_api.nouns.errors import ManifestError, reason
+from resource_api.nouns.expression import Expression, Path
+from resource_api.nouns.reference import Reference, capital
+from resource_api.nouns.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import CodeType
+
+_CONSTANTS = {"PROJECT": "project", "INPUTS": "inputs", "DEFAULTS": "defaults", "INCLUDE": "include"}
+
+
+class Value:
+    """What an attribute of a declared resource will be; use it as a value, or in ``m.text``."""
+
+    __slots__ = ("_expression",)
+
+    def __init__(self, expression: Expression) -> None:
+        """Stand for ``expression``."""
+        self._expression = expression
+
+    def __str__(self) -> NoReturn:
+        """Refuse to become text before it is known."""
+        msg = f"{self._expression} is not known yet; write m.text('... {{0}} ...', value)"
+        raise TypeError(msg)
+
+    def __format__(self, spec: str) -> NoReturn:
+        """Refuse to become text before it is known."""
+        str(self)
+        raise AssertionError
+
+    def __repr__(self) -> str:
+        """Show what it stands for."""
+        return str(self._expression)
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be asked: a manifest cannot depend on what is not known yet."""
+        msg = f"{self._expression} is not known yet and cannot be tested"
+        raise TypeError(msg)
+
+
+class Handle:
+    """A declared resource: its attributes are references, itself goes into ``require=`` and the like."""
+
+    def __init__(self, reference: Reference) -> None:
+        """Stand for ``reference``."""
+        self._reference = reference
+
+    def __getattr__(self, attribute: str) -> Value:
+        """Give a reference to an attribute; whether the type has it is found when the manifest is compiled."""
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return Value(Expression((Path(self._reference, (attribute,)),)))
+
+    def __str__(self) -> str:
+        """Give ``Type[title]``."""
+        return str(self._reference)
+
+
+class View(dict[str, Any]):
+    """A mapping whose keys are attributes too: ``m.inputs.domain``, ``m.facts.os.name``."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Give a key's value; raises ``AttributeError`` naming the key."""
+        try:
+            value = self[name]
+        except KeyError:
+            msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
+            raise AttributeError(msg) from None
+        return View(value) if isinstance(value, dict) else value
+
+
+class _Facts(View):
+    """Facts, each read when it is first asked for."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__()
+        self._facts = facts
+
+    def __missing__(self, name: str) -> Any:
+        value = self._facts[name]
+        return View(value) if isinstance(value, dict) else value
+
+    def __getattr__(self, name: str) -> Any:
+        """Give a fact; raises ``AttributeError`` naming those that there are."""
+        try:
+            return self[name]
+        except KeyError:
+            msg = f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
+            raise AttributeError(msg) from None
+
+
+class Manifest:
+    """The ``m`` of ``def manifest(m)``: declares resources and outputs, knows inputs and facts."""
+
+    def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any) -> None:
+        """Begin with nothing declared."""
+        self.inputs = View(inputs)
+        self.facts = _Facts(facts)
+        self._file = file
+        self._resources: dict[str, Any] = {}
+        self._outputs: dict[str, Any] = {}
+        self._lines: dict[str, dict[str, int]] = {"resources": {}, "outputs": {}}
+
+    def resource(self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> Handle:
+        """Declare a resource; keywords are attributes or metaparameters. Gives its handle."""
+        reference = Reference(type_name[:1].lower() + type_name[1:], title)
+        key = _literal(f"{capital(reference.type)}[{title}]")
+        body = {**(attributes or {}), **more}
+        self._note("resources", key)
+        self._resources[key] = {
+            name: _relation(value) if name in METAPARAMETERS else _plain(value) for name, value in body.items()
+        }
+        return Handle(reference)
+
+    def output(self, name: str, value: Any) -> None:
+        """Declare an output of the stack."""
+        self._note("outputs", name)
+        self._outputs[name] = _plain(value)
+
+    def text(self, template: str, *values: Any) -> Value:
+        """Give text with ``{0}``, ``{1}``, ... replaced by values that need not be known yet."""
+        parts: list[str | Path] = []
+        for literal, field in _fields(template):
+            parts.append(literal)
+            if field is not None:
+                parts += _parts(values[field])
+        return Value(Expression(tuple(part for part in parts if part != "")))
+
+    def __getattr__(self, type_name: str) -> Callable[..., Handle]:
+        """Give the short form of ``resource``: ``m.file("/etc/motd", content="hi")``."""
+        if type_name.startswith("_"):
+            raise AttributeError(type_name)
+
+        def declare(title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> Handle:
+            return self.resource(type_name, title, attributes, **more)
+
+        return declare
+
+    def _note(self, section: str, key: str) -> None:
+        line = _line_in(self._file)
+        first = self._lines[section].setdefault(key, line)
+        if key in (self._resources if section == "resources" else self._outputs):
+            message = f"{key}: declared twice; first at {self._file}:{first}"
+            raise document.refusal(self._file, (line, 1), "duplicate", message)
+
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
+        """Give what was declared, as a manifest's data, and the line of each key."""
+        return {"resources": self._resources, "outputs": self._outputs}, self._lines
+
+
+def read(raw: bytes, file: str, inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]], facts: Any) -> Document:
+    """Execute a Python manifest and give it as a document. Raises ``ManifestError`` with the Python line.
+
+    ``inputs`` gives the values of the inputs that the module declares; ``facts`` answers ``[name]``.
+    """
+    module = _execute(raw, file)
+    data = {key: module[name] for name, key in _CONSTANTS.items() if name in module}
+    function = module.get("manifest")
+    if not callable(function):
+        raise document.refusal(file, (1, 1), "manifest", "it defines no function manifest(m)")
+    m = Manifest(file, inputs(data), facts)
+    _guarded(file, lambda: function(m))
+    declared, lines = m.data()
+    adopted = json_reader.adopt({**data, **declared}, file)
+    return Document(adopted.data, file, raw, lambda: _index(lines))
+
+
+def _execute(raw: bytes, file: str) -> dict[str, Any]:
+    module: dict[str, Any] = {"__name__": "__manifest__", "__file__": file, "__builtins__": __builtins__}
+
+    def run() -> None:
+        code: CodeType = compile(raw, file, "exec", dont_inherit=True)
+        exec(code, module)  # noqa: S102 - a Python manifest is a program of its user
+
+    _guarded(file, run)
+    return module
+
+
+def _guarded(file: str, run: Callable[[], object]) -> None:
+    """Run the user's code; whatever it raises becomes a problem at its line."""
+    try:
+        run()
+    except (ManifestError, KeyboardInterrupt):
+        raise
+    except SyntaxError as error:
+        raise document.refusal(file, (error.lineno or 1, error.offset or 1), "python", error.msg) from error
+    except (Exception, SystemExit) as error:
+        line, trace = 1, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == file:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        raise document.refusal(file, (line, 1), "python", reason(error)) from error
+
+
+def _line_in(file: str) -> int:
+    """Give the line of the manifest that is being executed."""
+    frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
+    while frame.f_back is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    return frame.f_lineno if frame.f_code.co_filename == file else 1
+
+
+def _plain(value: Any) -> Any:
+    """Give a value as manifests spell it: what is not known yet as ``${...}``, literal text escaped."""
+    if isinstance(value, str):
+        return _literal(value)
+    if isinstance(value, Value):
+        return str(value._expression)  # noqa: SLF001 - two halves of one thing
+    if isinstance(value, Handle):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Sensitive):
+        return Sensitive(_plain(value.reveal()))
+    return value
+
+
+def _relation(value: Any) -> Any:
+    """Give a metaparameter's value: handles become references, the rest stays."""
+    if isinstance(value, Handle):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [_relation(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _relation(item) for key, item in value.items()}
+    return value
+
+
+def _literal(text: str) -> str:
+    return text.replace("${", "$${")
+
+
+def _parts(value: Any) -> tuple[str | Path, ...]:
+    return value._expression.parts if isinstance(value, Value) else (str(value),)  # noqa: SLF001 - as above
+
+
+def _fields(template: str) -> list[tuple[str, int | None]]:
+    """Split ``sum {0}`` into literal text and the numbers of values; raises ``ValueError`` for anything else in braces."""
+    from string import Formatter  # noqa: PLC0415 - only for m.text
+
+    found: list[tuple[str, int | None]] = []
+    for literal, field, spec, conversion in Formatter().parse(template):
+        if field is None:
+            found.append((literal, None))
+        elif field.isdigit() and not spec and not conversion:
+            found.append((literal, int(field)))
+        else:
+            msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
+            raise ValueError(msg)
+    return found
+
+
+def _index(lines: Mapping[str, Mapping[str, int]]) -> Node:
+    """Give the places of all that was declared."""
+    sections: dict[str | int, tuple[tuple[int, int], Node]] = {}
+    for section, keys in lines.items():
+        children: dict[str | int, tuple[tuple[int, int], Node]] = {
+            key: ((line, 1), Node((line, 1), {})) for key, line in keys.items()
+        }
+        sections[section] = ((1, 1), Node((1, 1), children))
+    return Node((1, 1), sections)
