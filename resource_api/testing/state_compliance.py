@@ -1,0 +1,306 @@
+"""The laws that every store of state obeys, as test classes that an author inherits. Needs pytest and hypothesis.
+
+A store is judged by what it says after it was opened again, with the store that keeps nothing as the model. Damage is
+each store's own: what can break it is not known here.
+"""
+
+# ruff: noqa: S101, PLR2004 - assert is how a law speaks, and a number in it is the law itself
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from resource_api.contract.state import MemoryStore, StackName
+from resource_api.nouns import codec
+from resource_api.nouns.codec import Sealed, seal
+from resource_api.nouns.errors import StateLocked
+from resource_api.nouns.record import Commit, Intent, Record
+from resource_api.nouns.values import UNKNOWN, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from resource_api.contract.state import StateStore
+    from resource_api.nouns.record import StackState
+
+    Reopen = Callable[[], StateStore]
+    Write = tuple[StackName, Sequence[Intent], Commit]
+
+WEB: Final = StackName("web", "default")
+OTHER: Final = StackName("web", "staging")
+#: Enough to find what breaks, few enough for stores that wait for a disk. One law is run by each store's class.
+_FEW: Final = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
+)
+
+texts = st.text(max_size=8)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+    | st.builds(lambda text: seal(text, b"salt"), texts),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+attributes = st.dictionaries(texts, values, max_size=3)
+names = texts | st.tuples(texts, texts)
+references = st.lists(texts, max_size=2)
+records = st.builds(
+    Record,
+    type=st.sampled_from(["file", "user"]),
+    name=names,
+    title=texts,
+    inputs=attributes,
+    should=attributes,
+    is_=st.none() | attributes,
+    owned=st.booleans(),
+    requires=references,
+    value_requires=st.dictionaries(texts, references, max_size=2),
+    protect=st.booleans(),
+    replace=st.none() | st.just("never"),
+    deleted_with=st.none() | texts,
+    status=st.sampled_from(["ready", "tainted", "partial"]),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Write]:
+    """Give a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources."""
+    known = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda each: each.key))
+    some = st.lists(st.sampled_from([each.key for each in known]), max_size=3, unique=True)
+    history: list[Write] = []
+    for _ in range(draw(st.integers(1, 5))):
+        put = [each for each in known if draw(st.booleans())]
+        intents = [Intent("run", *key, "title", "create") for key in draw(some)]
+        owed = {key: ["File[/a]"] for key in draw(some)}
+        commit = Commit(put, draw(some), draw(some), owed, draw(some), draw(st.none() | attributes))
+        history.append((draw(st.sampled_from([WEB, OTHER])), intents, commit))
+    return history
+
+
+def record(name: Any = "/a", **changes: Any) -> Record:
+    """Give a small record."""
+    kept = {"ensure": "present", "content": "hi"}
+    return Record("file", name, str(name), kept, kept, kept, owned=True, requires=[])._replace(**changes)
+
+
+def content(state: StackState) -> str:
+    """Give everything of a state but its lineage and salt as one exact text; only records have an order."""
+    parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
+    parts += [codec.encode(each) for each in state.records.values()]
+    parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])
+    return "\n".join(parts)
+
+
+class StateCompliance:
+    """Subclass it, say how to open your store, and every law is a test."""
+
+    def opened(self) -> AbstractContextManager[Reopen]:
+        """Give a function that opens one and the same state, empty at first, as often as it is called."""
+        raise NotImplementedError
+
+    @contextmanager
+    def held(self) -> Iterator[tuple[StateStore, Reopen]]:
+        """Give a store under its lock, and how to open it again."""
+        with self.opened() as reopen:
+            store = reopen()
+            with store.lock("test", 0):
+                yield store, reopen
+
+    def test_a_stack_never_seen_is_empty(self) -> None:
+        """Serial 0, no lineage, nothing in it, and nobody lists it."""
+        with self.opened() as reopen:
+            state = reopen().load(WEB)
+            assert (state.project, state.stack, state.lineage, state.serial) == ("web", "default", "", 0)
+            assert [*state.records, *state.owed, *state.intents, *state.outputs] == []
+            assert list(reopen().stacks()) == []
+
+    @_FEW
+    @given(history=histories())
+    def test_any_writes_leave_what_the_model_says(self, history: list[Write]) -> None:
+        """Whatever is written, the store says it, and says it again when it is opened anew."""
+        model = MemoryStore()
+        with self.opened() as reopen:
+            store = reopen()
+            for name, intents, commit in history:
+                with store.lock("test", 0):
+                    for each in (store, model):
+                        each.intend(name, intents)
+                    assert content(store.load(name)) == content(model.load(name))
+                    said = store.commit(name, commit)
+                    assert content(said) == content(model.commit(name, commit))
+                assert content(store.load(name)) == content(model.load(name))
+            again = reopen()
+            assert list(again.stacks()) == list(model.stacks())
+            for name in (WEB, OTHER):
+                assert content(again.load(name)) == content(model.load(name))
+
+    def test_records_keep_the_order_in_which_they_were_made(self) -> None:
+        """Writing one again leaves its place; dropping it and writing it again gives it a new one."""
+        with self.held() as (store, reopen):
+            store.commit(WEB, Commit([record("/a"), record("/b"), record("/c")]))
+            store.commit(WEB, Commit([record("/a", title="x")]))
+            store.commit(WEB, Commit(drop=[("file", "/b")]))
+            store.commit(WEB, Commit([record("/b")]))
+            assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/c", "/b"]
+
+    def test_the_serial_counts_commits_that_write(self) -> None:
+        """Each raises it by one; an empty one, and one that only settles intents, leaves it."""
+        with self.held() as (store, _):
+            assert store.commit(WEB, Commit()).serial == 0
+            store.intend(WEB, [Intent("run", "file", "/a", "/a", "create")])
+            assert store.commit(WEB, Commit(done=[("file", "/a")])).serial == 0
+            assert [store.commit(WEB, Commit([record()])).serial for _ in range(3)] == [1, 2, 3]
+            assert store.commit(WEB, Commit(outputs={})).serial == 4
+
+    def test_the_lineage_is_made_once(self) -> None:
+        """It comes with the first commit, differs by stack, and stays."""
+        with self.held() as (store, reopen):
+            first = store.commit(WEB, Commit([record()])).lineage
+            assert first
+            assert store.commit(WEB, Commit(drop=[record().key])).lineage == first
+            assert reopen().load(WEB).lineage == first
+            assert store.commit(OTHER, Commit([record()])).lineage != first
+
+    def test_the_salt_is_there_before_the_first_commit(self) -> None:
+        """What is sealed with the salt of an empty stack is comparable for ever."""
+        with self.held() as (store, reopen):
+            salt = store.load(WEB).salt
+            assert len(salt) >= 16
+            assert store.commit(WEB, Commit([record()])).salt == salt
+            assert reopen().load(WEB).salt == salt
+
+    def test_an_intent_is_known_until_its_outcome_is(self) -> None:
+        """Also when it was noted twice, and when the others that were noted with it have theirs."""
+        names: list[Any] = ["/a", ("/b", "x")]
+        both = [Intent("1", "file", name, "title", "create") for name in names]
+        with self.held() as (store, reopen):
+            store.intend(WEB, both)
+            assert dict(reopen().load(WEB).intents) == {each.key: each for each in both}
+            again = both[0]._replace(run="2", action="update")
+            store.intend(WEB, [again])
+            store.commit(WEB, Commit(done=[both[1].key]))
+            assert dict(reopen().load(WEB).intents) == {again.key: again}
+            store.commit(WEB, Commit([record()], done=[again.key]))
+            assert not reopen().load(WEB).intents
+
+    def test_a_refresh_is_owed_until_it_is_paid(self) -> None:
+        """Sources add up; paying or dropping the resource ends it."""
+        a, b = ("service", "a"), ("service", "b")
+        with self.held() as (store, reopen):
+            store.commit(WEB, Commit(owed={a: ["File[/1]"], b: ["File[/1]"]}))
+            store.commit(WEB, Commit(owed={a: ["File[/2]", "File[/1]"]}))
+            assert dict(reopen().load(WEB).owed) == {a: ["File[/1]", "File[/2]"], b: ["File[/1]"]}
+            store.commit(WEB, Commit(paid=[a], drop=[b]))
+            assert not reopen().load(WEB).owed
+
+    @pytest.mark.parametrize("value", [Sensitive("sesame"), UNKNOWN], ids=["secret", "unknown"])
+    def test_what_cannot_be_kept_is_refused(self, value: Any) -> None:
+        """A secret in clear, and what is not known, raise ``TypeError`` at any depth; the commit is not written."""
+        with self.held() as (store, reopen):
+            store.commit(WEB, Commit([record()]))
+            for commit in (
+                Commit([record("/b"), record("/c", should={"list": [value]})]),
+                Commit([record("/b")], outputs={"x": value}),
+            ):
+                with pytest.raises(TypeError):
+                    store.commit(WEB, commit)
+            store.commit(WEB, Commit([record("/d")]))
+            assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/d"]
+
+    def test_a_sealed_secret_comes_back_sealed(self) -> None:
+        """It is equal to what the same salt makes of the same secret, and to nothing else."""
+        with self.held() as (store, reopen):
+            salt = store.load(WEB).salt
+            store.commit(WEB, Commit([record(should={"password": seal("sesame", salt)})]))
+            found = reopen().load(WEB).records[record().key].should["password"]
+            assert isinstance(found, Sealed)
+            assert found == seal("sesame", salt)
+            assert found != seal("other", salt)
+
+    def test_finished_runs_are_remembered_in_order(self) -> None:
+        """By stack, with what was said of them."""
+        with self.held() as (store, reopen):
+            store.finish(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
+            store.finish(OTHER, {"run": "2"})
+            store.finish(WEB, {"run": "3"})
+            found = reopen().history(WEB)
+            assert [run["run"] for run in found] == ["1", "3"]
+            assert found[0]["summary"] == {"created": 1}
+
+    def test_a_whole_state_can_be_put_in_place(self) -> None:
+        """Its lineage, serial and order too; what was there before is gone, what comes after follows."""
+        with self.held() as (store, reopen):
+            store.commit(OTHER, Commit([record("/x"), record("/y")], owed={("file", "/x"): ["File[/y]"]}))
+            source = store.load(OTHER)._replace(serial=7)
+            store.commit(WEB, Commit([record("/old")], owed={("file", "/old"): ["File[/x]"]}))
+            store.overwrite(WEB, source)
+            found = reopen().load(WEB)
+            assert found == source._replace(project="web", stack="default")
+            assert store.commit(WEB, Commit([record("/z")])).serial == 8
+            assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
+
+    def test_what_is_whole_needs_no_recovery(self) -> None:
+        """Checking says what is good; recovering says that nothing was done, and does nothing."""
+        with self.opened() as reopen:
+            store = reopen()
+            with store.lock("test", 0):
+                store.commit(WEB, Commit([record()]))
+            before = reopen().load(WEB)
+            assert reopen().check()
+            assert any("nothing to recover" in line for line in reopen().recover(0))
+            assert reopen().load(WEB) == before
+
+
+class SharedStateCompliance(StateCompliance):
+    """The laws of a store that outlives its process and can be opened by several."""
+
+    def test_one_run_at_a_time(self) -> None:
+        """Whoever else wants the lock is told who has it, which command, and that one can wait."""
+        with self.held() as (_, reopen), pytest.raises(StateLocked) as caught, reopen().lock("plan", 0):
+            pass
+        assert "running 'test' since" in str(caught.value)
+        assert "pid" in str(caught.value)
+        assert caught.value.exit_code == 75
+
+    def test_the_lock_is_free_again(self) -> None:
+        """Also after a run that raised."""
+        with self.opened() as reopen:
+            with pytest.raises(KeyError), reopen().lock("test", 0):
+                raise KeyError
+            with reopen().lock("test", 0):
+                pass
+
+    def test_nothing_is_written_without_the_lock(self) -> None:
+        """A caller that forgot it has a bug, and is told."""
+        with self.opened() as reopen:
+            writes: list[Callable[[StateStore], object]] = [
+                lambda store: store.commit(WEB, Commit([record()])),
+                lambda store: store.intend(WEB, [Intent("1", "file", "/a", "/a", "create")]),
+                lambda store: store.finish(WEB, {}),
+                lambda store: store.overwrite(WEB, store.load(WEB)),
+            ]
+            for write in writes:
+                with pytest.raises(RuntimeError):
+                    write(reopen())
+            assert reopen().load(WEB).serial == 0
+
+    def test_a_reader_sees_what_is_committed_while_somebody_writes(self) -> None:
+        """Each commit, and nothing of one that raised."""
+        with self.held() as (store, reopen):
+            for serial in range(1, 4):
+                store.commit(WEB, Commit([record(f"/{serial}")]))
+                assert content(reopen().load(WEB)) == content(store.load(WEB))
+                with pytest.raises(TypeError):
+                    store.commit(WEB, Commit([record("/never"), record("/no", should={"x": UNKNOWN})]))
+                assert reopen().load(WEB).serial == serial

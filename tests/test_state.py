@@ -1,0 +1,126 @@
+"""What a store of state promises, kept by both of ours; where state is kept; what a marker knows."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import MemoryStore
+from resource_api.contract.stores import default_path, open_store
+from resource_api.hands import marker
+from resource_api.hands.marker import Marker
+from resource_api.nouns.errors import StateError, UsageError
+from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from resource_api.contract.state import StateStore
+
+
+class TestMemoryStore(StateCompliance):
+    """The store that keeps nothing obeys the laws of all."""
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[], StateStore]]:
+        store = MemoryStore()
+        yield lambda: store
+
+
+class TestSqliteStore(SharedStateCompliance):
+    """The durable store obeys the laws of those that are shared."""
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[], StateStore]]:
+        with TemporaryDirectory(prefix="ra-test-") as directory:
+            yield lambda: SqliteStore(f"{directory}/state.db")
+
+
+class TestWhereStateIs:
+    """``--state`` in words."""
+
+    def test_memory_keeps_nothing(self) -> None:
+        """``memory:`` is the store of this process."""
+        assert isinstance(open_store("memory:"), MemoryStore)
+
+    @pytest.mark.parametrize("path", ["state.db", "/srv/a b/state.db", "odd?x#y%41.db"])
+    def test_sqlite_names_a_file(self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The path is taken as it is written, relative to where the command was called."""
+        monkeypatch.chdir(tmp_path)
+        store = open_store(f"sqlite:{path}")
+        monkeypatch.chdir("/")
+        assert isinstance(store, SqliteStore)
+        assert store.path == str(tmp_path / path)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("url", ["", "state.db", "sqlite:", "memory:x", "postgres://x", "SQLITE:x"])
+    def test_anything_else_is_wrong_usage(self, url: str) -> None:
+        """And the message says what to write."""
+        if not url:
+            assert isinstance(open_store(url), SqliteStore)
+            return
+        with pytest.raises(UsageError, match="write sqlite:PATH, or memory:"):
+            open_store(url)
+
+    def test_a_path_alone_is_understood_and_refused(self) -> None:
+        """The hint is what was meant."""
+        with pytest.raises(UsageError, match=r"did you mean 'sqlite:\./state\.db'"):
+            open_store("./state.db")
+
+    def test_the_default_is_the_users_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Root's is the machine's; a relative XDG_STATE_HOME does not count; no home is an error."""
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        assert default_path({}) == "/var/lib/resource-api/state.db"
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        monkeypatch.setenv("HOME", "/home/me")
+        assert default_path({"XDG_STATE_HOME": "/x"}) == "/x/resource-api/state.db"
+        assert default_path({"XDG_STATE_HOME": "x"}) == "/home/me/.local/state/resource-api/state.db"
+        monkeypatch.setattr("os.path.expanduser", lambda path: path)
+        with pytest.raises(UsageError, match="no home directory"):
+            default_path({})
+
+
+class TestMarker:
+    """What says which states a database has held."""
+
+    KNOWN = Marker({("web", "default"): ("ab" * 16, 7), ("db", "x"): ("cd" * 16, 1)})
+
+    def test_it_comes_back_as_written(self, tmp_path: Path) -> None:
+        """Private whatever the umask, with nothing left beside it."""
+        path = str(tmp_path / "state.db")
+        assert marker.read(path) is None
+        before = os.umask(0o777)
+        try:
+            marker.write(path, self.KNOWN)
+            marker.write(path, self.KNOWN._replace(making=True))
+        finally:
+            os.umask(before)
+        assert marker.read(path) == self.KNOWN._replace(making=True)
+        assert [each.name for each in tmp_path.iterdir()] == ["state.db.marker"]
+        assert (tmp_path / "state.db.marker").stat().st_mode & 0o777 == 0o600
+
+    def test_every_changed_byte_is_noticed(self, tmp_path: Path) -> None:
+        """Whatever is flipped, cut or emptied, it says the same or is damaged."""
+        path, file = str(tmp_path / "state.db"), tmp_path / "state.db.marker"
+        marker.write(path, self.KNOWN)
+        whole = file.read_bytes()
+        broken = [whole[:cut] for cut in range(len(whole) - 1)]
+        broken += [whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :] for i in range(len(whole)) for bit in (1, 128)]
+        shapes: list[object] = [[], {}, None, [1, 2], ["x", {}]]
+        broken += [json.dumps(each).encode() for each in shapes]
+        noticed = 0
+        for data in broken:
+            file.write_bytes(data)
+            try:
+                assert marker.read(path) == self.KNOWN
+            except StateError as error:
+                assert "state recover" in str(error)  # noqa: PT017 - either outcome is right
+                noticed += 1
+        assert noticed > len(broken) - 5
