@@ -63,6 +63,16 @@ def minimum(definition: TypeDefinition, present: Mapping[str, Any]) -> Resource:
     return {name: value for name, value in present.items() if name in needed}
 
 
+def literal(value: Any) -> Any:
+    """Spell a value so that a manifest takes no reference from it."""
+    value = reveal(value)
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    return [literal(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def secrets(definition: TypeDefinition, resource: Mapping[str, Any]) -> set[str]:
     """Give the texts in the attributes of ``resource`` that are sensitive by their data type."""
     return {text for name in definition.sensitive if name in resource for text in _texts(reveal(resource[name]))}
