@@ -21,10 +21,12 @@ from resource_api import Context, ManifestError, Registry, Runtime
 from resource_api.hands import loader
 from resource_api.hands.context import Run
 from resource_api.hands.log import Log
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from resource_api import Resource
     from resource_api.nouns.step import Report
 
 TYPE = Registry.from_path().type("apt_key")
@@ -313,3 +315,21 @@ def test_canonical_values_stay_as_they_are(keys: Keys) -> None:
         once = provider.canonicalize(context, [dict(resource)])
         assert provider.canonicalize(context, [dict(once[0])]) == once
     assert provider.canonicalize(context, [{"id": "0xabcdef01"}]) == [{"id": "ABCDEF01"}]
+
+
+class TestAptKey(ProviderCompliance):
+    """A key that comes as text."""
+
+    type_name = "apt_key"
+
+    @pytest.fixture
+    def present(self, keys: Keys) -> Resource:
+        return {"id": f"0x{keys.good.lower()}", "content": keys.export(keys.good).decode()}
+
+    @pytest.fixture
+    def others(self, keys: Keys) -> list[Resource]:
+        return [{"id": key, "content": keys.export(key).decode()} for key in (keys.brief, keys.other)]
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return trusted

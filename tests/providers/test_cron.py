@@ -16,9 +16,12 @@ from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
 from resource_api.hands.lines import Lines
 from resource_api.hands.log import Log
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from resource_api import Resource
 
 TYPE = Registry.from_path().type("cron")
 cron = loader.execute(loader.BUNDLED / "providers" / "cron.py", "ra_test_cron")
@@ -265,3 +268,21 @@ def test_a_job_that_was_added_reads_back_and_goes_without_a_trace(content: bytes
     assert table.content == added
     cron.edit(table, {name: None})
     assert table.content == content
+
+
+class TestCron(ProviderCompliance):
+    """A job of nobody."""
+
+    type_name = "cron"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {"name": NAME, "user": "nobody", "command": "/bin/true", "minute": [30, "5"], "weekday": "Mon"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "command": "/bin/false"}
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: {path: path.read_bytes() for path in SPOOL.iterdir()}

@@ -17,10 +17,12 @@ from resource_api import ManifestError, ProviderError, Runtime
 from resource_api.contract.registry import Registry
 from resource_api.hands.log import Log
 from resource_api.nouns.event import Diagnosed
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from resource_api import Resource
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
 
@@ -338,3 +340,19 @@ def test_a_command_comes_after_what_it_needs() -> None:
     assert set(titles["file"]({"name": "/ra-test/bin"})) == {"/ra-test/bin"}
     catalog = Runtime(REGISTRY).compile({"resources": {"Exec[x]": attributes, "User[ra-test-user]": {}}})
     assert [str(entry.reference) for entry in catalog.entries] == ["User[ra-test-user]", "Exec[x]"]
+
+
+class TestExec(ProviderCompliance):
+    """A command that says by what it creates when it is done."""
+
+    type_name = "exec"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        mark = tmp_path / "ra-test-mark"
+        command = ["/bin/sh", "-c", 'cat > "$1"', "sh", str(mark)]
+        return {"name": "ra-test-a", "command": command, "creates": str(mark), "input": "sesame-1"}
+
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Callable[[], Any]:
+        return lambda: list(tmp_path.iterdir())

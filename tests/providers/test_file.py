@@ -19,9 +19,12 @@ from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
 from resource_api.hands.log import Log
 from resource_api.nouns.values import same
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from resource_api import Resource
 
 TYPE = Registry.from_path().type("file")
 types = loader.execute(loader.BUNDLED / "types" / "file.py", "ra_test_file_type")
@@ -387,3 +390,49 @@ class TestDeclarations:
         """Every directory on the way, and the source."""
         assert list(types.files({"path": "/a/b/c", "source": "/s"})) == ["/a/b", "/a", "/", "/s"]
         assert list(types.files({"path": "/"})) == []
+
+
+class TestFile(ProviderCompliance):
+    """A file of a directory of its own, which hardly anything is known of at first."""
+
+    type_name = "file"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        return {"path": f"{tmp_path}//ra-test-a", "content": "${one}\n", "mode": "640"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "content": "two\n"}
+
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Callable[[], Any]:
+        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
+
+
+class TestDirectory(ProviderCompliance):
+    """A directory."""
+
+    type_name = "file"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        return {"path": str(tmp_path / "ra-test-a"), "ensure": "directory", "mode": "0700"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "mode": "0750"}
+
+
+class TestLink(ProviderCompliance):
+    """A symbolic link that leads nowhere."""
+
+    type_name = "file"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        return {"path": str(tmp_path / "ra-test-a"), "ensure": "link", "target": "ra-test-nowhere"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "target": "ra-test-elsewhere"}

@@ -16,10 +16,12 @@ from resource_api import ManifestError, Runtime
 from resource_api.contract.registry import Registry
 from resource_api.hands.context import Context, Run
 from resource_api.hands.log import Log
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from resource_api import Resource
     from resource_api.nouns.step import Summary
 
 REGISTRY = Registry.from_path()
@@ -147,3 +149,21 @@ def test_members_are_a_set_in_canonical_form(members: list[str]) -> None:
     assert once["members"] == sorted(set(members))
     assert provider.canonicalize(context, [dict(once)]) == [once]
     assert provider.canonicalize(context, [{"name": "a"}]) == [{"name": "a"}]
+
+
+class TestGroup(ProviderCompliance):
+    """A group with members."""
+
+    type_name = "group"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {"name": NAME, "members": ["ra-test-b", "ra-test-a", "ra-test-b"]}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "members": ["ra-test-a"]}
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: [Path("/etc", name).read_bytes() for name in ("group", "gshadow")]

@@ -17,10 +17,13 @@ from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
 from resource_api.hands.lines import Lines
 from resource_api.hands.log import Log
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from resource_api import Resource
 
 TYPE = Registry.from_path().type("host")
 host = loader.execute(loader.BUNDLED / "providers" / "host.py", "ra_test_host")
@@ -206,3 +209,21 @@ def test_a_host_that_was_added_reads_back_and_goes_without_a_trace(content: byte
     assert file.content == added
     host.edit(file, {name: {"ensure": "absent"}})
     assert file.content == content
+
+
+class TestHost(ProviderCompliance):
+    """A host in a file that people have written."""
+
+    type_name = "host"
+
+    @pytest.fixture
+    def present(self, hosts: Path) -> Resource:
+        return {"name": "ra-test-a", "target": str(hosts), "ip": "2001:DB8:0::1", "host_aliases": ["b", "a"]}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "ip": "10.0.0.9"}
+
+    @pytest.fixture
+    def world(self, hosts: Path) -> Callable[[], Any]:
+        return hosts.read_bytes

@@ -19,10 +19,12 @@ from resource_api import Change, Context, Registry, Runtime
 from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
 from resource_api.hands.log import Log
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from resource_api import Resource
     from resource_api.nouns.step import Report
 
 TYPE = Registry.from_path().type("package")
@@ -397,3 +399,21 @@ def test_canonical_values_stay_as_they_are() -> None:
         assert provider.canonicalize(context, [dict(once[0])]) == once
     rows = list(provider.get(context))
     assert provider.canonicalize(context, [dict(row) for row in rows]) == rows
+
+
+class TestPackage(ProviderCompliance):
+    """A package in one of its versions."""
+
+    type_name = "package"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {"name": "ra-test-a", "ensure": "1.0"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "ensure": "1.1"}
+
+    @pytest.fixture
+    def others(self) -> list[Resource]:
+        return [{"name": name} for name in MANY[:2]]

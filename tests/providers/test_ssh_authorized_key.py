@@ -20,9 +20,12 @@ from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
 from resource_api.hands.lines import Lines
 from resource_api.hands.log import Log
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from resource_api import Resource
 
 TYPE = Registry.from_path().type("ssh_authorized_key")
 ssh = loader.execute(loader.BUNDLED / "providers" / "ssh_authorized_key.py", "ra_test_ssh_authorized_key")
@@ -306,3 +309,28 @@ def test_a_key_that_was_added_reads_back_and_goes_without_a_trace(
     assert file.content == added
     ssh.edit(file, {should["name"]: None})
     assert file.content == content
+
+
+class TestSshAuthorizedKey(ProviderCompliance):
+    """A key of a user who has none."""
+
+    type_name = "ssh_authorized_key"
+
+    @pytest.fixture
+    def present(self, file: Path) -> Resource:  # noqa: ARG002 - the user of the key, and the clean-up after it
+        return {"name": NAME, "user": "ra-test-alice", "type": "ed25519", "key": ED25519, "options": ["no-pty"]}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "options": []}
+
+    @pytest.fixture
+    def others(self, present: Resource) -> list[Resource]:
+        return [
+            {**present, "name": f"{NAME} again", "key": ED25519.replace("A" * 43, "B" * 43)},
+            {**present, "name": f"{NAME} of bob", "user": "ra-test-bob", "type": "rsa", "key": RSA},
+        ]
+
+    @pytest.fixture
+    def world(self, homes: dict[str, Path]) -> Callable[[], Any]:
+        return lambda: [path for home in homes.values() for path in sorted(home.rglob("*"))]

@@ -19,10 +19,12 @@ from resource_api.contract.registry import Registry
 from resource_api.hands.context import Context, Run
 from resource_api.hands.log import Log
 from resource_api.nouns.values import reveal
+from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from resource_api import Resource
     from resource_api.nouns.step import Summary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -333,3 +335,29 @@ def test_canonical_values_stay_as_they_are(resource: dict[str, Any]) -> None:
     [once] = provider.canonicalize(context, [dict(resource)])
     assert once.keys() == resource.keys()
     assert provider.canonicalize(context, [dict(once)]) == [once]
+
+
+class TestUser(ProviderCompliance):
+    """A user with all that can be said of it."""
+
+    type_name = "user"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {
+            "name": NAME,
+            "gid": 54001,
+            "groups": ["ra-test-two", "ra-test-one", "ra-test-two"],
+            "comment": "Before",
+            "home": f"/home/{NAME}",
+            "shell": "/bin/sh",
+            "password": HASH,
+        }
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "comment": "After", "groups": ["ra-test-two"], "password": f"{HASH}x"}
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: [file.read_bytes() for file in FILES]

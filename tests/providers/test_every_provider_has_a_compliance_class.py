@@ -1,0 +1,35 @@
+"""Every bundled provider is judged by the laws that the project gives to authors."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PROVIDERS: Final = sorted(path.stem for path in (ROOT / "providers").glob("*.py"))
+
+
+def complying(path: Path) -> set[str]:
+    """Give the types that the classes of a test file hold to the laws."""
+    return {
+        ast.literal_eval(line.value)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test")
+        if any(ast.unparse(base).endswith("ProviderCompliance") for base in node.bases)
+        for line in node.body
+        if isinstance(line, ast.Assign) and [ast.unparse(target) for target in line.targets] == ["type_name"]
+    }
+
+
+def test_there_are_providers() -> None:
+    """An empty walk proves nothing."""
+    assert {"file", "package", "user"} <= set(PROVIDERS)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_provider_has_a_compliance_class(name: str) -> None:
+    """``tests/providers/test_<name>.py`` has a class of the laws for the type ``<name>``."""
+    assert name in complying(ROOT / "tests" / "providers" / f"test_{name}.py")
