@@ -156,10 +156,12 @@ class Session:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
-        try:
-            self.out.flush()
-        except (OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+        for ours in (self.out, self.err):
+            try:
+                ours.flush()
+            except (OSError, ValueError):
+                # What is still in the buffer would fail once more at the end, and change the exit code to 120.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
 
 
 def _code(error: ResourceAPIError) -> str:

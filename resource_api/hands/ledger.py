@@ -76,24 +76,24 @@ class Ledger:
         """Give the user's reference of names: ``Apt_key[a, b]``."""
         return f"{capital(self._definition.name)}[{', '.join(map(self._title, names))}]"
 
-    def say(self, level: str, names: list[Name], text: str) -> None:
-        """Write a line about names."""
+    def say(self, level: str, names: list[Name], text: object) -> None:
+        """Write a line about names; what providers say may be any object, an error for one."""
         if self._log.enabled(level):
-            self._log.write(level, self.shown(names), text)
+            self._log.write(level, self.shown(names), f"{text}")
 
-    def tell(self, names: list[Name], text: str) -> None:
+    def tell(self, names: list[Name], text: object) -> None:
         """Write a change line, at the level that the user wants those of the first name to have."""
         subject = self._subjects.get(names[0]) if names else None
-        self.say(subject.loglevel if subject else "notice", names, text + self._end)
+        self.say(subject.loglevel if subject else "notice", names, f"{text}{self._end}")
 
-    def settle(self, names: list[Name], status: str, why: str = "") -> None:
+    def settle(self, names: list[Name], status: str, why: object = "") -> None:
         """Give names their status; raises ``ProviderError`` where one has it already."""
         for name in names:
             outcome = self.outcome(name)
             if outcome.status is not None:
                 msg = f"{self.shown([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
-            outcome.status, outcome.reason = status, why
+            outcome.status, outcome.reason = status, f"{why}"
 
     def attribute(self, name: Name, difference: Difference, text: str) -> None:
         """Note and tell that one attribute has been changed."""
