@@ -1,0 +1,248 @@
+"""What the README and ``docs/`` show is true: every block of code is run, and what it prints is compared.
+
+Each page is a session of its own, from top to bottom, in a private directory with a private state. The pages speak of
+the directory ``/tmp/hello``; here that is another one on every run.
+
+- A block after a line that ends in a file's name and a colon is that file.
+- ``console``: lines after ``$`` are typed (``>`` continues them), the rest is what a terminal shows. ``...`` stands for
+  anything: within a line, or as a line of its own for any lines. Seconds may differ.
+- ``yaml``: a manifest, or some of its resources, that must be valid. ``python`` is run. ``json`` must be JSON.
+- ``sh``: typed by the reader, not here; ``TYPED_BY_READERS`` says why.
+- No language: a picture or a listing, no code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+import pytest
+
+import resource_api
+from resource_api import ManifestError, Registry, Runtime
+from resource_api.faces import cli
+from resource_api.hands import yaml_reader
+from resource_api.nouns.declaration import METAPARAMETERS
+from resource_api.nouns.definition import FEATURES
+from resource_api.nouns.document import Document
+from resource_api.stages import sections, shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCS: Final = ROOT / "docs"
+PAGES: Final = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NAMES: Final = [page.relative_to(ROOT).as_posix() for page in PAGES]
+HOME: Final = "/tmp/hello"  # noqa: S108 - a name in texts, never a place that is touched
+
+#: Lines of ``sh`` blocks, and why the tests do not type them.
+TYPED_BY_READERS: Final = {
+    "make run": "installs into .venv from the network; its recipe runs what the README shows",
+    "make test": "it is what runs this",
+    "make help": "lists the others",
+    "pip install .": "needs the network; installing is a test of packaging",
+    "pip install '.[testing]'": "the same",
+    "pip install 'resource-api[testing]'": "the same",
+    ". .venv/bin/activate": "there is no such environment here",
+}
+
+_FENCE: Final = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE: Final = re.compile(r"`([\w./-]+\.\w+)`:\n\n\Z")
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+class Block(NamedTuple):
+    """A block of a page: its language, its text, where it begins, and the file that it is, if any."""
+
+    language: str
+    text: str
+    line: int
+    file: str
+
+
+class Typed(NamedTuple):
+    """A command that a page shows, what it says that a terminal shows, and where."""
+
+    command: str
+    shown: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    """Give the blocks of a page in order."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for fence in _FENCE.finditer(text):
+        file = _FILE.search(text, 0, fence.start())
+        line = text.count("\n", 0, fence.start()) + 1
+        found.append(Block(fence[1], fence[2], line, file[1] if file and file.end() == fence.start() else ""))
+    return found
+
+
+def typed(block: Block) -> Iterator[Typed]:
+    """Give the commands of a console block, each with what follows it."""
+    command: list[str] = []
+    shown: list[str] = []
+    start = 0
+    for number, line in enumerate(block.text.splitlines(), block.line + 1):
+        if line.startswith("$ "):
+            if command:
+                yield Typed("\n".join(command), "\n".join(shown), start)
+            command, shown, start = [line[2:]], [], number
+        elif line.startswith("> ") and not shown:
+            command.append(line[2:])
+        else:
+            assert command, f"line {number}: a console block begins with a command"
+            shown.append(line)
+    yield Typed("\n".join(command), "\n".join(shown), start)
+
+
+def pattern(shown: str) -> str:
+    """Give the expression that a terminal's text must match in full."""
+    lines = []
+    for line in shown.splitlines():
+        if line == "...":
+            lines.append(r"(?:.*\n)*?")
+        else:
+            words = ".*?".join(re.escape(part) for part in line.split("..."))
+            lines.append(re.sub(r"in\\ \d+\\\.\d\\ s", r"in \\d+\\.\\d s", words) + r"\n")
+    return "".join(lines)
+
+
+class Terminal:
+    """A shell in a private directory, whose standard output and error are a terminal."""
+
+    def __init__(self, place: Path) -> None:
+        """Prepare the directory, and the commands that people have after an installation."""
+        self.directory = place / "hello"
+        self.directory.mkdir()
+        programs = place / "bin"
+        programs.mkdir()
+        for name, module in {"resource-api": "resource_api", "pytest": "pytest", "python": ""}.items():
+            program = programs / name
+            start = f"-m {module} " if module else ""
+            program.write_text(f'#!/bin/sh\nexec {sys.executable} {start}"$@"\n')
+            program.chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if name.startswith(("COV", "PYTEST_XDIST"))}
+        self.environment = {
+            **{name: value for name, value in kept.items() if name.startswith("COV")},
+            "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(place),
+            "LC_ALL": "C.UTF-8",
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+            "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            "RESOURCE_API_STATE": f"sqlite:{place}/state/state.db",
+            "XDG_STATE_HOME": f"{place}/state",
+        }
+        self._script = place / "script"
+
+    def run(self, commands: list[str]) -> list[str]:
+        """Type ``commands`` into one shell; gives what was shown after each."""
+        end = "\n{ __code=$?; printf '\\036'; (exit $__code); } 2>/dev/null\n"
+        script = "".join(self.here(command) + end for command in commands)
+        self._script.write_text(script, encoding="utf-8")
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            ["/bin/bash", "--noprofile", "--norc", self._script],
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+        ):
+            os.close(theirs)
+            raw = b"".join(_read(ours))
+        os.close(ours)
+        text = raw.decode().replace("\r\n", "\n").replace(str(self.directory), HOME)
+        return text.split("\x1e")[:-1]
+
+    def here(self, text: str) -> str:
+        """Give ``text`` with the pages' directory replaced by this one."""
+        return text.replace(HOME, str(self.directory))
+
+
+def _read(descriptor: int) -> Iterator[bytes]:
+    """Give what arrives until the other end is closed, which a terminal reports as an error."""
+    while True:
+        try:
+            piece = os.read(descriptor, 65536)
+        except OSError:
+            return
+        if not piece:
+            return
+        yield piece
+
+
+def writing(file: str, text: str) -> str:
+    """Give the command that writes a file of a page."""
+    return f"mkdir -p \"$(dirname '{file}')\" && cat > '{file}' <<'END OF FILE'\n{text}END OF FILE"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path) -> None:
+    """Typed from top to bottom, the commands of a page print what the page says; its Python runs."""
+    terminal = Terminal(tmp_path)
+    steps: list[Typed] = []
+    for block in blocks(ROOT / name):
+        if block.file:
+            steps.append(Typed(writing(block.file, block.text), "", block.line))
+        elif block.language == "console":
+            steps += typed(block)
+        elif block.language == "python":
+            steps.append(Typed(f"python - <<'END OF FILE'\n{block.text}END OF FILE", "", block.line))
+    seen = terminal.run([step.command for step in steps]) if steps else []
+    wrong = [
+        f"{name}:{step.line}: $ {step.command}\n--- the page\n{step.shown}\n--- the terminal\n{text}"
+        for step, text in zip(steps, seen, strict=True)
+        if not re.fullmatch(pattern(step.shown), text if text.endswith("\n") or not text else text + "\n")
+    ]
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_manifests_on_a_page_are_valid(name: str, tmp_path: Path) -> None:
+    """What is shown as YAML without being a file is a manifest or resources of one, and nothing in it is wrong."""
+    page = [block for block in blocks(ROOT / name) if not block.file or block.file.endswith(".py")]
+    for block in page:
+        if block.file:
+            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    runtime = Runtime(Registry.from_path(tmp_path))
+    wrong = []
+    for block in page:
+        if block.language != "yaml" or block.file:
+            continue
+        data = yaml_reader.read(block.text.encode(), name).data
+        whole = data if data.keys() <= set(sections.SECTIONS) else {"resources": data}
+        inputs = {key: each.get("example") for key, each in whole.get("inputs", {}).items() if "example" in each}
+        try:
+            runtime.validate(whole, inputs)
+        except ManifestError as error:
+            wrong += [f"{name}:{block.line}: {problem}" for problem in error.problems if problem.code not in FRAGMENT]
+    assert wrong == []
+
+
+#: What may be wrong with some resources of a manifest: what they refer to stands in another part of it.
+FRAGMENT: Final = frozenset({"unknown_reference", "missing_input"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_block_of_a_page_is_of_a_kind_that_is_tried(name: str) -> None:
+    """No block escapes: JSON is JSON, and what only readers type is listed with its reason."""
+    for block in blocks(ROOT / name):
+        assert block.language in {"console", "yaml", "python", "json", "sh", ""} or block.file, block
+        if block.language == "json" and not block.file:
+            json.loads(block.text)
+        if block.language == "sh":
+            assert [line for line in block.text.splitlines() if line not in TYPED_BY_READERS] == []
