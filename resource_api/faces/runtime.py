@@ -18,7 +18,7 @@ from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
 from resource_api.nouns.declaration import Manifest
-from resource_api.nouns.errors import ManifestError, ProviderError, UsageError
+from resource_api.nouns.errors import ProviderError, UsageError
 from resource_api.nouns.event import Diagnosed, Drifted, Finished, PlannedChange
 from resource_api.nouns.options import Options
 from resource_api.nouns.record import StackState
@@ -27,8 +27,8 @@ from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
 from resource_api.stages import prior as remembering
 from resource_api.stages import selection
-from resource_api.stages.scope import Scope
-from resource_api.stages.snapshot import Snapshot, observe
+from resource_api.stages.snapshot import Snapshot
+from resource_api.stages.survey import survey
 
 if TYPE_CHECKING:
     import os
@@ -54,7 +54,7 @@ class Runtime:
     the machine's or user's own place), or a store. ``log`` takes the lines, ``tell`` every event of a run.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only, all optional
+    def __init__(
         self,
         registry: Registry,
         *,
@@ -208,21 +208,14 @@ class Runtime:
             catalog, prior = remembering.match(catalog, state, prune=options.prune, tools=providers.tools)
             selected = selection.select(catalog, options)
             snapshot = Snapshot(providers, options.strict)
-            observe(snapshot, _wanted(catalog, prior, selected))
-            return planning.plan(catalog, prior, selected, _world(snapshot), options), snapshot
+            world = survey(catalog, prior, selected, snapshot)
+            return planning.plan(catalog, prior, selected, world, options), snapshot
 
     def _read(self, source: Source | Manifest, inputs: Mapping[str, Any]) -> Manifest:
         def python(raw: bytes, file: str) -> Document:
             from resource_api.stages import python_manifest  # noqa: PLC0415 - only for such a file
 
-            def values(data: Mapping[str, Any]) -> Mapping[str, Any]:
-                frame = reading.read({"inputs": data.get("inputs", {})})
-                scope = Scope(frame, {k: v for k, v in inputs.items() if k in frame.inputs}, self.facts)
-                if scope.problems:
-                    raise ManifestError([problem._replace(file=file, line=1) for problem in scope.problems])
-                return scope.inputs
-
-            return python_manifest.read(raw, file, values, self.facts)
+            return python_manifest.read(raw, file, inputs, self.facts)
 
         return source if isinstance(source, Manifest) else reading.read(source, python)
 
@@ -289,31 +282,6 @@ def _absent(definition: TypeDefinition, name: Any) -> dict[str, Any]:
     identity = name if isinstance(name, tuple) else (name,)
     row = dict(zip(definition.namevars, identity, strict=True))
     return {**row, "ensure": "absent"} if definition.ensurable else row
-
-
-def _wanted(catalog: Catalog, prior: remembering.Prior, selected: set[int] | None) -> list[tuple[Any, list[Any]]]:
-    """Give, by type, the names that a plan must know: of what is selected, what that refers to, what it replaces."""
-    indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
-    names: dict[str, list[Any]] = {}
-    definitions = {}
-    for index in indexes:
-        entry = catalog.entries[index]
-        definitions[entry.type] = entry.definition
-        names.setdefault(entry.type, []).append(entry.name)
-        if index in prior.successors:
-            names[entry.type].append(prior.successors[index].name)
-    return [(definitions[type_name], list(dict.fromkeys(wanted))) for type_name, wanted in names.items()]
-
-
-def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
-    referred = {
-        before for index in selected if catalog.entries[index].pending for before in catalog.requires.get(index, ())
-    }
-    return sorted(selected | referred)
-
-
-def _world(snapshot: Snapshot) -> planning.World:
-    return planning.World(lambda entry: snapshot.seen(entry.type, entry.name), snapshot.due, snapshot.providers.tools)
 
 
 @contextmanager

@@ -72,8 +72,8 @@ def exists(resource: Mapping[str, Any] | None) -> bool:
 def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
     """Compare what exists with what should be: managed attributes that are declared, exactly, ``ensure`` first."""
     found = []
-    for attribute in definition.managed:
-        if attribute in should and attribute not in definition.write_only:
+    for attribute in definition.compared:
+        if attribute in should:
             wanted = should[attribute]
             value = is_.get(attribute)
             if value is not wanted and not same(value, wanted):

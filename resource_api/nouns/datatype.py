@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 _BY_MATCH: Final = frozenset({"Enum", "Pattern"})
 _CONTAINERS: Final = frozenset({"Array", "Hash", "Struct", "Tuple"})
+_WHOLE: Final[dict[str, frozenset[type]]] = {
+    "String": frozenset({str}),
+    "Integer": frozenset({int}),
+    "Boolean": frozenset({bool}),
+    "Undef": frozenset({type(None)}),
+}
 _TRANSPARENT: Final = frozenset({"Optional", "NotUndef", "Variant"})
 
 
@@ -65,6 +71,15 @@ class DataType(NamedTuple):
     def holds_secrets(self) -> bool:
         """Whether it, or a type within it, is ``Sensitive``."""
         return self.kind == "Sensitive" or any(part.holds_secrets for part in self.parts)
+
+    @property
+    def whole(self) -> frozenset[type]:
+        """The kinds of value of which it accepts every one: those need no call of ``accepts``."""
+        if self.kind in {"Optional", "Variant"}:
+            undef = {type(None)} if self.kind == "Optional" else ()
+            return frozenset(undef).union(*(part.whole for part in self.parts))
+        limited = self.low is not None or self.high is not None or len(self.words) == 1
+        return frozenset() if limited else _WHOLE.get(self.kind, frozenset())
 
     @property
     def branches(self) -> tuple[DataType, ...]:

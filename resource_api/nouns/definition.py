@@ -103,6 +103,11 @@ class TypeDefinition:
         return tuple(name for name, attribute in self.attributes.items() if attribute.kind == kind)
 
     @cached_property
+    def relates(self) -> bool:
+        """Whether it has automatic relationships at all."""
+        return any(self.automatic.values())
+
+    @cached_property
     def namevars(self) -> tuple[str, ...]:
         """The attributes that identify a resource."""
         return self.of_kind("namevar")
@@ -122,6 +127,26 @@ class TypeDefinition:
     def accepts(self) -> Mapping[str, Callable[[Any], bool]]:
         """The cheapest correct check of each attribute's value."""
         return {name: attribute.datatype.accepts for name, attribute in self.attributes.items()}
+
+    @cached_property
+    def whole(self) -> Mapping[str, frozenset[type]]:
+        """The kinds of value of which each attribute accepts every one."""
+        return {name: attribute.datatype.whole for name, attribute in self.attributes.items()}
+
+    @cached_property
+    def read_only(self) -> frozenset[str]:
+        """The attributes that are reported and never set."""
+        return frozenset(self.of_kind("read_only"))
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """What is managed and can be read back, so that it can be compared."""
+        return tuple(name for name in self.managed if name not in self.write_only)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """What is kept of a resource that was read, beside what is declared of it."""
+        return frozenset({*self.namevars, *self.read_only, "ensure"})
 
     @cached_property
     def defaults(self) -> tuple[tuple[str, Attribute], ...]:
@@ -154,13 +179,15 @@ class TypeDefinition:
 
         None when no pattern matches.
         """
+        if not self.title_regexes and len(self.namevars) == 1:
+            return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
         if self.title_regexes:
             found = next(filter(None, (regex.match(title) for regex in self.title_regexes)), None)
             if found is None:
                 return None
             return defaults | {name: text for name, text in found.groupdict().items() if text is not None}
-        return {self.namevars[0]: title} if len(self.namevars) == 1 else defaults
+        return defaults
 
 
 def _ruby(pattern: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns import reference
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import UNKNOWN, Sensitive
+from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,6 +82,11 @@ def _path(text: str, start: int) -> tuple[Path, int]:
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])
     return Path(target, (tail[1], *filter(None, rest[1].split(".")))), rest.end()
+
+
+def is_literal(value: Any) -> bool:
+    """Whether a value is what it says, without looking into it: nearly all are."""
+    return "${" not in value if type(value) is str else type(value) in FLAT
 
 
 def find(value: Any) -> Iterator[Path]:

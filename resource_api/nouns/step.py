@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from resource_api.nouns.reference import Reference
 
 
+class Known(NamedTuple):
+    """What else decides, beside the two states: what was recorded, and wishes about this one resource."""
+
+    record: Record | None = None
+    #: The record under other namevars that a replacement removes.
+    successor_of: Record | None = None
+    salt: bytes = b""
+    #: Why it is to be replaced even if nothing differs; empty: it is not.
+    forced: str = ""
+    #: Why it is a ghost: undeclared, or removed; empty: it is declared.
+    ghost: str = ""
+
+
 class Decision(NamedTuple):
     """What must be done with one resource, from its two states alone."""
 

@@ -101,8 +101,15 @@ def is_unknown(value: object) -> bool:
     return type(value) not in FLAT and _any(value, lambda v: v is UNKNOWN)
 
 
+def is_flat(resource: Mapping[str, Any]) -> bool:
+    """Whether no value of a resource holds anything else: then there is nothing in it to look for, or to copy."""
+    return FLAT.issuperset(map(type, resource.values()))
+
+
 def copied(resource: Mapping[str, Any]) -> dict[str, Any]:
     """Give a copy of a resource that shares nothing that can be changed."""
+    if is_flat(resource):
+        return dict(resource)
     return {name: value if type(value) in FLAT else deepcopy(value) for name, value in resource.items()}
 
 

@@ -29,86 +29,74 @@ def bind(
     complain: Callable[[Entry, str | None, str, str, str], None],
 ) -> list[Edge]:
     """Give every edge among ``entries``, numbered as they stand in it; a name that means nothing is complained of."""
-    number = {entry: index for index, entry in enumerate(entries)}
-    edges: list[Edge] = []
-    for entry, targets in references.items():
-        edges += [Edge(number[target], number[entry]) for target in targets]
-    for entry in entries:
-        if entry.declaration.meta:
-            edges += _explicit(entry, number, find, complain)
-            edges += _triggers(entry, number, find, complain)
-    types = {entry.type for entry in entries}
-    for entry in entries:
-        edges += _automatic(entry, number, find, types)
-    return edges
+    return list(_Binder(entries, find, complain).edges(references))
 
 
-def _explicit(
-    entry: Entry,
-    number: Mapping[Entry, int],
-    find: Callable[[Reference], Entry | None],
-    complain: Callable[[Entry, str | None, str, str, str], None],
-) -> Iterator[Edge]:
-    for word, (first, refresh) in _WORDS.items():
-        value = entry.declaration.meta.get(word)
-        for text in [] if value is None else [value] if isinstance(value, str) else value:
-            target = _named(text, word, entry, number, find, complain)
+class _Binder:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        find: Callable[[Reference], Entry | None],
+        complain: Callable[[Entry, str | None, str, str, str], None],
+    ) -> None:
+        self._number = {entry: index for index, entry in enumerate(entries)}
+        self._find = find
+        self._complain = complain
+        self._types = {entry.type for entry in entries}
+
+    def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
+        for entry, targets in references.items():
+            yield from (Edge(self._number[target], self._number[entry]) for target in targets)
+        for entry in self._number:
+            if entry.declaration.meta:
+                yield from self._explicit(entry)
+        for entry in self._number:
+            if entry.definition.relates:
+                yield from self._automatic(entry)
+
+    def _explicit(self, entry: Entry) -> Iterator[Edge]:
+        for word, (first, refresh) in _WORDS.items():
+            value = entry.declaration.meta.get(word)
+            for text in [] if value is None else [value] if isinstance(value, str) else value:
+                target = self._named(entry, word, text)
+                if target is not None:
+                    yield self._edge(entry, target, first=first, refresh=refresh)
+        # What replaces a resource when it changes comes before it.
+        for text in entry.meta.lifecycle.replace_triggered_by:
+            target = self._named(entry, "lifecycle", text)
             if target is not None:
-                pair = (number[target], number[entry]) if first else (number[entry], number[target])
-                yield Edge(*pair, refresh=refresh)
+                yield self._edge(entry, target, first=True)
 
+    def _named(self, entry: Entry, word: str, text: str) -> Entry | None:
+        """Give what a reference in a metaparameter means, or complain."""
+        try:
+            wanted = reference.parse(text)
+        except ValueError as error:
+            self._complain(entry, word, f"{word}: {error}", "reference", "")
+            return None
+        target = self._find(wanted)
+        if target is None:
+            hint = nearest(str(wanted), [str(known.reference) for known in self._number])
+            self._complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+        return target if target in self._number else None
 
-def _triggers(
-    entry: Entry,
-    number: Mapping[Entry, int],
-    find: Callable[[Reference], Entry | None],
-    complain: Callable[[Entry, str | None, str, str, str], None],
-) -> Iterator[Edge]:
-    """What replaces a resource when it changes comes before it."""
-    for text in entry.meta.lifecycle.replace_triggered_by:
-        target = _named(text, "lifecycle", entry, number, find, complain)
-        if target is not None:
-            yield Edge(number[target], number[entry])
+    def _edge(self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False) -> Edge:
+        pair = (target, entry) if first else (entry, target)
+        return Edge(self._number[pair[0]], self._number[pair[1]], refresh, automatic)
 
-
-def _named(
-    text: str,
-    word: str,
-    entry: Entry,
-    number: Mapping[Entry, int],
-    find: Callable[[Reference], Entry | None],
-    complain: Callable[[Entry, str | None, str, str, str], None],
-) -> Entry | None:
-    """Give what a reference in a metaparameter means, or complain."""
-    try:
-        wanted = reference.parse(text)
-    except ValueError as error:
-        complain(entry, word, f"{word}: {error}", "reference", "")
-        return None
-    target = find(wanted)
-    if target is None:
-        hint = nearest(str(wanted), [str(known.reference) for known in number])
-        complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
-    return target if target in number else None
-
-
-def _automatic(
-    entry: Entry, number: Mapping[Entry, int], find: Callable[[Reference], Entry | None], types: set[str]
-) -> Iterator[Edge]:
-    """Give the edges that the type declares, where the resource named is in the catalog."""
-    for word, wanted in entry.definition.automatic.items():
-        first, refresh = _WORDS[word]
-        for type_name, titles in wanted.items():
-            if type_name not in types:
-                continue
-            for title in _titles(titles, entry.should):
-                target = find(reference.Reference(type_name, title))
-                if target is None or target is entry:
+    def _automatic(self, entry: Entry) -> Iterator[Edge]:
+        """Give the edges that the type declares, where the resource named is in the catalog."""
+        for word, wanted in entry.definition.automatic.items():
+            first, refresh = _WORDS[word]
+            for type_name, titles in wanted.items():
+                if type_name not in self._types:
                     continue
-                # What should be absent goes after what needed it, not before.
-                goes_first = first != (first and target.absent)
-                pair = (number[target], number[entry]) if goes_first else (number[entry], number[target])
-                yield Edge(*pair, refresh=refresh, automatic=True)
+                for title in _titles(titles, entry.should):
+                    target = self._find(reference.Reference(type_name, title))
+                    if target is not None and target is not entry:
+                        # What should be absent goes after what needed it, not before.
+                        goes_first = first and not target.absent
+                        yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
 
 
 def _titles(titles: Any, should: Mapping[str, Any]) -> Iterable[str]:

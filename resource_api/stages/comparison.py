@@ -12,14 +12,14 @@ from resource_api.nouns.change import Difference, diff, exists
 from resource_api.nouns.codec import seal
 from resource_api.nouns.errors import reason
 from resource_api.nouns.text import show
-from resource_api.nouns.values import UNKNOWN, Sensitive
+from resource_api.nouns.values import UNKNOWN, Sensitive, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.step import Known
     from resource_api.nouns.tools import Tools
-    from resource_api.stages.decision import Known
 
 
 class Incomparable(Exception):  # noqa: N818 - a finding
@@ -40,19 +40,17 @@ def compare(
 
 
 def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> Iterator[Difference]:
-    definition = entry.definition
-    plain = {difference.attribute: difference for difference in diff(definition, is_, should)}
-    for attribute in definition.managed:
-        if attribute not in should or attribute in definition.write_only:
+    shown = dict(is_), dict(should)
+    for attribute in entry.definition.compared:
+        if attribute not in should:
             continue
-        if should[attribute] is UNKNOWN:
-            yield Difference(attribute, is_.get(attribute), UNKNOWN)
+        value, wanted = is_.get(attribute), should[attribute]
+        if wanted is UNKNOWN:
+            yield Difference(attribute, value, UNKNOWN)
             continue
-        verdict, message = _ask(entry, attribute, is_, should, tools)
-        if verdict is None and attribute in plain:
-            yield plain[attribute]
-        elif verdict is False:
-            yield Difference(attribute, is_.get(attribute), should[attribute], message)
+        verdict, message = _ask(entry, attribute, shown, tools)
+        if verdict is False or (verdict is None and value is not wanted and not same(value, wanted)):
+            yield Difference(attribute, value, wanted, message)
 
 
 def _unread(entry: Entry, should: Mapping[str, Any], known: Known) -> Iterator[Difference]:
@@ -67,15 +65,15 @@ def _unread(entry: Entry, should: Mapping[str, Any], known: Known) -> Iterator[D
 
 def leftover(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> bool:
     """Whether the provider's own comparison says that an absence is not yet the one that is wanted."""
-    return not exists(should) and tools.insync is not None and _ask(entry, "ensure", is_, should, tools)[0] is False
+    return not exists(should) and tools.insync is not None and _ask(entry, "ensure", (dict(is_), dict(should)), tools)[0] is False
 
 
 def _ask(
-    entry: Entry, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools
+    entry: Entry, attribute: str, states: tuple[Mapping[str, Any], Mapping[str, Any]], tools: Tools
 ) -> tuple[bool | None, str]:
     assert tools.insync is not None
     try:
-        answer = tools.insync(entry.name, attribute, dict(is_), dict(should))
+        answer = tools.insync(entry.name, attribute, *states)
     except Exception as error:  # a foreign comparison may fail in any way
         msg = f"insync of '{attribute}' failed: {reason(error)}"
         raise Incomparable(msg) from error

@@ -5,10 +5,10 @@ Pure. Order, references and what other resources do are not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import Action, Difference, exists
-from resource_api.nouns.step import SAME, Decision
+from resource_api.nouns.step import SAME, Decision, Known
 from resource_api.nouns.text import show
 from resource_api.nouns.values import UNKNOWN
 from resource_api.stages.comparison import Incomparable, compare, leftover
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.record import Record
     from resource_api.nouns.tools import Tools
-
-
-class Known(NamedTuple):
-    """What else decides, beside the two states: what was recorded, and wishes about this one resource."""
-
-    record: Record | None = None
-    #: The record under other namevars that a replacement removes.
-    successor_of: Record | None = None
-    salt: bytes = b""
-    #: Why it is to be replaced even if nothing differs; empty: it is not.
-    forced: str = ""
-    #: Why it is a ghost: undeclared, or removed; empty: it is declared.
-    ghost: str = ""
 
 
 def decide(

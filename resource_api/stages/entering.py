@@ -84,8 +84,9 @@ class Register:
             message = f"declared twice; first at {self._complaints.where(twin)}"
             self._complaints.of(entry, None, message, "duplicate")
             return
-        entry.meta = meta(declaration.meta)
-        self._check_lifecycle(entry)
+        if declaration.meta:
+            entry.meta = meta(declaration.meta)
+            self._check_lifecycle(entry)
         self.entries.append(entry)
         defaults = manifest.defaults.get(declaration.file)
         self.given[entry] = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
@@ -103,7 +104,8 @@ class Register:
         """Join defaults, attributes and the title's namevars; check the names of attributes."""
         given = {**defaults, **entry.declaration.attributes}
         known = entry.definition.attributes
-        for name in list(given):
+        odd = not given.keys() <= known.keys() or not entry.definition.read_only.isdisjoint(given)
+        for name in list(given) if odd else ():
             if name not in known:
                 hint = nearest(name, known)
                 self._complaints.of(entry, name, f"unknown attribute '{name}'", "unknown_attribute", hint)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resource_api.nouns import expression
 from resource_api.nouns.change import Action, Difference, exists
 from resource_api.nouns.reference import URN, Reference
-from resource_api.nouns.step import COUNTED, SAME, Decision, Operation, Step, Summary
+from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import drifting, foresight, sequence
-from resource_api.stages.decision import Known, decide
+from resource_api.stages.decision import decide
 from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:

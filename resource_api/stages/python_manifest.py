@@ -17,6 +17,8 @@ from resource_api.nouns.errors import ManifestError, reason
 from resource_api.nouns.expression import Expression, Path
 from resource_api.nouns.reference import Reference, capital
 from resource_api.nouns.values import Sensitive
+from resource_api.stages import manifest as manifests
+from resource_api.stages.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -164,21 +166,30 @@ class Manifest:
         return {"resources": self._resources, "outputs": self._outputs}, self._lines
 
 
-def read(raw: bytes, file: str, inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]], facts: Any) -> Document:
+def read(raw: bytes, file: str, inputs: Mapping[str, Any], facts: Any) -> Document:
     """Execute a Python manifest and give it as a document. Raises ``ManifestError`` with the Python line.
 
-    ``inputs`` gives the values of the inputs that the module declares; ``facts`` answers ``[name]``.
+    ``inputs`` are given values by name, ``facts`` answers ``[name]``.
     """
     module = _execute(raw, file)
     data = {key: module[name] for name, key in _CONSTANTS.items() if name in module}
     function = module.get("manifest")
     if not callable(function):
         raise document.refusal(file, (1, 1), "manifest", "it defines no function manifest(m)")
-    m = Manifest(file, inputs(data), facts)
+    m = Manifest(file, _inputs(data, file, inputs, facts), facts)
     _guarded(file, lambda: function(m))
     declared, lines = m.data()
     adopted = json_reader.adopt({**data, **declared}, file)
     return Document(adopted.data, file, raw, lambda: _index(lines))
+
+
+def _inputs(data: Mapping[str, Any], file: str, given: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
+    """Give the values of the inputs that the module declares."""
+    frame = manifests.read({"inputs": data.get("inputs", {})})
+    scope = Scope(frame, {name: value for name, value in given.items() if name in frame.inputs}, facts)
+    if scope.problems:
+        raise ManifestError([problem._replace(file=file, line=1) for problem in scope.problems])
+    return scope.inputs
 
 
 def _execute(raw: bytes, file: str) -> dict[str, Any]:

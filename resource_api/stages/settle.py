@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import schemas
 from resource_api.nouns.errors import Problem, reason
-from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, is_unknown
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_flat, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,10 +34,10 @@ def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
 
 def check(definition: TypeDefinition, resource: Mapping[str, Any]) -> list[Problem]:
     """Check known values against their data types; the fast path decides, jsonschema explains."""
-    accepts = definition.accepts
+    accepts, whole = definition.accepts, definition.whole
     problems = []
     for name, value in resource.items():
-        if accepts[name](value) or value is UNKNOWN:
+        if type(value) in whole[name] or accepts[name](value) or value is UNKNOWN:
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
@@ -82,7 +82,7 @@ def settle(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource],
 
 def _canonicalize(tools: Tools, resources: list[Resource]) -> list[tuple[Resource, list[Problem]]]:
     """Canonicalize together; when that raises, each on its own."""
-    known = [_known(resource) for resource in resources]
+    known = [resource if is_flat(resource) else _known(resource) for resource in resources]
     assert tools.canonicalize is not None
     try:
         answers: list[Resource | Exception] = list(tools.canonicalize(known))
@@ -101,23 +101,24 @@ def _alone(tools: Tools, resource: Resource) -> Resource | Exception:
 
 def _known(resource: Resource) -> Resource:
     """Leave out what is not known: no provider receives an unknown."""
-    return {key: value for key, value in resource.items() if type(value) in FLAT or not is_unknown(value)}
+    return {key: value for key, value in resource.items() if not is_unknown(value)}
 
 
 def _accept(
     definition: TypeDefinition, before: Resource, after: Resource | Exception
 ) -> tuple[Resource, list[Problem]]:
-    """Check what ``canonicalize`` gave; what it left out as unknown comes back."""
+    """Check what ``canonicalize`` gave and has not left as it was; what it left out as unknown comes back."""
     if isinstance(after, Exception):
         return before, [Problem(None, f"canonicalize failed: {reason(after)}", code="canonicalize")]
-    if strange := after.keys() - before.keys():
-        what = ", ".join(map(repr, sorted(strange, key=str)))
-        return before, [Problem(None, f"canonicalize added what is not declared: {what}", code="canonicalize")]
-    for key in before.keys() - after.keys():
-        if not is_unknown(before[key]):
-            return before, [Problem(key, f"canonicalize dropped '{key}'", code="canonicalize")]
-        after[key] = before[key]
-    return after, check(definition, after)
+    if after.keys() != before.keys():
+        if strange := after.keys() - before.keys():
+            what = ", ".join(map(repr, sorted(strange, key=str)))
+            return before, [Problem(None, f"canonicalize added what is not declared: {what}", code="canonicalize")]
+        for key in before.keys() - after.keys():
+            if not is_unknown(before[key]):
+                return before, [Problem(key, f"canonicalize dropped '{key}'", code="canonicalize")]
+            after[key] = before[key]
+    return after, check(definition, {key: value for key, value in after.items() if value is not before[key]})
 
 
 def _validate(tools: Tools, should: Resource) -> list[Problem]:

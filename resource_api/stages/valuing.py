@@ -39,7 +39,8 @@ class Valuation:
         """Settle what refers to no resource type by type at once, then the others in the order of their references."""
         plain: dict[str, list[Entry]] = {}
         for entry in self._register.entries:
-            if targets := list(self._targets(entry)):
+            given = self._register.given[entry]
+            if not all(map(expression.is_literal, given.values())) and (targets := list(self._targets(entry, given))):
                 self.references[entry] = targets
             else:
                 plain.setdefault(entry.type, []).append(entry)
@@ -55,11 +56,10 @@ class Valuation:
                 raise ValueError(message)
         return expression.evaluate(value, self._resolve)
 
-    def _targets(self, entry: Entry) -> Iterator[Entry]:
+    def _targets(self, entry: Entry, given: dict[str, Any]) -> Iterator[Entry]:
         """Give the entries that an entry's values refer to; a reference to nothing is a problem of the attribute."""
-        given = self._register.given[entry]
         for name, value in given.items():
-            if type(value) is str and "${" not in value:
+            if expression.is_literal(value):
                 continue
             try:
                 paths = [path for path in self._paths(value) if isinstance(path.root, Reference)]
@@ -107,16 +107,15 @@ class Valuation:
             entry.should = should
             for problem in found:
                 self._complaints.report(entry, problem)
-            if not any(problem.severity == "error" for problem in found):
+            if not found or not any(problem.severity == "error" for problem in found):
                 self._identify(entry)
 
     def _evaluate(self, entry: Entry) -> dict[str, Any]:
         """Give an entry's values with every reference replaced; what only a state tells is unknown, and pending."""
-        values: dict[str, Any] = {}
+        values = self._register.given[entry]
         pending = {}
-        for name, value in self._register.given[entry].items():
-            if type(value) is str and "${" not in value:
-                values[name] = value
+        for name, value in values.items():
+            if expression.is_literal(value):
                 continue
             try:
                 found = expression.evaluate(value, self._resolve)
@@ -139,12 +138,11 @@ class Valuation:
         return expression.walk(target.should[path.keys[0]], path, path.keys[1:])
 
     def _identify(self, entry: Entry) -> None:
-        namevars = entry.definition.namevars
-        name = tuple(entry.should.get(namevar) for namevar in namevars)
-        if any(is_unknown(part) for part in name):
+        name = tuple(map(entry.should.get, entry.definition.namevars))
+        if any(map(is_unknown, name)):
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
-        entry.name = name[0] if len(namevars) == 1 else name
+        entry.name = name[0] if len(name) == 1 else name
         twin = self._register.by_name.setdefault((entry.type, entry.name), entry)
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"

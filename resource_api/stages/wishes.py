@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from resource_api.nouns import reference
 from resource_api.nouns.change import Action
 from resource_api.nouns.errors import UsageError, nearest
-from resource_api.stages.decision import Known
+from resource_api.nouns.step import Known
 from resource_api.stages.selection import matcher
 
 if TYPE_CHECKING:
