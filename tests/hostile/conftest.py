@@ -1,0 +1,156 @@
+"""A private place with a good type, a bad one, a manifest of both, and the command run there as people run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+MODULES: Final = Path(__file__).resolve().parent / "modules"
+
+TYPE: Final = '''
+"""Things of a kind."""
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name={name!r},
+    docs="Things of a kind.",
+    attributes={{
+        "name": Attribute("String", "What it is called.", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "Whether it is there.", default="present"),
+        "size": Attribute("Optional[Integer[0, 100]]", "How large it is."),
+        "colour": Attribute("Optional[String]", "How it looks."),
+        "ratio": Attribute("Optional[Float]", "How wide it is."),
+        "parts": Attribute("Optional[Array[String]]", "What it is made of."),
+        "tree": Attribute("Optional[Data]", "Anything else."),
+        "secret": Attribute("Optional[Sensitive[String]]", "What nobody may see.", write_only=True),
+        "token": Attribute("Optional[Sensitive[String]]", "What get shows and nobody else."),
+    }},
+    features={features!r},
+)
+'''
+
+
+class Done(NamedTuple):
+    """How the command ended and what it wrote."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Every line of stdout as the JSON object that it must be."""
+        return [json.loads(line) for line in self.out.decode().splitlines()]
+
+    @property
+    def steps(self) -> dict[str, dict[str, Any]]:
+        """What became of each resource that acted, by reference."""
+        return {event["reference"]: event for event in self.events if event["type"] == "step_end"}
+
+    @property
+    def text(self) -> str:
+        """What people would see on stderr."""
+        return self.err.decode()
+
+
+class Box:
+    """A directory with ``types/``, ``providers/``, a manifest and the shelves that the providers keep."""
+
+    def __init__(self, path: Path) -> None:
+        """Lay out the good type; on the shelf of the bad one lie ``b``, too small, and ``d``, as it should be."""
+        self.path = path
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(path),
+            "SHELF": str(path),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{MODULES / 'lib'}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "RESOURCE_API_STATE": f"sqlite:{path / 'state' / 'state.db'}",
+        }
+        self.type("good")
+        self.provider("good", 'from shelf import Shelf\n\nclass Provider(Shelf):\n    kind = "good"\n')
+        self.shelve("bad", {"b": {"size": 1}, "d": {"size": 4}})
+        self.manifest()
+
+    def type(self, name: str, *features: str) -> None:
+        """Write a type of the common shape."""
+        self.write(f"types/{name}.py", TYPE.format(name=name, features=set(features)))
+
+    def bad(self, case: str, *features: str) -> None:
+        """Make the provider in ``modules/bad`` that of the bad type; what is no Python at all ends in ``.txt``."""
+        self.type("bad", *features)
+        (file,) = (MODULES / "bad").glob(f"{case}.*")
+        self.provider("bad", file.read_text(encoding="utf-8"))
+
+    def provider(self, name: str, text: str) -> None:
+        """Write a provider's file."""
+        self.write(f"providers/{name}.py", text)
+
+    def manifest(self, resources: dict[str, Any] | None = None, **more: Any) -> None:
+        """Write ``site.json``; by default good resources around four bad ones, one of which a good one requires."""
+        resources = resources or {
+            "Good[before]": {"size": 1},
+            "Bad[a]": {"size": 1, "parts": ["x", "y"]},
+            "Bad[b]": {"size": 2},
+            "Bad[c]": {"size": 3},
+            "Bad[d]": {"size": 4},
+            "Good[after]": {"size": 2},
+            "Good[dependent]": {"size": 3, "require": "Bad[a]"},
+        }
+        self.write("site.json", json.dumps({"resources": resources, **more}))
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file in the box."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def shelve(self, kind: str, things: dict[str, Any]) -> None:
+        """Put things on a shelf before a run."""
+        self.write(f"{kind}.json", json.dumps(things))
+
+    def shelf(self, kind: str) -> dict[str, Any]:
+        """Give what lies on a shelf."""
+        path = self.path / f"{kind}.json"
+        things: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return things
+
+    def calls(self, kind: str, method: str) -> list[list[str]]:
+        """Give the names of every call of a provider's method so far."""
+        path = self.path / f"{kind}.calls"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [names for called, names in map(json.loads, lines) if called == method]
+
+    @property
+    def command(self) -> list[str]:
+        """The command line of the program under test."""
+        return [sys.executable, "-P", "-m", "resource_api"]
+
+    def run(self, *arguments: str, **options: Any) -> Done:
+        """Run the command here; ``options`` are those of ``subprocess.run``."""
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        done = subprocess.run(
+            [*self.command, *arguments], cwd=self.path, env=self.env, check=False, timeout=50, **{**given, **options}
+        )
+        return Done(done.returncode, done.stdout or b"", done.stderr or b"")
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Start the command here, to be signalled."""
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([*self.command, *arguments], cwd=self.path, env=self.env, **{**given, **options})
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    """Give a box of its own to each test."""
+    assert shutil.which("sleep")
+    return Box(tmp_path)

@@ -1,0 +1,8 @@
+"""Forgets to return."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def canonicalize(self, context, resources):
+        pass

@@ -1,0 +1,8 @@
+"""Loses a resource."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def canonicalize(self, context, resources):
+        return resources[:-1]

@@ -1,0 +1,8 @@
+"""Canonicalizes a number to text."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def canonicalize(self, context, resources):
+        return [{**row, "size": "2"} if row["name"] == "b" else row for row in resources]

@@ -1,0 +1,14 @@
+"""Closes the standard streams."""
+
+import os
+import sys
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def set(self, context, changes):
+        super().set(context, changes)
+        sys.stdout.close()
+        for number in (0, 1):
+            os.close(number)

@@ -1,0 +1,8 @@
+"""Cannot be made."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def __init__(self):
+        raise ConnectionRefusedError(111, "Connection refused")

@@ -1,0 +1,10 @@
+"""Returns a value that contains itself."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        cycle = {}
+        cycle["again"] = [cycle]
+        return [{**row, "tree": cycle} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,0 +1,11 @@
+"""Returns a value that is nested too deeply to walk."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        deep = []
+        for _ in range(100_000):
+            deep = [deep]
+        return [{**row, "tree": deep} if row["name"] == "b" else row for row in super().get(context)]

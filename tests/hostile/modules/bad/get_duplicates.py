@@ -1,0 +1,8 @@
+"""Says one name twice."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return [*super().get(context), {"name": "b", "ensure": "present", "size": 7}]

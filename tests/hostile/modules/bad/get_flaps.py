@@ -1,0 +1,12 @@
+"""Never gives the same answer twice."""
+
+import itertools
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    sizes = itertools.count(10)
+
+    def get(self, context):
+        return [{**row, "size": next(self.sizes)} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,0 +1,9 @@
+"""Raises an error of ours that is none of its business."""
+
+from resource_api import ManifestError, Problem
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        raise ManifestError([Problem(None, "it is all the manifest's fault")])

@@ -1,0 +1,21 @@
+"""Returns a mapping that raises while it is looked into."""
+
+from collections.abc import Mapping
+
+from shelf import Shelf
+
+
+class Row(Mapping):
+    def __getitem__(self, key):
+        raise ZeroDivisionError("division by zero in a row")
+
+    def __iter__(self):
+        return iter(["name"])
+
+    def __len__(self):
+        return 1
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return [*super().get(context), Row()]

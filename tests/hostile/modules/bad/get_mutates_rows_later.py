@@ -1,0 +1,17 @@
+"""Keeps the rows that it returned and spoils them in set."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    rows = ()
+
+    def get(self, context):
+        self.rows = [{**row, "parts": ["x"]} for row in super().get(context)]
+        return self.rows
+
+    def set(self, context, changes):
+        for row in self.rows:
+            row["parts"].append("y")
+            row.clear()
+        super().set(context, changes)

@@ -1,0 +1,8 @@
+"""Returns a resource with an attribute that is not what its type declares (ratio, nan)."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return [{**row, "ratio": float("nan")} if row["name"] == "b" else row for row in super().get(context)]

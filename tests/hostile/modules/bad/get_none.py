@@ -1,0 +1,8 @@
+"""Forgets to return."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        super().get(context)

@@ -1,0 +1,8 @@
+"""Cannot read anything."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        raise OSError(5, "Input/output error", "/dev/shelf")

@@ -1,0 +1,9 @@
+"""Claims that what is recorded is damaged."""
+
+from resource_api import StateError
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        raise StateError("no state for you")

@@ -1,0 +1,8 @@
+"""Lets a StopIteration out."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return [next(iter([]))]

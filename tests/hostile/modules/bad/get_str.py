@@ -1,0 +1,8 @@
+"""Returns text."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return "a b c"

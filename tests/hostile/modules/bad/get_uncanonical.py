@@ -1,0 +1,14 @@
+"""Returns a spelling that its own canonicalize would not."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def canonicalize(self, context, resources):
+        for resource in resources:
+            if "colour" in resource:
+                resource["colour"] = resource["colour"].lower()
+        return resources
+
+    def get(self, context):
+        return [{**row, "colour": "RED"} if row["name"] == "b" else row for row in super().get(context)]

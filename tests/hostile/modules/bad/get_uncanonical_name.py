@@ -1,0 +1,13 @@
+"""Returns an existing thing under a spelling of its name that nobody asked for."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def canonicalize(self, context, resources):
+        for resource in resources:
+            resource["name"] = resource["name"].lower()
+        return resources
+
+    def get(self, context):
+        return [{**row, "name": row["name"].upper()} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,0 +1,8 @@
+"""Returns a resource with an attribute that is not what its type declares (weight, undeclared)."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return [{**row, "weight": 3} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,0 +1,13 @@
+"""Spoils what it is asked to compare."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def insync(self, context, name, attribute, is_, should):
+        should["size"] = 66
+        is_.clear()
+        for parts in (should.get("parts"), is_.get("parts")):
+            if parts:
+                parts.clear()
+        return None

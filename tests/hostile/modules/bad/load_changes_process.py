@@ -1,0 +1,17 @@
+"""Changes this process for everybody while it is loaded."""
+
+import os
+import signal
+import sys
+
+from shelf import Shelf
+
+os.chdir("/")
+os.umask(0o777)
+os.environ["LD_PRELOAD"] = "/nowhere.so"
+sys.setrecursionlimit(90)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+class Provider(Shelf):
+    pass

@@ -1,0 +1,11 @@
+"""Edits the search path while it is loaded."""
+
+import sys
+
+from shelf import Shelf
+
+sys.path.insert(0, "/tmp")
+
+
+class Provider(Shelf):
+    pass

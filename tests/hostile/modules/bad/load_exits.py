@@ -1,0 +1,5 @@
+"""Leaves while it is loaded."""
+
+import sys
+
+sys.exit(0)

@@ -1,0 +1,5 @@
+"""Gives an instance where a class is asked for."""
+
+from shelf import Shelf
+
+Provider = Shelf()

@@ -1,0 +1,3 @@
+"""Pretends while it is loaded that somebody pressed Ctrl-C."""
+
+raise KeyboardInterrupt

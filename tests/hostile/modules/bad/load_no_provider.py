@@ -1,0 +1,7 @@
+"""Defines something else."""
+
+from shelf import Shelf
+
+
+class Supplier(Shelf):
+    pass

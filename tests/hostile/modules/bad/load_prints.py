@@ -1,0 +1,9 @@
+"""Prints while it is loaded."""
+
+from shelf import Shelf
+
+print("hello")
+
+
+class Provider(Shelf):
+    pass

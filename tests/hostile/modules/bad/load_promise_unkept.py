@@ -1,0 +1,7 @@
+"""Has no insync, though its type promises one."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    pass

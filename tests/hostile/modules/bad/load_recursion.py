@@ -1,0 +1,8 @@
+"""Recurses for ever while it is loaded."""
+
+
+def again():
+    return again()
+
+
+again()

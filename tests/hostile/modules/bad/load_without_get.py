@@ -1,0 +1,6 @@
+"""Can only write."""
+
+
+class Provider:
+    def set(self, context, changes):
+        pass

@@ -1,0 +1,32 @@
+"""Changes this process for everybody: directory, umask, environment, search path, signals, streams, limits."""
+
+import io
+import os
+import signal
+import sys
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        rows = super().get(context)
+        self._vandalize()
+        return rows
+
+    def set(self, context, changes):
+        super().set(context, changes)
+        self._vandalize()
+
+    def _vandalize(self):
+        self._shelf = os.environ["SHELF"]
+        os.chdir("/")
+        os.umask(0o777)
+        os.environ.clear()
+        os.environ["SHELF"] = self._shelf
+        os.environ["LD_PRELOAD"] = "/nowhere.so"
+        sys.path.clear()
+        sys.setrecursionlimit(90)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_IGN)
+        sys.stdout = sys.stderr = io.StringIO()

@@ -1,0 +1,24 @@
+"""Changes what it was given wherever it is allowed to, and swallows the refusals."""
+
+from contextlib import suppress
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def set(self, context, changes):
+        for name, (is_, should) in list(changes.items()):
+            for target in (is_, should):
+                for attempt in (
+                    lambda t: t.update(size=77),
+                    lambda t: t.clear(),
+                    lambda t: t.__setitem__("size", 77),
+                    lambda t: t["parts"].append("z"),
+                ):
+                    with suppress(Exception):
+                        attempt(target)
+            self._put(name, {**should, "size": 50, "parts": ["x", "y", "z"]} if name == "a" else should)
+        with suppress(Exception):
+            changes.clear()
+        with suppress(Exception):
+            changes._changes.clear()

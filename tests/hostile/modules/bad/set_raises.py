@@ -1,0 +1,8 @@
+"""Cannot change anything."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def set(self, context, changes):
+        raise PermissionError(13, "Permission denied", "/dev/shelf")

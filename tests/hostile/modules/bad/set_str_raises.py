@@ -1,0 +1,19 @@
+"""Raises an exception that cannot be shown."""
+
+from shelf import Shelf
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RecursionError("no words")
+
+    __repr__ = __str__
+
+
+class Provider(Shelf):
+    def set(self, context, changes):
+        for name, (_, should) in changes.items():
+            with context.updating(name):
+                if name == "b":
+                    raise Mute
+                self._put(name, should)

@@ -1,0 +1,53 @@
+"""A provider that keeps its word, on a JSON file: the bad ones differ from it by one sin each."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from resource_api import Change, Context, Resource
+
+
+class Shelf(BaseProvider):
+    """Things on a shelf: ``$SHELF/<kind>.json`` maps name → attributes; ``$SHELF/<kind>.calls`` has a line per call."""
+
+    kind = "bad"
+
+    def get(self, context: Context, names: Collection[Any] | None = None) -> Iterable[Resource]:
+        """Give what is on the shelf."""
+        self._called("get", sorted(self._load()))
+        return [{"name": name, "ensure": "present", **values} for name, values in self._load().items()]
+
+    def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
+        """Put, replace and take away."""
+        self._called("set", list(changes))
+        for name, (_, should) in changes.items():
+            self._put(name, should)
+
+    def _put(self, name: Any, should: Mapping[str, Any]) -> None:
+        things = self._load()
+        if should.get("ensure") == "absent":
+            things.pop(name, None)
+        else:
+            kept = {key: value for key, value in should.items() if key not in {"name", "ensure", "secret"}}
+            things[name] = {**things.get(name, {}), **kept}
+        self._path("json").write_text(json.dumps(things), encoding="utf-8")
+
+    def _load(self) -> dict[Any, Any]:
+        path = self._path("json")
+        found: dict[Any, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+
+    def _called(self, method: str, names: list[Any]) -> None:
+        with self._path("calls").open("a", encoding="utf-8") as file:
+            file.write(json.dumps([method, names]) + "\n")
+
+    def _path(self, suffix: str) -> Path:
+        return Path(os.environ["SHELF"], f"{self.kind}.{suffix}")
