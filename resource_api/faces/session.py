@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
-_PATIENCE: Final = 5.0
+_PATIENCE: Final = 2.0
 
 
 class Session:
