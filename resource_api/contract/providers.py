@@ -13,7 +13,7 @@ from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
 from resource_api.nouns.errors import Problem, ProviderError, reason
 from resource_api.nouns.tools import Tools
-from resource_api.nouns.values import FLAT, Sensitive, copied
+from resource_api.nouns.values import Sensitive, copied, is_flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,8 +61,7 @@ class Providers:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if method != "insync" and definition.sensitive:
                 self.run.log.mask.add(arguments)
-            with guard.contained():
-                return getattr(self.instance(type_name), method)(context, *arguments)
+            return guard.answer(getattr(self.instance(type_name), method), context, *arguments)
 
         return Tools(
             definition,
@@ -86,27 +85,22 @@ def _canonicalized(
     run: Run, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
 ) -> list[Resource]:
     """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
-    wrapped: list[set[str]] = []
-    copies: list[Resource] = []
-    for resource in resources:
-        copy = copied(resource)
-        secret = {
-            key
-            for key, value in resource.items()
-            if type(value) not in FLAT and isinstance(value, Sensitive) and key not in definition.sensitive
-        }
-        for key in secret:
+    copies = [copied(resource) for resource in resources]
+    wrapped: dict[int, set[str]] = {}
+    for index, copy in enumerate(copies):
+        if is_flat(copy):
+            continue
+        wrapped[index] = {key for key in copy.keys() - definition.sensitive if isinstance(copy[key], Sensitive)}
+        for key in wrapped[index]:
             run.log.mask.add(copy[key])
             copy[key] = copy[key].reveal()
-        copies.append(copy)
-        wrapped.append(secret)
     answer = call("canonicalize", copies)
     if not isinstance(answer, list) or len(answer) != len(resources) or not all(type(r) is dict for r in answer):
         msg = f"{definition.name}: canonicalize must return the resources that it was given, a list of mappings"
         raise ProviderError(msg)
-    for resource, secret in zip(answer, wrapped, strict=True):
-        for key in secret & resource.keys():
-            resource[key] = Sensitive(resource[key])
+    for index, secret in wrapped.items():
+        for key in secret & answer[index].keys():
+            answer[index][key] = Sensitive(answer[index][key])
     return answer
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from resource_api.nouns.errors import ProviderError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
 _STANDARD: Final = (0, 1, 2)
@@ -71,28 +71,29 @@ def protected() -> Iterator[None]:
         _give_back(descriptors)
 
 
-class contained:  # noqa: N801 - used like a function, and made for every question to a provider
-    """Run a provider's code that answers a question: an exit, or what else is no ``Exception``, is a wrong answer.
+def answer(question: Callable[..., Any], *arguments: Any) -> Any:
+    """Ask a provider a question: an exit, or what else is no ``Exception``, is a wrong answer.
 
     It becomes a ``ProviderError``, so that it is contained like one. Interrupts pass.
     """
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Turn what would end the process into an error."""
-        if error is not None and not isinstance(error, (Exception, KeyboardInterrupt)):
-            raise ProviderError(reason(error)) from error
+    try:
+        return question(*arguments)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise ProviderError(reason(error)) from error
 
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Run a provider's code that answers a question; afterwards this process is as it was."""
-    with contained(), protected():
-        yield
+    """Run a provider's code that answers a question, as ``answer`` does; afterwards this process is as it was."""
+    with protected():
+        try:
+            yield
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise ProviderError(reason(error)) from error
 
 
 def _restore(before: _World) -> None:

@@ -65,7 +65,11 @@ def _unread(entry: Entry, should: Mapping[str, Any], known: Known) -> Iterator[D
 
 def leftover(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> bool:
     """Whether the provider's own comparison says that an absence is not yet the one that is wanted."""
-    return not exists(should) and tools.insync is not None and _ask(entry, "ensure", (dict(is_), dict(should)), tools)[0] is False
+    return (
+        not exists(should)
+        and tools.insync is not None
+        and _ask(entry, "ensure", (dict(is_), dict(should)), tools)[0] is False
+    )
 
 
 def _ask(
