@@ -29,6 +29,8 @@ COMMANDS: Final = {
     "graph": ("look", "Print the relationships in a manifest."),
     "import": ("upkeep", "Take over an existing thing into state."),
     "refresh": ("upkeep", "Read everything again into state; change nothing else."),
+    "state": ("state", "Look at and mend what is recorded."),
+    "output": ("state", "Show a stack's outputs."),
     "new": ("scaffold", "Write a new type, ready to run."),
 }
 

@@ -1,0 +1,176 @@
+"""The whole of one stack as a document, and back: for backups, other machines, and other tools.
+
+Secrets stay sealed; the salt goes with them, since without it each would look changed. What comes in is verified before
+anything is written. No file is read or written here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.contract.state import StackName
+from resource_api.nouns import codec, reference
+from resource_api.nouns.errors import ManifestError, Problem
+from resource_api.nouns.record import Record, StackState
+from resource_api.nouns.reference import STACK_NAME, URN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.nouns.record import Key
+
+#: The version of the document; its key is not ``format_version``, which is what tells a saved plan.
+FORMAT: Final = 1
+
+_KINDS: Final = {"project": str, "stack": str, "lineage": str, "serial": int, "manifest": str, "salt": str}
+_RECORD: Final = {
+    "title": str,
+    "inputs": dict,
+    "should": dict,
+    "is": (dict, type(None)),
+    "owned": bool,
+    "requires": list,
+    "value_requires": dict,
+    "protect": bool,
+    "retain": bool,
+    "replace": (str, type(None)),
+    "deleted_with": (str, type(None)),
+    "external": bool,
+    "provider": (str, type(None)),
+    "schema_version": int,
+    "status": str,
+}
+
+
+def export(state: StackState) -> dict[str, Any]:
+    """Give the document of a stack: plain JSON data; changes in doubt are of this machine and stay here."""
+    document = {
+        "state_format": FORMAT,
+        **{key: getattr(state, key) for key in _KINDS if key != "salt"},
+        "salt": state.salt.hex(),
+        "resources": [resource(state, record) for record in state.records.values()],
+        "owed": [[kind, name, sources] for (kind, name), sources in state.owed.items()],
+        "outputs": state.outputs,
+    }
+    plain: dict[str, Any] = json.loads(codec.encode(document))
+    return {key: plain[key] for key in document}
+
+
+def resource(state: StackState, record: Record) -> dict[str, Any]:
+    """Give one resource of a stack as the document has it; secrets are ``Sealed`` still."""
+    kept = {("is" if key == "is_" else key): value for key, value in record._asdict().items()}
+    return {"reference": str(record.reference), "urn": urn(state, record), **kept}
+
+
+def urn(state: StackState, record: Record) -> str:
+    """Give the name of a resource across stacks."""
+    return str(URN(state.stack, state.project, (record.type,), record.title))
+
+
+def restore(text: str, file: str) -> StackState:
+    """Give the state in a document. Raises ``ManifestError`` with everything that is wrong in it."""
+    try:
+        document = codec.decode(text)
+    except (ValueError, LookupError, RecursionError) as error:
+        raise _refused(file, f"is no document of 'state export': {error}") from error
+    if not isinstance(document, dict) or "state_format" not in document:
+        raise _refused(file, "is no document of 'state export'")
+    if document["state_format"] != FORMAT:
+        raise _refused(file, f"has format {document['state_format']!r}; this resource-api knows {FORMAT}")
+    problems = list(_wrong(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}, ""))
+    if not problems:
+        for number, each in enumerate(document["resources"], 1):
+            problems += _wrong_record(each, f"resource {number}: ")
+    if problems:
+        raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
+    return _state(document, file)
+
+
+def admit(known: StackState, new: StackState, file: str, *, force: bool) -> StackState:
+    """Give what is to be written in place of ``known``; serials never go down.
+
+    Raises ``ManifestError`` for another lineage, a lower serial, or other content under the same serial, unless
+    ``force``. An empty stack admits anything.
+    """
+    if not known.serial:
+        return new
+    why = ""
+    if new.lineage != known.lineage:
+        why = f"is of another lineage ({new.lineage}) than what is recorded ({known.lineage})"
+    elif new.serial < known.serial:
+        why = f"has serial {new.serial}, older than what is recorded, {known.serial}"
+    elif new.serial == known.serial and export(new) != export(known._replace(manifest=new.manifest)):
+        why = f"has other content under the serial {new.serial} that is recorded"
+    if not why:
+        return new
+    if not force:
+        raise _refused(file, f"{why}; --force takes it all the same", "stale")
+    return new._replace(serial=max(known.serial, new.serial) + 1)
+
+
+def _wrong(found: Any, kinds: Mapping[str, Any], where: str) -> list[str]:
+    """Give what is wrong with the keys of a mapping; a truth value is no number."""
+    if not isinstance(found, dict):
+        return [f"{where}is no mapping"]
+    return [
+        f"{where}'{key}' is missing or of the wrong kind"
+        for key, kind in kinds.items()
+        if key not in found or not isinstance(found[key], kind) or (kind is int and isinstance(found[key], bool))
+    ]
+
+
+def _wrong_record(each: Any, where: str) -> list[str]:
+    problems = _wrong(each, {**_RECORD, "reference": str, "type": str}, where)
+    if problems:
+        return problems
+    try:
+        named = reference.parse(each["reference"])
+    except ValueError as error:
+        return [f"{where}{error}"]
+    if named != (each["type"], each["title"]):
+        problems.append(f"{where}the reference {each['reference']} is not its type and title")
+    if not _is_name(each.get("name")):
+        problems.append(f"{where}'name' is no name")
+    return problems
+
+
+def _is_name(name: Any) -> bool:
+    parts = name if isinstance(name, list) else [name]
+    return bool(parts) and all(isinstance(part, (str, int, float)) for part in parts)
+
+
+def _state(document: Mapping[str, Any], file: str) -> StackState:
+    """Put together what was found to be of the right kinds; names must be good, identities told apart."""
+    for key in ("project", "stack"):
+        if not STACK_NAME.match(document[key]):
+            raise _refused(file, f"'{key}' cannot be {document[key]!r}")
+    if document["serial"] < 1 or not document["lineage"]:
+        raise _refused(file, "has no lineage or serial: nothing was recorded in it")
+    try:
+        salt = bytes.fromhex(document["salt"])
+        owed = {(str(kind), _name(name)): [str(each) for each in sources] for kind, name, sources in document["owed"]}
+    except (ValueError, TypeError) as error:
+        raise _refused(file, f"'salt' or 'owed' cannot be read: {error}") from error
+    records: dict[Key, Record] = {}
+    for each in document["resources"]:
+        values = {**each, "is_": each["is"], "name": _name(each["name"])}
+        record = Record(**{key: values[key] for key in Record._fields})
+        if record.key in records:
+            raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
+        records[record.key] = record
+    plain = {key: document[key] for key in _KINDS if key != "salt"}
+    return StackState(**plain, salt=salt, records=records, owed=owed, outputs=document["outputs"])
+
+
+def name_of(state: StackState) -> StackName:
+    """Give whose state it is."""
+    return StackName(state.project, state.stack)
+
+
+def _name(name: Any) -> Any:
+    return tuple(name) if isinstance(name, list) else name
+
+
+def _refused(file: str, message: str, code: str = "state") -> ManifestError:
+    return ManifestError([Problem(None, message, file=file, code=code)])

@@ -1,0 +1,121 @@
+"""``state rm``, ``mv``, ``taint`` and ``untaint``: small corrections of what is recorded; the system is not touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.faces import options
+from resource_api.faces.recorded import Recorded, find, parsed
+from resource_api.faces.session import Session
+from resource_api.nouns.errors import UsageError
+from resource_api.nouns.record import Commit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api.nouns.record import Record, StackState
+
+
+@click.command("rm")
+@click.argument("refs", metavar="REF...", nargs=-1, required=True)
+@options.stacked
+@options.common
+def rm(refs: tuple[str, ...], **settings: Any) -> int:
+    """Forget resources; on the system nothing is changed."""
+
+    def change(known: StackState) -> Commit:
+        return Commit(drop=[find(known, ref).key for ref in refs])
+
+    return _mend("state rm", settings, change)
+
+
+@click.command("mv")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@options.stacked
+@options.common
+def mv(source: str, target: str, **settings: Any) -> int:
+    """Record a resource under another title, everywhere."""
+
+    def change(known: StackState) -> Commit:
+        found = find(known, source)
+        wanted = parsed(target)
+        if wanted.type != found.type:
+            msg = f"{found.reference} cannot become {wanted}: a resource keeps its type"
+            raise UsageError(msg)
+        if any(record.reference == wanted for record in known.records.values()):
+            msg = f"{wanted} is recorded already"
+            raise UsageError(msg)
+        old, new = str(found.reference), str(wanted)
+        renamed = [(each, _referring(each, old, new)) for each in known.records.values()]
+        put = [after for before, after in renamed if after != before and before.key != found.key]
+        owed = {key: _renamed(sources, old, new) for key, sources in known.owed.items() if old in sources}
+        return Commit([*put, _referring(found, old, new)._replace(title=wanted.title)], owed=owed, paid=list(owed))
+
+    return _mend("state mv", settings, change)
+
+
+def _referring(record: Record, old: str, new: str) -> Record:
+    """Give a record that refers to ``new`` wherever it referred to ``old``."""
+    return record._replace(
+        requires=_renamed(record.requires, old, new),
+        value_requires={name: _renamed(sources, old, new) for name, sources in record.value_requires.items()},
+        deleted_with=new if record.deleted_with == old else record.deleted_with,
+    )
+
+
+def _renamed(references: Any, old: str, new: str) -> list[str]:
+    return [new if each == old else each for each in references]
+
+
+@click.command("taint")
+@click.argument("ref", metavar="REF")
+@options.stacked
+@options.common
+def taint(ref: str, **settings: Any) -> int:
+    """Have a resource replaced by the next apply."""
+
+    def change(known: StackState) -> Commit:
+        found = find(known, ref)
+        return Commit() if found.status == "tainted" else Commit([found._replace(status="tainted")])
+
+    return _mend("state taint", settings, change)
+
+
+@click.command("untaint")
+@click.argument("ref", metavar="REF")
+@options.stacked
+@options.common
+def untaint(ref: str, **settings: Any) -> int:
+    """Take back ``taint``."""
+
+    def change(known: StackState) -> Commit:
+        found = find(known, ref)
+        if found.status != "tainted":
+            msg = f"{found.reference} is not tainted: its status is {found.status}"
+            raise UsageError(msg)
+        return Commit([found._replace(status="ready")])
+
+    return _mend("state untaint", settings, change)
+
+
+def _mend(command: str, settings: Any, change: Callable[[StackState], Commit]) -> int:
+    """Write what ``change`` gives for what is known, and say which resources it was about."""
+    session = Session(settings)
+
+    def work() -> int:
+        recorded = Recorded(session)
+        with recorded.changing(command) as known:
+            commit = change(known)
+            after = recorded.store.commit(recorded.name, commit)
+        gone = [str(known.records[key].reference) for key in commit.drop]
+        written = [str(record.reference) for record in commit.put]
+        if session.json:
+            session.print_json({"serial": after.serial, "forgotten": gone, "written": written})
+        else:
+            session.print([*(f"forgotten: {each}" for each in gone), *(f"written: {each}" for each in written)])
+        return 0
+
+    return session.carry(work)
