@@ -32,7 +32,7 @@ LAWS = sorted(name for name in dir(ProviderCompliance) if name.startswith("test_
 Memory: Any = loader.execute(MEMORY / "providers" / "memory.py", "ra_test_memory").Provider
 MemoryRun: Any = loader.execute(MEMORY / "providers" / "memory_run.py", "ra_test_memory_run").Provider
 
-PRESENT = {"name": "ra-test-a", "owner": "me", "size": 3, "labels": ["b", "a"], "password": "sesame-1"}
+PRESENT = {"name": "ra-test-a", "owner": "me", "size": 3, "labels": ["b", "a"], "password": "sesame-1", "pin": "4711-a"}
 EXAMPLES = Examples(PRESENT, {**PRESENT, "size": 4}, alike(TYPES["memory"], PRESENT))
 RUN = Examples({"name": "ra-test-a", "creates": "mark"})
 
@@ -72,6 +72,13 @@ class Nameless(Memory):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return [{**row, "name": None} for row in super().get(context, names)]
+
+
+class Reading(Memory):
+    """``get`` gives what nobody can read."""
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        return [{**row, "pin": self.shelf[row["name"]]["pin"]} for row in super().get(context, names)]
 
 
 class Uncanonical(Memory):
@@ -288,6 +295,7 @@ FAULTS = [
     Fault("test_get_honours_the_declaration", Mistyped, "the next plan would fail: .* .*size"),
     Fault("test_get_honours_the_declaration", Twice, "the next plan would fail: .* more than once"),
     Fault("test_get_honours_the_declaration", Nameless, "nobody could name it"),
+    Fault("test_get_honours_the_declaration", Reading, r"get returns \['pin'\] of ra-test-a, declared write_only"),
     Fault("test_get_is_canonical", Uncanonical, r"the next plan would not be empty: get returns \['labels'\]"),
     Fault("test_get_returns_at_least_the_named", Forgetful, "would be created again"),
     Fault("test_get_lists_what_it_finds_by_name", Unlisted, r"get\(None\) leaves it out"),
@@ -367,7 +375,7 @@ def test_every_law_is_tried() -> None:
     ("examples", "says"),
     [
         (EXAMPLES._replace(present={**PRESENT, "size": 200}), "a user could not write this: .*size expects"),
-        (EXAMPLES._replace(present={"name": "ra-test-a"}), "'owner' is missing"),
+        (EXAMPLES._replace(present={"name": "ra-test-a"}), "'owner' is missing.*'pin' is missing"),
         (EXAMPLES._replace(updated={**PRESENT, "name": "ra-test-b"}), "'updated' must be the same resource"),
         (EXAMPLES._replace(others=[{**PRESENT, "name": "RA-test-A"}]), "a user could not write this"),
     ],

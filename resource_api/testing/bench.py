@@ -94,9 +94,9 @@ class Bench:
         """Give the canonical names of ``resources``."""
         return [entry.name for entry in self.entries(*resources)]
 
-    def plan(self, *resources: Mapping[str, Any]) -> Plan:
+    def plan(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> Plan:
         """Give what a run would do."""
-        return self.runtime.plan(self.manifest(*resources))
+        return (runtime or self.runtime).plan(self.manifest(*resources))
 
     def apply(self, *resources: Mapping[str, Any], runtime: Runtime | None = None, noop: bool = False) -> Report:
         """Bring ``resources`` to what they say, remembered for ``restore``; failures are in the report."""
@@ -110,11 +110,11 @@ class Bench:
         self.settled(*resources)
         return report
 
-    def settled(self, *resources: Mapping[str, Any]) -> None:
+    def settled(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> None:
         """Demand that the plan of ``resources`` is empty."""
         left = [
             f"{step.reference}: {step.decision.error or step.deferred or step.action} {list(step.decision.differences)}"
-            for step in self.plan(*resources).steps
+            for step in self.plan(*resources, runtime=runtime).steps
             if step.action is not Action.SAME or step.decision.error or step.deferred
         ]
         assert not left, f"the next plan would not be empty, every run would change it again: {'; '.join(left)}"

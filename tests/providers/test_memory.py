@@ -31,12 +31,13 @@ class TestMemory(ProviderCompliance):
             "size": 3,
             "labels": ["b", "a", "b"],
             "password": "sesame-1",
+            "pin": "4711-a",
             "origin": "here",
         }
 
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
-        return {**present, "size": 4, "password": "sesame-2"}
+        return {**present, "size": 4, "password": "sesame-2", "pin": "4711-b"}
 
     @pytest.fixture
     def world(self, registry: Registry) -> Callable[[], Any]:

@@ -26,8 +26,9 @@ class Provider(BaseProvider):
         return resources
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give copies, so that nobody changes what exists."""
-        return [dict(row) for name, row in self.shelf.items() if names is None or name in names]
+        """Give copies, so that nobody changes what exists, without what nobody can read."""
+        rows = [row for name, row in self.shelf.items() if names is None or name in names]
+        return [{key: value for key, value in row.items() if key != "pin"} for row in rows]
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         """Create, update or delete each, unless it is only to be told."""

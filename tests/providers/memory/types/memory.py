@@ -12,6 +12,7 @@ TYPE = TypeDefinition(
         "size": Attribute("Optional[Integer[0, 100]]", "How large it is."),
         "labels": Attribute("Optional[Array[String[1]]]", "What is written on it, in any order."),
         "password": Attribute("Optional[Sensitive[String]]", "What opens it."),
+        "pin": Attribute("Sensitive[String]", "What else opens it; nobody can read it.", write_only=True),
         "origin": Attribute("Optional[String]", "Where it came from.", kind="init_only"),
         "force": Attribute("Boolean", "Whether to go on where others stop.", kind="parameter", default=False),
         "serial": Attribute("Optional[Integer]", "Which one it is.", kind="read_only"),
