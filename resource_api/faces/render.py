@@ -30,11 +30,11 @@ def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
         if step.decision.error:
             yield _paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", "31", color=color)
         elif step.action is not Action.SAME or step.deferred or step.previous:
-            yield from _step(step, color=color)
+            yield from _step(step, notified=step.entry.index in planned.catalog.subscribes, color=color)
     yield plan_summary(planned.summary)
 
 
-def _step(step: Step, *, color: bool) -> Iterator[str]:
+def _step(step: Step, *, notified: bool, color: bool) -> Iterator[str]:
     symbol = step.action.symbol
     if step.action is Action.REPLACE and step.entry.meta.lifecycle.replace == "create_first":
         symbol = "+/-"
@@ -43,8 +43,8 @@ def _step(step: Step, *, color: bool) -> Iterator[str]:
         notes.append("noop")
     if step.refreshed_by:
         notes.append("refreshed by " + ", ".join(map(escape, step.refreshed_by)))
-    elif step.entry.declaration.meta.get("subscribe") and "refreshable" not in step.definition.features:
-        notes.append("cannot be refreshed: subscribe only orders")
+    elif notified and "refreshable" not in step.definition.features:
+        notes.append("cannot be refreshed: notify and subscribe only order")
     end = f" ({'; '.join(notes)})" if notes else ""
     yield _paint(f"{symbol} {escape(str(step.reference))}{end}", _COLORS.get(symbol, "0"), color=color)
     if step.deferred:

@@ -1,0 +1,206 @@
+"""Touch nothing, tell everything: ``--noop``, ``noop:`` and the environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+THREE = "resources: {'Widget[a]': {size: 2}, 'Widget[b]': {}, 'Widget[c]': {ensure: absent}}"
+
+
+def fill(bench: Bench) -> None:
+    """Let there be something to update and something to delete."""
+    bench.put("widget", a={"size": 1}, c={"size": 1})
+
+
+@pytest.mark.parametrize("way", ["--noop", "RESOURCE_API_NOOP"])
+def test_nothing_is_touched_and_everything_is_told(bench: Bench, way: str) -> None:
+    """One event for each change that would be made; ``set`` is never called; exit as apply's."""
+    fill(bench)
+    manifest = bench.write("site.yaml", THREE)
+    if way == "--noop":
+        done = bench.run("apply", manifest, "--noop", "--json", "--detailed-exitcodes")
+    else:
+        done = bench.run("apply", manifest, "--json", "--detailed-exitcodes", RESOURCE_API_NOOP="1")
+    assert done.code == 2
+    assert bench.calls("widget", "set") == []
+    ends = done.ends()
+    assert {name: (end["action"], end["status"]) for name, end in ends.items()} == {
+        "Widget[a]": ("update", "noop"),
+        "Widget[b]": ("create", "noop"),
+        "Widget[c]": ("delete", "noop"),
+    }
+    assert ends["Widget[a]"]["changes"] == [{"attribute": "size", "is": 1, "should": 2, "message": None}]
+    assert [each["attribute"] for each in ends["Widget[b]"]["changes"]] == ["ensure"]
+    (summary,) = done.events("summary")
+    assert (summary["created"], summary["updated"], summary["deleted"], summary["noop"]) == (1, 1, 1, True)
+
+
+def test_the_lines_end_in_noop(bench: Bench) -> None:
+    """And are otherwise the same."""
+    fill(bench)
+    done = bench.apply(THREE, "--noop")
+    assert done.code == 0
+    assert done.lines == [
+        "Notice: Widget[a]: size changed from 1 to 2 (noop)",
+        "Notice: Widget[b]: created (noop)",
+        "Notice: Widget[c]: deleted (noop)",
+    ]
+
+
+def test_without_a_change_noop_is_silent(bench: Bench) -> None:
+    """Exit 0 with details too."""
+    bench.put("widget", a={"size": 1})
+    done = bench.apply("resources: {'Widget[a]': {size: 1}}", "--noop", "--detailed-exitcodes")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_one_resource_may_be_noop(bench: Bench) -> None:
+    """The others are changed."""
+    done = bench.stream("resources: {'Widget[a]': {noop: true}, 'Widget[b]': {}}")
+    assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Widget[b]": "success"}
+    assert list(bench.things("widget")) == ["b"]
+    assert "Notice: Widget[a]: created (noop)" in done.lines
+
+
+def test_the_flag_wins_over_noop_false(bench: Bench) -> None:
+    """Who says --noop means it."""
+    assert bench.apply("resources: {'Widget[a]': {noop: false}}", "--noop").code == 0
+    assert bench.things("widget") == {}
+
+
+def test_a_noop_resource_notifies_nobody(bench: Bench) -> None:
+    """Nothing has happened to it."""
+    bench.put("daemon", web={"ensure": "running"})
+    manifest = "resources: {'Widget[a]': {noop: true, notify: 'Daemon[web]'}, 'Daemon[web]': {}}"
+    assert bench.apply(manifest).code == 0
+    assert bench.calls("daemon", "refresh") == []
+
+
+def test_a_noop_resource_blocks_nobody(bench: Bench) -> None:
+    """Its dependents go on."""
+    done = bench.apply("resources: {'Widget[a]': {noop: true}, 'Token[1]': {require: 'Widget[a]'}}")
+    assert done.code == 0
+    assert list(bench.things("token")) == ["1"]
+
+
+def test_who_needs_a_value_that_only_doing_would_yield_is_noop_too(bench: Bench) -> None:
+    """It is reported, not failed."""
+    done = bench.stream("resources: {'Widget[a]': {noop: true}, 'Token[1]': {tint: '${Widget[a].serial}'}}")
+    assert done.code == 0
+    assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Token[1]": "noop"}
+    assert bench.things("token") == {}
+
+
+def test_noop_of_a_whole_chain_is_told(bench: Bench) -> None:
+    """Values that are not yet known are shown as such."""
+    done = bench.apply("resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}", "--noop")
+    assert done.code == 0
+    assert "(known after apply)" in done.out
+
+
+def test_the_plan_is_shown(bench: Bench) -> None:
+    """On stdout, with the counts of what would happen."""
+    fill(bench)
+    done = bench.apply(THREE, "--noop")
+    assert "~ Widget[a]" in done.out
+    assert "    size: 1 → 2" in done.out
+    assert "+ Widget[b]" in done.out
+    assert "- Widget[c]" in done.out
+    assert "Plan: 1 to create, 1 to update, 0 to replace, 1 to delete; 0 unchanged." in done.out
+
+
+def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
+    """Unless they only read; a provider with ``noop_handler`` is called with ``noop=True``."""
+    bench.probe(
+        """
+        touch = Command("touch")
+        echo = Command("/bin/echo", read_only=True)
+        def set(self, context, changes, *, noop=False):
+            for name, change in changes.items():
+                result = self.touch.attempt(os.environ["BENCH"] + "/touched")
+                echoed = self.echo('hi').stdout.strip()
+                context.notice(name, message=f"noop {noop} {context.noop} {result.exit_code} {echoed}")
+            if not noop:
+                self._done(changes)
+        """,
+        features=("noop_handler",),
+    )
+    manifest = "resources: {'Probe[a]': {size: 1}}"
+    done = bench.apply(manifest, "--noop")
+    assert done.code == 0
+    assert any(line.startswith("Notice: Probe[a]: noop True True 0 hi") for line in done.lines)
+    assert not (bench.things_of / "touched").exists()
+    assert "Notice: Probe[a]: created (noop)" in done.lines
+    real = bench.apply(manifest)
+    assert any(line.startswith("Notice: Probe[a]: noop False False 0 hi") for line in real.lines)
+    assert (bench.things_of / "touched").exists()
+
+
+def test_a_noop_handler_is_called_for_one_noop_resource(bench: Bench) -> None:
+    """Locally flagged ones too, in a call of their own; its failure fails the resource."""
+    bench.probe(
+        """
+        def set(self, context, changes, *, noop=False):
+            context.notice(f"asked for {sorted(changes)} noop {noop}")
+            if "c" in changes:
+                context.failed("c", message="it would not work")
+            if not noop:
+                self._done(changes)
+        """,
+        features=("noop_handler",),
+    )
+    done = bench.stream("resources: {'Probe[a]': {noop: true}, 'Probe[b]': {}, 'Probe[c]': {noop: true}}")
+    assert sorted(line for line in done.lines if "asked for" in line) == [
+        "Notice: probe: asked for ['a', 'c'] noop True",
+        "Notice: probe: asked for ['b'] noop False",
+    ]
+    assert {name: end["status"] for name, end in done.ends().items()} == {
+        "Probe[a]": "noop",
+        "Probe[b]": "success",
+        "Probe[c]": "failed",
+    }
+
+
+def test_a_noop_handler_is_not_asked_about_what_is_the_same(bench: Bench) -> None:
+    """There is nothing to tell."""
+    bench.probe("def set(self, context, changes, *, noop=False): 1 / 0", features=("noop_handler",))
+    bench.put("probe", a={"name": "a", "ensure": "present"})
+    assert bench.apply("resources: {'Probe[a]': {}}", "--noop").code == 0
+
+
+def test_what_a_noop_handler_says_is_marked(bench: Bench) -> None:
+    """Its change lines end in (noop) like the runtime's."""
+    bench.probe(
+        "def set(self, context, changes, *, noop=False):\n"
+        "    with context.creating('a'):\n        context.attribute_changed('size', None, 1)",
+        features=("noop_handler",),
+    )
+    done = bench.apply("resources: {'Probe[a]': {size: 1}}", "--noop")
+    shown = [line for line in done.lines if "Probe[a]" in line]
+    assert shown
+    assert all(line.endswith(" (noop)") for line in shown)
+
+
+def test_resource_shows_what_is_after_a_noop_change(bench: Bench) -> None:
+    """Nothing has changed, and that is what is printed."""
+    bench.put("widget", a={"size": 1})
+    done = bench.run("resource", "widget", "a", "size=2", "--noop")
+    assert done.code == 0
+    assert "size: 1" in done.out
+    assert "size changed from 1 to 2 (noop)" in done.err
+
+
+def test_a_refresh_is_told(bench: Bench) -> None:
+    """Who would be refreshed, and by whom; nobody is."""
+    bench.put("daemon", web={"ensure": "running"})
+    manifest = "resources: {'Widget[a]': {notify: 'Daemon[web]'}, 'Daemon[web]': {}}"
+    done = bench.stream(manifest, "--noop")
+    assert done.ends()["Daemon[web]"]["action"] == "refresh"
+    assert done.ends()["Daemon[web]"]["status"] == "noop"
+    assert any("Daemon[web]" in line and "Widget[a]" in line and line.endswith("(noop)") for line in done.lines)
+    assert bench.calls("daemon", "refresh") == []
