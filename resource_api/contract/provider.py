@@ -89,10 +89,8 @@ class SimpleProvider(BaseProvider):
 
 def broken_promises(type_name: str, features: Collection[str], provider: type[Any]) -> Sequence[str]:
     """Compare the declared features with the provider's methods; give every promise that is not kept, both ways."""
-    problems = []
-    for method in ("get", "set"):
-        if not callable(getattr(provider, method, None)):
-            problems.append(f"provider of '{type_name}' has no method '{method}'")
+    missing = [method for method in ("get", "set") if not callable(getattr(provider, method, None))]
+    problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
     for feature, method in METHODS.items():
         has = callable(getattr(provider, method, None))
         if feature in features and not has:

@@ -34,7 +34,7 @@ class Registry:
 
     @classmethod
     def from_path(cls, *directories: str | os.PathLike[str], bundled: bool = True) -> Self:
-        """Give a registry of the types in ``directories`` (each with ``types/`` and ``providers/``) and the bundled ones."""
+        """Give a registry of the types in ``directories`` (with ``types/`` and ``providers/``) and the bundled ones."""
         places = [Path(directory).resolve() for directory in directories]
         return cls(loader.Finder([*places, loader.BUNDLED] if bundled else places))
 
@@ -51,7 +51,7 @@ class Registry:
             self.warn(warning)
 
     def register_provider(self, name: str, provider: builtins.type[Any]) -> None:
-        """Add the provider class of the type ``name``. Raises ``DefinitionError`` for a broken promise or a taken name."""
+        """Add the provider class of the type ``name``. Raises ``DefinitionError`` for broken promises."""
         if name in self._providers:
             msg = f"a provider of '{name}' is registered already"
             raise DefinitionError(msg)

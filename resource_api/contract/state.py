@@ -116,15 +116,15 @@ class MemoryStore:
     def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         state = self.load(name)
-        codec.encode(intents)
+        codec.verify(intents)
         noted = {**state.intents, **{intent.key: intent for intent in intents}}
         self._states[name] = state._replace(intents=noted)
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write, and give what is known then."""
         state = self.load(name)
-        codec.encode(commit.put)
-        codec.encode(commit.outputs)
+        codec.verify(commit.put)
+        codec.verify(commit.outputs)
         done = set(commit.done)
         changed = state._replace(intents={k: v for k, v in state.intents.items() if k not in done})
         if not commit.empty:

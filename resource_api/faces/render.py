@@ -122,9 +122,8 @@ def report(done: Report) -> str:
     summary = done.summary
     parts = [f"{summary.created} created", f"{summary.updated} updated", f"{summary.replaced} replaced"]
     parts.append(f"{summary.deleted} deleted")
-    for field in ("imported", "forgotten", "refreshed"):
-        if count := getattr(summary, field):
-            parts.append(f"{count} {field}")
+    more = [(getattr(summary, field), field) for field in ("imported", "forgotten", "refreshed")]
+    parts += [f"{count} {field}" for count, field in more if count]
     parts += [f"{summary.unchanged} unchanged", f"{summary.failed} failed", f"{summary.skipped} skipped"]
     return f"Applied in {done.seconds:.1f} s: {', '.join(parts)}.{' (noop)' if summary.noop else ''}"
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
-    from resource_api.nouns.document import Document
     from resource_api.nouns.definition import TypeDefinition
+    from resource_api.nouns.document import Document
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
     from resource_api.nouns.tools import Tools
@@ -135,7 +135,7 @@ class Runtime:
                 records = self.store.load(stack).records
                 for entry in plan.catalog.entries:
                     if entry.key in records:
-                        text = f"is recorded in the stack '{stack.stack}' of '{stack.project}', which will mend this change"
+                        text = f"is recorded in stack '{stack.stack}' of '{stack.project}', which will mend this change"
                         self.log.write("warning", str(entry.reference), text)
             return self._carry_out(plan, snapshot, "resource", record=False)
 
@@ -149,13 +149,15 @@ class Runtime:
         snapshot = Snapshot(providers)
         snapshot.read(definition, names)
         if failure := snapshot.failure(type_name):
-            raise ProviderError(f"{type_name}: {failure}")
+            msg = f"{type_name}: {failure}"
+            raise ProviderError(msg)
         wanted: Sequence[Any] = list(snapshot.rows(type_name)) if names is None else names
         rows = []
         for name in wanted:
             row, failure = snapshot.seen(type_name, name)
             if failure:
-                raise ProviderError(f"{type_name}: {failure}")
+                msg = f"{type_name}: {failure}"
+                raise ProviderError(msg)
             if row is not None and row.get("ensure") != "absent":
                 rows.append(dict(row))
             elif names is not None:
@@ -171,7 +173,7 @@ class Runtime:
     def catalog(
         self, source: Source | Manifest | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers
     ) -> Catalog:
-        """Give the catalog of a manifest, with ``providers`` made for this run; secrets in it are masked from now on."""
+        """Give the catalog of a manifest, with ``providers`` made for this run; its secrets are masked from now on."""
         manifest = self._read(source.source if isinstance(source, _Emptied) else source, inputs or {})
         if isinstance(source, _Emptied):
             manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=())

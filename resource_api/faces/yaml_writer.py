@@ -9,7 +9,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import escape
 from resource_api.nouns.values import is_secret
@@ -17,8 +16,10 @@ from resource_api.nouns.values import is_secret
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from resource_api.nouns.definition import TypeDefinition
+
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
-_WORDS: Final = frozenset("true false null yes no on off y n".split())
+_WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
 _PLAIN_KEY: Final = re.compile(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
 _NON_PRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 

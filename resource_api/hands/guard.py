@@ -44,7 +44,7 @@ def _umask() -> int:
 
 def _look() -> _World:
     try:
-        directory = os.getcwd()
+        directory = os.getcwd()  # noqa: PTH109 - pathlib costs more than the call
     except OSError:
         directory = None
     return _World(

@@ -141,6 +141,9 @@ class Lock:
             _held.discard(fd)
             with suppress(OSError):
                 os.unlink(self._note)  # noqa: PTH108 - pathlib is imported for nothing else
+            # A child that is just being forked still has a copy, and closing ours alone would leave it locked.
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def _who(self) -> str:

@@ -37,7 +37,7 @@ class Attribute:
 
     datatype: DataType
 
-    def __init__(  # noqa: PLR0913 - keyword-only declarations
+    def __init__(
         self,
         type: str,  # noqa: A002 - the seed's word
         docs: str = "",

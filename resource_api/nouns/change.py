@@ -5,8 +5,8 @@ Pure values and comparisons; why a step exists and in which order it runs is the
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, same
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.definition import TypeDefinition
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     """What a step does; the value is the word in JSON, ``symbol`` the mark in a plan."""
 
     symbol: str
@@ -33,16 +33,12 @@ class Action(str, Enum):
     RUN = "run", "~"
     SAME = "same", " "
 
-    def __new__(cls, word: str, symbol: str) -> Action:
+    def __new__(cls, word: str, symbol: str) -> Self:
         """Make a member of its word and its symbol."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.symbol = symbol
         return member
-
-    def __str__(self) -> str:
-        """Give the word."""
-        return str(self.value)
 
 
 class Change(NamedTuple):

@@ -61,6 +61,18 @@ def encode(value: Any) -> str:
     return json.dumps(value, default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
+def verify(value: Any) -> None:
+    """Raise ``TypeError`` for what ``encode`` would refuse."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        _tagged(value)
+        return
+    for item in value:
+        if type(item) not in FLAT:
+            verify(item)
+
+
 def _tagged(value: Any) -> Any:
     if isinstance(value, Sealed):
         return {_TAG: "sealed", "digest": value.digest}

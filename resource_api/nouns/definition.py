@@ -55,7 +55,7 @@ class TypeDefinition:
     ``warnings`` holds what is odd but usable.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only declarations
+    def __init__(
         self,
         *,
         name: str,
@@ -169,13 +169,13 @@ class TypeDefinition:
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)
 
     def name_of(self, resource: Mapping[str, Any]) -> Name:
-        """Give the identity of a resource: its namevar's value, a tuple when there are several (``KeyError`` if unset)."""
+        """Give the identity of a resource: its namevar's value, a tuple of several (``KeyError`` if unset)."""
         if len(self.namevars) == 1:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
     def from_title(self, title: str) -> dict[str, Any] | None:
-        """Give the namevars that a title says (itself, or what the first matching pattern captures), else their defaults.
+        """Give the namevars that a title says (itself, or what the first matching pattern gives), else defaults.
 
         None when no pattern matches.
         """

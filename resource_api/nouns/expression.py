@@ -10,11 +10,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns import reference
-from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from resource_api.nouns.reference import Reference
 
 _OPEN: Final = re.compile(r"\$\$\{|\$\{")
 _SCOPE: Final = re.compile(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)+)\}")
@@ -51,7 +52,7 @@ def parse(text: str) -> str | Expression:
     """
     parts: list[str | Path] = []
     literal, position = "", 0
-    for found in iter(lambda: _OPEN.search(text, position), None):
+    while (found := _OPEN.search(text, position)) is not None:
         literal += text[position : found.start()]
         position = found.end()
         if found.group() == "$${":

@@ -6,7 +6,7 @@ is the store's business.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.reference import Reference
 
@@ -53,6 +53,13 @@ class Record(NamedTuple):
     def reference(self) -> Reference:
         """The user's name of it."""
         return Reference(self.type, self.title)
+
+    def asks_as(self, other: Record) -> bool:
+        """Whether two records say the same of everything but of how the resource was when it was read."""
+        return self[:_IS] == other[:_IS] and self[_IS + 1 :] == other[_IS + 1 :]
+
+
+_IS: Final = Record._fields.index("is_")
 
 
 class Intent(NamedTuple):

@@ -80,7 +80,9 @@ class _Binder:
             self._complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
         return target if target in self._number else None
 
-    def _edge(self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False) -> Edge:
+    def _edge(
+        self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False
+    ) -> Edge:
         pair = (target, entry) if first else (entry, target)
         return Edge(self._number[pair[0]], self._number[pair[1]], refresh, automatic)
 

@@ -106,7 +106,7 @@ def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], t
         if difference.attribute not in lifecycle.ignore_changes
     ]
     wanted = [difference.attribute for difference in found if difference.attribute in lifecycle.replace_on_changes]
-    fixed = [difference for difference in found if _fixed(entry, difference, is_)]
+    fixed = [difference for difference in found if _fixed(entry, difference)]
     forced = known.forced or (f"{', '.join(wanted)} changed" if wanted else "")
     if tools.plan is not None and found:
         forced = forced or _foreseen(entry, is_, should, tools)
@@ -129,7 +129,7 @@ def _foreseen(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], t
     return f"the provider replaces for {', '.join(planned.replace)}" if planned.replace else ""
 
 
-def _fixed(entry: Entry, difference: Difference, is_: Mapping[str, Any]) -> bool:
+def _fixed(entry: Entry, difference: Difference) -> bool:
     """Whether a difference cannot be set on what exists; what is unknown counts where replacing is allowed."""
     if entry.definition.attributes[difference.attribute].kind != "init_only":
         return False

@@ -17,7 +17,6 @@ from resource_api.stages.selection import reverse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from resource_api.contract.providers import Providers
     from resource_api.nouns.event import Event
     from resource_api.nouns.record import Key
     from resource_api.stages.plan import Plan

@@ -39,7 +39,8 @@ READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _js
 def load(path: str, python: Reader | None = None) -> tuple[list[Document], list[Problem]]:
     """Read ``path`` and all that it includes: included files come before the one that includes them.
 
-    ``python`` reads ``.py`` files, which need what only a run knows. Raises ``UsageError`` for a suffix that nothing reads. The list is empty when ``path`` itself cannot be read.
+    ``python`` reads ``.py`` files, which need what only a run knows. Raises ``UsageError`` for a suffix that nothing
+    reads. The list is empty when ``path`` itself cannot be read.
     """
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:

@@ -1,4 +1,4 @@
-"""Catalog × snapshot × prior state → the ordered steps that a run would take.
+"""Catalog, snapshot and prior state → the ordered steps that a run would take.
 
 Pure: what was read comes in as a function, what providers compare or foresee as plain functions. Destroying is the
 plan of the empty manifest and ``--noop`` a plan that is not applied: there are no modes in here.

@@ -12,12 +12,12 @@ from resource_api.nouns import reference
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError
-from resource_api.nouns.reference import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.nouns.record import Key, Record, StackState
+    from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
 
@@ -81,9 +81,8 @@ def _former(entry: Entry, moved: Mapping[Reference, Reference]) -> list[tuple[st
     while source is not None and source not in names:
         names.append(source)
         source = moved.get(source)
-    for alias in entry.meta.lifecycle.aliases:
-        names.append(reference.parse(alias) if "[" in alias else (entry.type, alias))
-    return names
+    aliases = entry.meta.lifecycle.aliases
+    return names + [reference.parse(alias) if "[" in alias else (entry.type, alias) for alias in aliases]
 
 
 def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record]) -> dict[int, Record]:

@@ -265,7 +265,7 @@ def _parts(value: Any) -> tuple[str | Path, ...]:
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
-    """Split ``sum {0}`` into literal text and the numbers of values; raises ``ValueError`` for anything else in braces."""
+    """Split ``sum {0}`` into literal text and the numbers of values; raises ``ValueError`` for anything else."""
     from string import Formatter  # noqa: PLC0415 - only for m.text
 
     found: list[tuple[str, int | None]] = []

@@ -13,7 +13,7 @@ from resource_api.nouns.codec import seal, sealed
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import Commit, Intent, Record
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import FLAT, is_unknown
+from resource_api.nouns.values import is_flat, is_unknown
 from resource_api.stages.decision import protected
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Recorder:
         self._store.intend(self._name, intents)
 
     def settle(self, works: Sequence[Work], owed: Mapping[Key, Sequence[str]], paid: Sequence[Key] = ()) -> None:
-        """Write the outcome of works that have ended: their records, the refreshes that are owed now, and those paid."""
+        """Write the outcome of works that have ended: their records, the refreshes owed now, and those paid."""
         put, drop = [], []
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
@@ -92,9 +92,9 @@ class Recorder:
             type=entry.type,
             name=entry.name,
             title=entry.title,
-            inputs=sealed(_known(entry.spelling), salt),
+            inputs=_sealed(entry.spelling, salt),
             should=should,
-            is_=sealed(_told(work), salt) if work.is_ is not None else None,
+            is_=_sealed(_told(work), salt) if work.is_ is not None else None,
             owned=self._owned(entry, work, before),
             requires=[
                 str(self._plan.catalog.entries[i].reference) for i in self._plan.catalog.requires.get(entry.index, ())
@@ -110,12 +110,12 @@ class Recorder:
             status="partial" if failed else "ready",
         )
 
-    def _should(self, work: Work, salt: bytes) -> dict[str, Any]:
+    def _should(self, work: Work, salt: bytes) -> Mapping[str, Any]:
         hidden = work.step.definition.write_only
-        known: dict[str, Any] = sealed(_known(work.should), salt)
-        for name in hidden & known.keys():
-            known[name] = seal(work.should[name], salt)
-        return known
+        known = _sealed(work.should, salt)
+        if hidden.isdisjoint(known):
+            return known
+        return {**known, **{name: seal(work.should[name], salt) for name in hidden & known.keys()}}
 
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
         """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it."""
@@ -138,28 +138,32 @@ class Recorder:
         if before is None or record is None:
             return record
         # What only the resource can tell may have changed by itself: that alone is not news.
+        if not record.asks_as(before):
+            return record
         managed = work.step.definition.managed
-        alike = record == before._replace(is_=record.is_)
-        return None if alike and _only(record.is_, managed) == _only(before.is_, managed) else record
+        read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
+        return None if read_as else record
 
 
 def _told(work: Work) -> dict[str, Any]:
     """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business."""
-    definition = work.step.definition
-    kept = {*work.should, *definition.namevars, *definition.of_kind("read_only"), "ensure"}
-    return {name: value for name, value in (work.is_ or {}).items() if name in kept}
+    should, kept = work.should, work.step.definition.kept
+    return {name: value for name, value in (work.is_ or {}).items() if name in should or name in kept}
 
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
     return None if resource is None else {name: resource.get(name) for name in attributes}
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if type(value) in FLAT or not is_unknown(value)}
+def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
+    """Give what is known of values, secrets sealed; what holds neither is kept as it is."""
+    if is_flat(values):
+        return values
+    return {name: sealed(value, salt) for name, value in values.items() if not is_unknown(value)}
 
 
-def _value_requires(entry: Entry) -> dict[str, list[str]]:
-    return {
+def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
+    return entry.pending and {
         name: sorted({str(path.root) for path in find(value) if isinstance(path.root, Reference)})
         for name, value in entry.pending.items()
     }

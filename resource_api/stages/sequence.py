@@ -24,7 +24,7 @@ def arrange(
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Give the operations, and for each (by index) the operations that must have succeeded before it.
 
-    ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by their entry's index.
+    ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by entry.
     """
     if not ghosts and not any(step.action is Action.REPLACE for step in steps):
         place = {step.entry.index: index for index, step in enumerate(steps)}
@@ -37,7 +37,7 @@ def _rearrange(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     nodes = list(_nodes(steps, ghosts))
-    edges = list(_edges(nodes, requires, ghosts))
+    edges = list(_edges(nodes, requires))
     order = relationships.order(len(nodes), edges)
     if order.cycles:
         order = relationships.order(len(nodes), [edge for edge in edges if not edge.automatic])
@@ -64,9 +64,7 @@ def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Ste
     yield from ((step, True) for step in steps if step.entry.index in ghosts)
 
 
-def _edges(
-    nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
-) -> Iterator[Edge]:
+def _edges(nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[int]]) -> Iterator[Edge]:
     puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
     removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
     for index, number in puts.items():

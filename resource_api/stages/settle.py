@@ -16,12 +16,12 @@ from resource_api.nouns.values import UNKNOWN, Sensitive, is_flat, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.nouns.tools import Tools
     from resource_api.nouns.definition import Resource, TypeDefinition
+    from resource_api.nouns.tools import Tools
 
 
 def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
-    """Give what is declared with the type's defaults, each a fresh copy; ``null`` means not declared, without default."""
+    """Give what is declared with the type's defaults, each a fresh copy; ``null``: not declared, no default."""
     should = {key: value for key, value in given.items() if value is not None}
     for name, attribute in definition.defaults:
         if name not in given:

@@ -26,7 +26,7 @@ _TRIGGERS = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
 
 
 class Wishes:
-    """What is known of each entry beside its two states. Raises ``UsageError`` for a ``--replace`` that matches nothing."""
+    """What is known of each entry beside its two states. Raises ``UsageError`` for a ``--replace`` of nothing."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options) -> None:
         """Look up who is asked to be replaced."""

@@ -71,7 +71,8 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
 
     captured = definition.from_title(title)
     if captured is None or len(captured) != len(definition.namevars):
-        msg = f"{Reference(definition.name, title)}: the title does not say every namevar ({', '.join(definition.namevars)})"
+        names = ", ".join(definition.namevars)
+        msg = f"{Reference(definition.name, title)}: the title does not say every namevar ({names})"
         raise UsageError(msg)
     try:
         row = {
@@ -79,7 +80,8 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
             for key, value in captured.items()
         }
     except ValueError as error:
-        raise UsageError(f"{Reference(definition.name, title)}: {error}") from error
+        msg = f"{Reference(definition.name, title)}: {error}"
+        raise UsageError(msg) from error
     canonicalize = session.runtime.tools(definition.name).canonicalize
     return definition.name_of(canonicalize([row])[0] if canonicalize else row)
 
@@ -108,6 +110,7 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
         try:
             value = coercion.coerce(definition.attributes[attribute].datatype, text)
         except ValueError as error:
-            raise UsageError(f"{Reference(definition.name, name)}: {attribute}: {error}") from error
+            msg = f"{Reference(definition.name, name)}: {attribute}: {error}"
+            raise UsageError(msg) from error
         found[attribute] = value.replace("${", "$${") if isinstance(value, str) else value
     return found
