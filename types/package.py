@@ -12,7 +12,7 @@ TYPE = TypeDefinition(
 
     Package[nginx]:
       ensure: latest
-    Package["libssl3:i386"]:
+    Package[libssl3:i386]:
       ensure: 3.0.15-1~deb12u1
 
 Packages that stand together in a manifest are installed and removed in one apt transaction, and purged in a second.
