@@ -245,6 +245,8 @@ def guarded(path: str) -> Iterator[None]:
             raise damage(path, str(error)) from error
         msg = f"{path}: state cannot be used: {error}"
         raise StateError(msg) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged schema
+        raise damage(path, "its schema cannot be read") from error
     except OSError as error:
         msg = f"{error.filename or path}: state cannot be used: {error.strerror or error}"
         raise StateError(msg) from error
@@ -260,8 +262,12 @@ def _connect(path: str, query: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{quoted}?{query}", uri=True, timeout=5, isolation_level=None, check_same_thread=False
     )
-    for setting in _SETTINGS:
-        connection.execute(f"PRAGMA {setting}")
+    try:
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -60,7 +60,7 @@ class Ledger:
         if not self._anyone:
             for name in names:
                 if name not in self._subjects:
-                    msg = f"{self._definition.name}: {show(name)} is not among this call's changes; it cannot be reported"
+                    msg = f"{self._definition.name}: {show(name)} is not among this call's changes; it cannot be told"
                     raise ProviderError(msg)
         return names
 

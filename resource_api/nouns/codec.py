@@ -63,11 +63,12 @@ def encode(value: Any) -> str:
 
 def verify(value: Any) -> None:
     """Raise ``TypeError`` for what ``encode`` would refuse."""
-    if isinstance(value, dict):
+    if value is None or isinstance(value, (str, int, float)):
+        return
+    if hasattr(value, "values"):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
-        _tagged(value)
-        return
+        value = _tagged(value).values()
     for item in value:
         if type(item) not in FLAT:
             verify(item)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
+from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
 
@@ -107,7 +108,7 @@ class Register:
         odd = not given.keys() <= known.keys() or not entry.definition.read_only.isdisjoint(given)
         for name in list(given) if odd else ():
             if name not in known:
-                hint = nearest(name, known)
+                hint = nearest(name, known.keys() | METAPARAMETERS)
                 self._complaints.of(entry, name, f"unknown attribute '{name}'", "unknown_attribute", hint)
                 del given[name]
             elif known[name].kind == "read_only" and given[name] is not None:

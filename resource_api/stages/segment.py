@@ -86,6 +86,8 @@ class Segment:
         if error is None:
             return
         undecided = [work for work in works if work.outcome.status is None]
+        if not undecided:
+            self.ending.log.write("warning", self.definition.name, f"set raised after its last report: {reason(error)}")
         if self.imperative:
             for work in undecided:
                 work.why = reason(error)
@@ -237,7 +239,12 @@ class Segment:
             return
         for work in notified:
             work.started = work.started or time.monotonic()
-        error = self.caller.refresh(notified)
+        try:
+            error = self.caller.refresh(notified)
+        except Stopped as stopped:
+            for work in notified:
+                self._refreshed(work, RuntimeError(reason(stopped.cause)))
+            raise
         self.snapshot.changed()
         paid = [work for work in notified if self._refreshed(work, error)]
         self.ending.pay(paid)

@@ -90,8 +90,11 @@ class Transaction:
         if "imperative" in step.definition.features or step.entry.meta.timeout or last.step.entry.meta.timeout:
             return True
         name = step.old_name if operation.removal else step.name
-        waits = self.plan.waits.get(operation.number, ())
-        return name in names or (bool(step.unknown) and any(index in members for index in waits))
+        inside = members.intersection(self.plan.waits.get(operation.number, ()))
+        if name in names or (step.unknown and inside):
+            return True
+        # What is refreshed notifies in turn: whom it notifies comes after that.
+        return bool(step.refreshed_by) and any(self.plan.operations[index].step.refreshed_by for index in inside)
 
     def _segment(self, operations: Sequence[Operation]) -> None:
         """Carry out the operations of one segment that have anything to do."""
@@ -123,11 +126,17 @@ class Transaction:
             return None
         elif step.decision.error:
             ending.fail(work, step.decision.error)
-        elif step.action is Action.SAME and operation.number not in ending.stirred:
+        elif step.action is Action.SAME and not self._may_have_moved(operation):
             ending.same(work)
         else:
             return work
         return None
+
+    def _may_have_moved(self, operation: Operation) -> bool:
+        """Whether what was in order when it was planned may not be now; what cannot be read back may have after any change."""
+        if "imperative" in operation.step.definition.features:
+            return bool(self.ending.changed)
+        return operation.number in self.ending.stirred
 
     # Fresh reads and the second decision
 

@@ -10,8 +10,9 @@ from resource_api.faces import documents, options, render, yaml_writer
 from resource_api.faces.commands.look import definition as find
 from resource_api.faces.commands.run import exit_code
 from resource_api.faces.session import Session
-from resource_api.nouns.errors import UsageError, nearest
+from resource_api.nouns.errors import ManifestError, UsageError, nearest
 from resource_api.nouns.reference import Reference
+from resource_api.nouns.values import reveal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,8 +88,16 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
 
 
 def _change(session: Session, definition: TypeDefinition, name: str, changes: Sequence[str]) -> int:
-    manifest = {"resources": {str(Reference(definition.name, name)): _attributes(definition, name, changes)}}
-    report = session.runtime.change(manifest, noop=session.settings["noop"], strict=session.settings["strict"])
+    given = _attributes(definition, name, changes)
+    (row,) = session.runtime.resources(definition.name, [_identity(session, definition, name)])
+    # Of what exists only what is given is needed.
+    kept = {key: _escaped(reveal(row[key])) for key in definition.mandatory if row.get(key) is not None}
+    manifest = {"resources": {str(Reference(definition.name, name)): {**kept, **given}}}
+    wishes = {key: session.settings[key] for key in ("noop", "strict")}
+    try:
+        report = session.runtime.change(manifest, **wishes)
+    except ManifestError as error:
+        raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
     session.log.write("info", "", render.report(report))
     return exit_code(report, session, detailed=session.settings["detailed_exitcodes"])
 
@@ -112,5 +121,14 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
         except ValueError as error:
             msg = f"{Reference(definition.name, name)}: {attribute}: {error}"
             raise UsageError(msg) from error
-        found[attribute] = value.replace("${", "$${") if isinstance(value, str) else value
+        found[attribute] = _escaped(value)
     return found
+
+
+def _escaped(value: Any) -> Any:
+    """Give a value in which nothing is read as a reference."""
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    return value.replace("${", "$${") if isinstance(value, str) else value
