@@ -78,10 +78,16 @@ def _spellings(text: str) -> set[str]:
     data = text.encode("utf-8", "surrogateescape")
     return {
         *(text, text.strip(), *(line.strip() for line in text.splitlines())),
+        "".join(map(_visible, text)),
         *(repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]),
         *(repr(data)[2:-1], quote(data, safe=""), data.hex(), data.hex().upper()),
         *(b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode().rstrip("=")),
     }
+
+
+def _visible(character: str) -> str:
+    """Give a character as logs and plans show it."""
+    return character if character.isprintable() else repr(character)[1:-1]
 
 
 def _by_start(spelling: str) -> tuple[str, int]:

@@ -64,6 +64,8 @@ class Done(NamedTuple):
 class Box:
     """A directory with ``types/``, ``providers/``, a manifest and the shelves that the providers keep."""
 
+    modules = MODULES
+
     def __init__(self, path: Path) -> None:
         """Lay out the good type; on the shelf of the bad one lie ``b``, too small, and ``d``, as it should be."""
         self.path = path

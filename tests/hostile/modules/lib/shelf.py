@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider
+from resource_api import BaseProvider, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -36,7 +36,7 @@ class Shelf(BaseProvider):
         if should.get("ensure") == "absent":
             things.pop(name, None)
         else:
-            kept = {key: value for key, value in should.items() if key not in {"name", "ensure", "secret"}}
+            kept = {key: _plain(value) for key, value in should.items() if key not in {"name", "ensure", "secret"}}
             things[name] = {**things.get(name, {}), **kept}
         self._path("json").write_text(json.dumps(things), encoding="utf-8")
 
@@ -51,3 +51,8 @@ class Shelf(BaseProvider):
 
     def _path(self, suffix: str) -> Path:
         return Path(os.environ["SHELF"], f"{self.kind}.{suffix}")
+
+
+def _plain(value: Any) -> Any:
+    """Give what is sensitive as the shelf has it."""
+    return value.reveal() if isinstance(value, Sensitive) else value
