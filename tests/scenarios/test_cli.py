@@ -1,0 +1,493 @@
+"""The command itself: streams, exit codes, options, and the commands that look without touching."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+
+# Usage
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--nosuch"],
+        ["nosuch"],
+        ["apply"],
+        ["apply", "a.yaml", "b.yaml"],
+        ["apply", "--strict", "loud", "a.yaml"],
+        ["apply", "--parallel", "0", "a.yaml"],
+        ["apply", "--module-path", "/no/such/dir", "a.yaml"],
+        ["apply", "site.txt"],
+        ["resource"],
+        ["resource", "nosuch"],
+        ["resource", "widget", "a", "size"],
+        ["resource", "widget", "a", "sise=3"],
+        ["resource", "widget", "a", "size=big"],
+        ["resource", "widget", "a", "=3"],
+        ["describe", "nosuch"],
+        ["graph", "--format", "png", "site.yaml"],
+        ["new", "type"],
+        ["new", "type", "Bad-Name"],
+    ],
+)
+def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
+    """Never click's 2, which would look like "changed"; the reason on stderr, nothing on stdout."""
+    bench.write("site.yaml", "resources: {}\n")
+    bench.write("site.txt", "resources: {}\n")
+    done = bench.run(*arguments)
+    assert (done.code, done.out) == (64, ""), done
+    assert done.err
+
+
+def test_help_and_version_are_zero(bench: Bench) -> None:
+    """On stdout; each command has its own help."""
+    version = bench.run("--version")
+    assert version.code == 0
+    assert re.search(r"\d+\.\d+", version.out)
+    top = bench.run("--help")
+    assert top.code == 0
+    for command in ("apply", "plan", "resource", "types", "describe", "validate", "schema", "graph", "new"):
+        assert command in top.out
+    one = bench.run("apply", "--help")
+    assert (one.code, one.err) == (0, "")
+    for option in ("--noop", "--target", "--tags", "--strict", "--detailed-exitcodes", "--json", "--module-path"):
+        assert option in one.out
+
+
+def test_without_a_command_help_is_shown(bench: Bench) -> None:
+    """And it is wrong usage."""
+    done = bench.run()
+    assert done.code == 64
+    assert "Usage" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("things", "manifest", "code", "detailed"),
+    [
+        ({}, "resources: {}", 0, 0),
+        ({}, "resources: {'Widget[a]': {}}", 0, 2),
+        ({}, "resources: {'Widget[bad]': {}}", 1, 4),
+        ({}, "resources: {'Widget[a]': {}, 'Widget[bad]': {}}", 1, 6),
+        ({"a": {"image": "x"}}, "resources: {'Widget[a]': {image: y}}", 1, 4),
+        ({}, "resources: {'Widget[a]': {size: x}}", 65, 65),
+    ],
+)
+def test_the_exit_codes_of_apply(
+    bench: Bench, things: dict[str, dict[str, str]], manifest: str, code: int, detailed: int
+) -> None:
+    """With and without details."""
+    bench.put("widget", **things)
+    assert bench.apply(manifest).code == code
+    bench.things_of.joinpath("widget.json").write_text(json.dumps(things), encoding="utf-8")
+    assert bench.apply(manifest, "--detailed-exitcodes").code == detailed
+
+
+@pytest.mark.parametrize(
+    ("manifest", "code", "detailed"),
+    [
+        ("resources: {}", 0, 0),
+        ("resources: {'Widget[a]': {}}", 0, 2),
+        ("resources: {'Widget[b]': {image: y}}", 1, 1),
+        ("resources: {'Widget[a]': {}, 'Widget[b]': {image: y}}", 1, 1),
+        ("resources: {'Widget[a]': {size: x}}", 65, 65),
+    ],
+)
+def test_the_exit_codes_of_plan(bench: Bench, manifest: str, code: int, detailed: int) -> None:
+    """0 nothing to do, 2 changes, 1 error; nothing is changed by any."""
+    bench.put("widget", b={"image": "x"})
+    assert bench.plan(manifest).code == code
+    assert bench.plan(manifest, "--detailed-exitcodes").code == detailed
+    assert bench.calls("widget", "set") == []
+
+
+def test_a_manifest_named_like_an_option_can_be_given(bench: Bench) -> None:
+    """Behind ``--``, as everywhere."""
+    bench.write("-x.yaml", "resources: {}\n")
+    assert bench.run("apply", "--", "-x.yaml").code == 0
+
+
+# Plan
+
+
+def test_a_plan_shows_each_step_and_counts_them(bench: Bench) -> None:
+    """One line per step that does something, its attributes under it, the counts at the end."""
+    bench.put("widget", a={"size": 1, "colour": "red"}, c={"size": 1}, same={"size": 1})
+    planned = bench.plan(
+        """
+        resources:
+          Widget[a]: {size: 2, colour: "", parts: [x, "y z"]}
+          Widget[b]: {colour: "two\\nlines\\n"}
+          Widget[c]: {ensure: absent}
+          Widget[same]: {size: 1}
+        """
+    )
+    assert planned.code == 0
+    assert planned.err == ""
+    assert planned.out == (
+        "~ Widget[a]\n"
+        "    size: 1 → 2\n"
+        "    colour: red → ''\n"
+        "    parts: undef → [x, y z]\n"
+        "+ Widget[b]\n"
+        "    ensure: absent → present\n"
+        "    colour:\n"
+        "      --- is\n"
+        "      +++ should\n"
+        "      @@ -0,0 +1,2 @@\n"
+        "      +two\n"
+        "      +lines\n"
+        "- Widget[c]\n"
+        "    ensure: present → absent\n"
+        "Plan: 1 to create, 1 to update, 0 to replace, 1 to delete; 1 unchanged.\n"
+    )
+
+
+def test_a_plan_is_a_json_document(bench: Bench) -> None:
+    """With every documented field, of the plan and of its steps."""
+    bench.put("widget", a={"size": 1, "serial": "S-a"})
+    bench.put("daemon", d={"ensure": "running"})
+    manifest = """
+    project: web
+    resources:
+      Widget[a]: {size: 2}
+      Widget[b]: {require: "Widget[a]", notify: "Daemon[d]"}
+      Daemon[d]: {}
+    outputs: {x: "${Widget[a].serial}"}
+    """
+    done = bench.plan(manifest, "--json", "--stack", "blue")
+    assert (done.code, done.err) == (0, "")
+    document = done.document
+    assert set(document) >= {
+        *("format_version", "tool_version", "project", "stack", "lineage", "serial", "manifest_sha256"),
+        *("steps", "drift", "outputs", "summary", "complete", "applicable"),
+    }
+    assert (document["project"], document["stack"]) == ("web", "blue")
+    assert (document["complete"], document["applicable"]) == (True, True)
+    steps = {step["reference"]: step for step in document["steps"]}
+    for step in steps.values():
+        assert set(step) >= {
+            *("reference", "urn", "action", "previous", "reasons", "is", "should", "unknown", "expressions"),
+            *("sensitive", "replaces_because", "changes", "depends_on", "notifies", "refreshed_by", "options"),
+        }
+    first, second = steps["Widget[a]"], steps["Widget[b]"]
+    assert first["urn"] == "urn:resource:blue::web::widget::a"
+    assert (first["action"], first["is"]["size"], first["should"]["size"]) == ("update", 1, 2)
+    assert first["changes"] == [{"attribute": "size", "is": 1, "should": 2, "message": None}]
+    assert (second["action"], second["is"], second["depends_on"]) == ("create", None, ["Widget[a]"])
+    assert second["notifies"] == ["Daemon[d]"]
+    assert document["summary"]["updated"] == 1
+
+
+# The stream of apply --json
+
+
+def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench) -> None:
+    """In order: what is planned, each step's start and end, the log, outputs, last the summary."""
+    done = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}}\noutputs: {x: '${Widget[a].serial}'}")
+    events = done.events()
+    for event in events:
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", event["timestamp"])
+    kinds = [event["type"] for event in events]
+    assert set(kinds) <= {
+        *("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "summary"),
+    }
+    assert kinds[:2] == ["planned_change", "planned_change"]
+    assert kinds[-1] == "summary"
+    assert kinds.count("step_start") == kinds.count("step_end") == 2
+    assert kinds.index("step_start") < kinds.index("step_end")
+    (logged,) = [event for event in done.events("log") if event["level"] == "err"]
+    assert logged["reference"] == "Widget[bad]"
+    assert done.events("outputs") == [] or done.events("outputs")[0]["outputs"] == {"x": "S-a"}
+
+
+def test_a_step_end_has_every_field(bench: Bench) -> None:
+    """Of what acted; what is unchanged has none."""
+    bench.put("widget", same={"size": 1})
+    done = bench.stream("project: p\nresources: {'Widget[a]': {}, 'Widget[same]': {size: 1}}")
+    (end,) = done.events("step_end")
+    assert set(end) == {
+        *("type", "timestamp", "reference", "urn", "action", "status", "changes", "error", "corrective", "seconds"),
+    }
+    assert end["urn"] == "urn:resource:default::p::widget::a"
+    assert (end["error"], end["corrective"]) == (None, False)
+    assert end["seconds"] >= 0
+    (summary,) = done.events("summary")
+    assert {key: summary[key] for key in ("created", "unchanged", "failed", "noop", "exit_code")} == {
+        "created": 1,
+        "unchanged": 1,
+        "failed": 0,
+        "noop": False,
+        "exit_code": 0,
+    }
+    assert {"updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "skipped", "run"} <= set(summary)
+
+
+def test_problems_are_objects_of_the_stream(bench: Bench) -> None:
+    """One ``diagnostic`` each, with its place; the summary is last and knows the exit code."""
+    done = bench.stream("resources:\n  Widget[a]:\n    clour: red\n")
+    assert done.code == 65
+    (found,) = done.events("diagnostic")
+    assert found["severity"] == "error"
+    assert found["message"] == "unknown attribute 'clour'"
+    assert found["hint"] == "did you mean 'colour'?"
+    assert (found["reference"], found["attribute"]) == ("Widget[a]", "clour")
+    assert (found["file"], found["line"], found["column"]) == (str(bench.home / "site.yaml"), 3, 5)
+    assert found["code"]
+    assert done.events()[-1]["type"] == "summary"
+    assert done.events()[-1]["exit_code"] == 65
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "wrong.yaml"],
+        ["validate", "wrong.yaml"],
+        ["validate", "site.yaml"],
+        ["types"],
+        ["describe", "widget"],
+        ["resource", "widget"],
+        ["resource", "widget", "a"],
+        ["graph", "site.yaml"],
+        ["schema"],
+        ["new", "type", "thing"],
+    ],
+)
+def test_every_other_command_gives_one_document(bench: Bench, arguments: list[str]) -> None:
+    """With ``--json``, also when something is wrong."""
+    bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
+    bench.write("wrong.yaml", "resources: {'Widget[a]': {clour: red}}\n")
+    done = bench.run(*arguments, "--json")
+    assert done.code == (65 if "wrong.yaml" in arguments else 0)
+    document = done.document
+    if done.code:
+        assert document["exit_code"] == 65
+        assert document["diagnostics"][0]["attribute"] == "clour"
+
+
+# resource
+
+
+def test_resources_are_listed_as_a_manifest(bench: Bench) -> None:
+    """Sorted, ``read_only`` values as comments, what is undefined left out; applied, it changes nothing."""
+    bench.put("widget", b={"size": 1, "serial": "S-b", "colour": None}, a={"colour": "yes", "labels": {"x": 1}})
+    done = bench.run("resource", "widget")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "resources:\n"
+        "  Widget[a]:\n"
+        "    ensure: present\n"
+        '    colour: "yes"\n'
+        "    labels:\n"
+        "      x: 1\n"
+        "  Widget[b]:\n"
+        "    ensure: present\n"
+        "    size: 1\n"
+        "    # serial: S-b\n"
+    )
+    assert bench.apply(done.out, "--detailed-exitcodes").code == 0
+
+
+@pytest.mark.parametrize(
+    "value", ["${x}", "$${x}", "a: b", "# no", "", " x ", "- a", "two\nlines\n", "0644", "null", "é✓", "\t"]
+)
+def test_whatever_is_listed_can_be_applied(bench: Bench, value: str) -> None:
+    """Quoted where needed, so that it is read as the same value."""
+    bench.put("widget", **{"a b [c]: #d": {"colour": value, "parts": [value], "labels": {"k": 1}}})
+    listed = bench.run("resource", "widget")
+    assert listed.code == 0
+    again = bench.apply(listed.out, "--detailed-exitcodes")
+    assert again.code == 0, (listed.out, again)
+
+
+def test_one_resource_is_shown(bench: Bench) -> None:
+    """A missing one as absent, exit 0; of a type that cannot be absent as what it is: nothing but its name."""
+    bench.put("widget", a={"size": 1})
+    assert bench.run("resource", "widget", "a").out == ("resources:\n  Widget[a]:\n    ensure: present\n    size: 1\n")
+    missing = bench.run("resource", "widget", "zz")
+    assert (missing.code, missing.out) == (0, "resources:\n  Widget[zz]:\n    ensure: absent\n")
+    assert bench.run("resource", "Widget", "a", "--json").document == [
+        {"title": "a", "name": "a", "ensure": "present", "size": 1}
+    ]
+
+
+def test_nothing_is_listed_as_an_empty_manifest(bench: Bench) -> None:
+    """Which can be applied too."""
+    listed = bench.run("resource", "widget")
+    assert listed.code == 0
+    assert bench.apply(listed.out).code == 0
+
+
+def test_a_resource_is_changed_without_a_manifest(bench: Bench) -> None:
+    """Text is coerced to each attribute's type; what is then is shown."""
+    done = bench.run(
+        *("resource", "widget", "a", "size=7", "colour=7", "weight=1.5", "force=true", 'parts=["x"]', 'labels={"k": 1}')
+    )
+    assert done.code == 0, done
+    assert bench.things("widget")["a"] == {
+        "size": 7,
+        "colour": "7",
+        "weight": 1.5,
+        "parts": ["x"],
+        "labels": {"k": 1},
+        "serial": "S-a",
+    }
+    assert "size: 7" in done.out
+    assert "# serial: S-a" in done.out
+    assert "Notice: Widget[a]: Successfully created" in done.lines
+    assert bench.run("resource", "widget", "a", "ensure=absent", "--detailed-exitcodes").code == 2
+    assert bench.things("widget") == {}
+
+
+@pytest.mark.parametrize(
+    ("pair", "code"),
+    [
+        ("size=0x10", 0),
+        ("size=101", 64),
+        ("size=-1", 64),
+        ("size=1.0", 64),
+        ("weight=1", 64),
+        ("force=yes", 64),
+        ("force=True", 64),
+        ("mixed=true", 0),
+        ("mixed=word", 0),
+        ("ensure=gone", 64),
+        ("colour=", 0),
+        ("colour=a=b", 0),
+        ("colour=${inputs.x}", 0),
+        ("serial=x", 65),
+    ],
+)
+def test_values_from_the_command_line(bench: Bench, pair: str, code: int) -> None:
+    """Integers, also hexadecimal, floats with a point, true and false; what is ambiguous is refused."""
+    done = bench.run("resource", "widget", "a", pair)
+    assert done.code in ({64, 65} if code else {0}), done
+    if code:
+        assert pair.partition("=")[0] in done.err
+        assert bench.calls("widget", "set") == []
+    elif pair.startswith("colour"):
+        assert bench.things("widget")["a"]["colour"] == pair.removeprefix("colour=")
+
+
+def test_a_failed_change_shows_what_is(bench: Bench) -> None:
+    """And is exit 1."""
+    bench.put("widget", bad={"size": 1})
+    done = bench.run("resource", "widget", "bad", "size=2")
+    assert done.code == 1
+    assert "Error: Widget[bad]: Updating failed: the press is broken" in done.lines
+    assert "size: 2" not in done.out
+
+
+def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
+    """So that it can be kept."""
+    bench.put("account", a={"password": "hunter22abc", "note": "x"})
+    listed = bench.run("resource", "account")
+    assert "hunter22abc" not in listed.out
+    assert "password" not in listed.out.replace("# ", "")
+    assert bench.apply(listed.out, "--detailed-exitcodes").code == 0
+    assert "hunter22abc" not in bench.run("resource", "account", "--json").out
+
+
+# types, describe, schema, graph, validate, new
+
+
+def test_types_are_listed_with_what_they_are_for(bench: Bench) -> None:
+    """Those on the module path and the bundled ones, sorted."""
+    done = bench.run("types")
+    names = [line.split()[0] for line in done.out.splitlines()]
+    assert done.code == 0
+    assert names == sorted(names)
+    assert {"widget", "token", "file", "package"} <= set(names)
+    assert re.search(r"^widget +A widget\.", done.out, re.MULTILINE)
+    assert {"name": "widget", "docs": "A widget. It exists in a file only."} in bench.run("types", "--json").document
+
+
+def test_a_type_is_described(bench: Bench) -> None:
+    """Its documentation, each attribute with type, kind, default, and its features."""
+    done = bench.run("describe", "token")
+    assert done.code == 0
+    for word in ("A token with a hexadecimal number.", "id", "namevar", "ensure", "present", "tint", "spellings"):
+        assert word in done.out
+    assert "read_only" in bench.run("describe", "Widget").out
+
+
+def test_a_schema_is_json(bench: Bench) -> None:
+    """Draft-07 compatible, and it knows the types on the path."""
+    done = bench.run("schema")
+    assert done.code == 0
+    document = done.document
+    assert "draft-07" in document["$schema"]
+    assert "Widget" in done.out
+
+
+@pytest.mark.parametrize(("form", "word"), [("dot", "digraph"), ("mermaid", "flowchart"), ("json", "{")])
+def test_a_graph_is_drawn(bench: Bench, form: str, word: str) -> None:
+    """In three forms, nothing read."""
+    path = bench.write("site.yaml", "resources: {'Widget[a]': {}, 'Widget[b]': {require: 'Widget[a]'}}")
+    done = bench.run("graph", path, "--format", form)
+    assert done.code == 0
+    assert word in done.out
+    assert "Widget[a]" in done.out
+    assert bench.calls("widget") == []
+
+
+def test_validate_touches_nothing(bench: Bench) -> None:
+    """It says that all is well, and reads nothing."""
+    done = bench.validate("resources: {'Widget[a]': {}, 'Widget[b]': {}}")
+    assert done.code == 0
+    assert done.out.strip().endswith("is valid: 2 resources.")
+    assert bench.calls("widget") == []
+
+
+def test_a_new_type_is_ready_to_run(bench: Bench) -> None:
+    """Where it was written, at once; it is not written over."""
+    done = bench.run("new", "type", "gadget", "--directory", bench.modules)
+    assert done.code == 0
+    for path in ("types/gadget.py", "providers/gadget.py"):
+        assert path in done.out
+        assert (bench.modules / path).is_file()
+    assert bench.run("describe", "gadget").code == 0
+    assert bench.run("resource", "gadget").code == 0
+    before = (bench.modules / "types/gadget.py").read_text(encoding="utf-8")
+    again = bench.run("new", "type", "gadget", "--directory", bench.modules)
+    assert again.code != 0
+    assert (bench.modules / "types/gadget.py").read_text(encoding="utf-8") == before
+
+
+def test_the_caller_s_directory_does_not_matter(bench: Bench, tmp_path: Path) -> None:
+    """A manifest is found from anywhere, what it includes relative to itself."""
+    bench.write("deep/site.yaml", "include: [other.yaml]\n")
+    bench.write("deep/other.yaml", "resources: {'Widget[a]': {}}\n")
+    assert bench.run("apply", tmp_path / "deep/site.yaml").code == 0
+    assert bench.run("apply", "deep/site.yaml", "--detailed-exitcodes").code == 0
+
+
+def test_importing_the_package_is_light(bench: Bench) -> None:
+    """No click, no sh, no logging configured, no signal handler."""
+    bench.write(
+        "light.py",
+        """
+        import signal, sys, logging
+        before = signal.getsignal(signal.SIGTERM), list(logging.getLogger().handlers)
+        import resource_api
+        from resource_api import Runtime, Registry
+        Runtime(Registry(), state="memory:")
+        assert (signal.getsignal(signal.SIGTERM), logging.getLogger().handlers) == before
+        print([name for name in ("click", "sh", "jsonschema", "structlog", "psutil") if name in sys.modules])
+        """,
+    )
+    done = subprocess.run(
+        [sys.executable, "light.py"], cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,133 @@
+"""A provider that compares by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+HAS = {"name": "a", "ensure": "present", "size": 1, "colour": "red"}
+DECLARED = "resources: {'Probe[a]': {size: 2, colour: blue}}"
+
+
+def compare(bench: Bench, body: str, manifest: str = DECLARED, *options: str) -> dict[str, list[tuple[object, ...]]]:
+    """Give the changes of a run in which ``insync`` has the body given."""
+    bench.put("probe", a=HAS)
+    bench.probe(
+        f"def insync(self, context, name, attribute, is_, should):\n    {body}\n"
+        "def set(self, context, changes): self._done(changes)",
+        features=("custom_insync",),
+    )
+    done = bench.stream(manifest, *options)
+    assert done.code == 0, done
+    return {
+        name: [(each["attribute"], each["message"]) for each in end["changes"]] for name, end in done.ends().items()
+    }
+
+
+def test_true_is_in_sync_whatever_the_values(bench: Bench) -> None:
+    """Nothing is done."""
+    assert compare(bench, "return True") == {}
+
+
+def test_none_means_the_usual_comparison(bench: Bench) -> None:
+    """Attribute by attribute."""
+    assert compare(bench, "return None") == {"Probe[a]": [("size", None), ("colour", None)]}
+    assert compare(bench, "return None if attribute == 'size' else True") == {"Probe[a]": [("size", None)]}
+
+
+def test_false_is_a_change_although_the_values_are_equal(bench: Bench) -> None:
+    """With a message where it gives one; the line says it."""
+    same = "resources: {'Probe[a]': {size: 1}}"
+    bench.put("probe", a=HAS)
+    bench.probe(
+        """
+        turned = False
+        def insync(self, context, name, attribute, is_, should):
+            return None if attribute != "size" or self._rows()["a"].get("colour") == "done" else (False, "it is stale")
+        def set(self, context, changes): self._put("a", {**changes["a"].is_, "colour": "done"})
+        """,
+        features=("custom_insync",),
+    )
+    done = bench.apply(same)
+    assert done.code == 0, done
+    assert "Notice: Probe[a]: size: it is stale" in done.lines
+
+
+def test_it_is_told_the_name_and_both_states(bench: Bench) -> None:
+    """Of managed attributes that are declared, and of no others."""
+    bench.put("probe", a=HAS)
+    bench.probe(
+        """
+        def insync(self, context, name, attribute, is_, should):
+            print(f"{name} {attribute} {is_['colour']} {should['size']}", file=sys.stderr)
+            return True
+        def set(self, context, changes): pass
+        """,
+        features=("custom_insync",),
+    )
+    done = bench.apply("resources: {'Probe[a]': {size: 2}}")
+    assert done.lines == ["a ensure red 2", "a size red 2"]
+
+
+def test_a_message_is_shown_in_plan_and_noop(bench: Bench) -> None:
+    """It explains what the values do not."""
+    bench.put("probe", a=HAS)
+    bench.probe(
+        "def insync(self, context, name, attribute, is_, should):\n"
+        "    return (False, 'too pale') if attribute == 'colour' else None\n"
+        "def set(self, context, changes): pass",
+        features=("custom_insync",),
+    )
+    manifest = "resources: {'Probe[a]': {colour: blue}}"
+    assert "too pale" in bench.plan(manifest).out
+    noop = bench.apply(manifest, "--noop")
+    assert noop.lines == ["Notice: Probe[a]: colour: too pale (noop)"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("1 / 0", "division by zero"),
+        ("return 'yes'", "insync"),
+        ("return (True, 'x')", "insync"),
+        ("return 1", "insync"),
+    ],
+)
+def test_a_failing_comparison_fails_its_resource(bench: Bench, body: str, words: str) -> None:
+    """With the reason; dependents are skipped, others go on; exit 4 if nothing else changed."""
+    bench.put("probe", a=HAS)
+    bench.probe(
+        f"def insync(self, context, name, attribute, is_, should):\n    {body}\n"
+        "def set(self, context, changes): self._done(changes)",
+        features=("custom_insync",),
+    )
+    done = bench.stream(
+        "resources: {'Probe[a]': {size: 2}, 'Widget[a]': {require: 'Probe[a]'}}", "--detailed-exitcodes"
+    )
+    assert done.code == 4
+    assert words in done.ends()["Probe[a]"]["error"]
+    assert done.ends()["Widget[a]"]["status"] == "skipped"
+    assert bench.things("probe") == {"a": HAS}
+
+
+def test_a_subset_can_be_enough(bench: Bench) -> None:
+    """What the feature was made for."""
+    bench.type(
+        "crowd",
+        """
+        "name": Attribute("String", "n", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+        "members": Attribute("Array[String]", "m"),
+        """,
+        provider="""
+        def get(self, context): return [{"name": "a", "ensure": "present", "members": ["x", "y", "z"]}]
+        def insync(self, context, name, attribute, is_, should):
+            return set(should["members"]) <= set(is_["members"]) if attribute == "members" else None
+        """,
+        features=["custom_insync"],
+    )
+    assert bench.apply("resources: {'Crowd[a]': {members: [z, x]}}", "--detailed-exitcodes").code == 0

@@ -1,0 +1,326 @@
+"""Values that come from inputs, facts, other values and other resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+
+def colour(bench: Bench, text: str, *options: str, head: str = "") -> object:
+    """Give the colour that ``Widget[z]`` has got from a manifest where it is ``text``."""
+    other = "Widget[a]: {size: 3, labels: {x: 7}, parts: [p, q]}"
+    done = bench.apply(f"{head}\nresources:\n  Widget[z]: {{colour: {text}}}\n  {other}\n", *options)
+    assert done.code == 0, done
+    return bench.things("widget")["z"]["colour"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"${Widget[a].name}"', "a"),
+        ('"no ${Widget[a].size} of ${Widget[a].name}"', "no 3 of a"),
+        ('"${Widget[a].labels.x}th"', "7th"),
+        ('"${Widget[a].parts.1}"', "q"),
+        ('"$${Widget[a].name}"', "${Widget[a].name}"),
+        ('"${Widget[a].force}!"', "false!"),
+        ('"${Widget[a].serial}"', "S-a"),
+        ('"<${Widget[a].serial}>"', "<S-a>"),
+        ('"plain $ { } text"', "plain $ { } text"),
+    ],
+)
+def test_a_reference_gives_what_the_other_has(bench: Bench, text: str, expected: str) -> None:
+    """What is declared, what is defaulted, and what only doing it yields; referring implies ``require``."""
+    assert colour(bench, text) == expected
+    (first, *_) = bench.calls("widget", "set")
+    assert next(iter(first)) == ("a" if "Widget[a]" in text and "$$" not in text else "z")
+
+
+def test_a_whole_reference_keeps_its_type(bench: Bench) -> None:
+    """A number stays one, a list stays one; in text they are formatted, or refused."""
+    done = bench.apply(
+        """
+        resources:
+          Widget[a]: {size: 3, labels: {x: 7}, parts: [p, q]}
+          Widget[b]: {size: "${Widget[a].labels.x}", parts: "${Widget[a].parts}", labels: "${Widget[a].labels}"}
+        """
+    )
+    assert done.code == 0
+    assert bench.things("widget")["b"] == {"size": 7, "parts": ["p", "q"], "labels": {"x": 7}, "serial": "S-b"}
+    refused = bench.apply("resources: {'Widget[a]': {parts: [p]}, 'Widget[b]': {colour: 'x ${Widget[a].parts}'}}")
+    assert refused.code == 65
+    assert "list" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("${Widget[q].name}", ["unknown resource", "Widget[q]"]),
+        ("${Widget[a].nmae}", ["unknown attribute", "did you mean 'name'?"]),
+        ("${Nope[a].name}", ["unknown resource"]),
+        ("${inputs.nope}", ["nope"]),
+        ("${values.nope}", ["nope"]),
+        ("${facts.nope}", ["nope"]),
+        ("${facts.os.nope}", ["nope"]),
+        ("${nonsense}", ["not a reference", "$${"]),
+        ("${Widget[a]}", ["not a reference"]),
+        ("${Widget[a].size", ["not a reference"]),
+        ("${Widget[a].labels.nope}", ["nope"]),
+    ],
+)
+def test_a_reference_to_nothing_is_refused(bench: Bench, text: str, words: list[str]) -> None:
+    """In the manifest, with its line, before anything is touched."""
+    done = bench.apply(f"resources:\n  Widget[a]: {{labels: {{x: 1}}}}\n  Widget[z]:\n    colour: '{text}'\n")
+    assert done.code == 65
+    assert "site.yaml:4:" in done.err
+    for word in words:
+        assert word in done.err
+    assert bench.calls("widget") == []
+
+
+def test_a_value_of_another_type_is_found_out(bench: Bench) -> None:
+    """A known one in the manifest, one that is only known at its turn then: it fails that resource."""
+    known = bench.apply("resources: {'Widget[a]': {colour: red}, 'Widget[b]': {size: '${Widget[a].colour}'}}")
+    assert known.code == 65
+    later = bench.stream("resources: {'Widget[a]': {}, 'Widget[b]': {size: '${Widget[a].serial}'}, 'Widget[c]': {}}")
+    assert later.code == 1
+    assert later.ends()["Widget[b]"]["status"] == "failed"
+    assert "size" in later.ends()["Widget[b]"]["error"]
+    assert sorted(bench.things("widget")) == ["a", "c"]
+
+
+def test_an_unknown_is_shown_as_such_and_never_given_to_a_provider(bench: Bench) -> None:
+    """In the plan; in apply it has become known."""
+    manifest = "resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}"
+    planned = bench.plan(manifest)
+    assert planned.code == 0
+    assert "tint: undef → (known after apply)" in planned.out
+    document = bench.plan(manifest, "--json").document
+    step = next(each for each in document["steps"] if each["reference"] == "Token[1]")
+    assert step["unknown"] == ["tint"]
+    assert step["expressions"] == {"tint": "${Widget[a].serial}"}
+    assert bench.apply(manifest).code == 0
+    assert bench.things("token")["1"]["tint"] == "S-A"
+
+
+def test_values_of_what_exists_are_known_in_the_plan(bench: Bench) -> None:
+    """Nothing has to be done to learn them."""
+    bench.put("widget", a={"serial": "S-old"})
+    planned = bench.plan("resources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}}")
+    assert "S-old" in planned.out
+    assert "known after" not in planned.out
+
+
+def test_references_within_one_type_split_the_call(bench: Bench) -> None:
+    """Only where a value is needed that the same call would yield."""
+    bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}, 'Widget[c]': {}}")
+    assert [list(call) for call in bench.calls("widget", "set")] == [["a"], ["b", "c"]]
+    (bench.things_of / "widget.calls").unlink()
+    bench.apply("resources: {'Widget[d]': {size: 1}, 'Widget[e]': {colour: '${Widget[d].name}'}}")
+    assert [list(call) for call in bench.calls("widget", "set")] == [["d", "e"]]
+
+
+def test_a_reference_to_something_absent_fails(bench: Bench) -> None:
+    """There is no value, and never will be."""
+    manifest = "resources: {'Widget[a]': {ensure: absent}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
+    done = bench.apply(manifest)
+    assert done.code in {1, 65}
+    assert "Widget[a]" in done.err
+    assert bench.things("widget") == {}
+
+
+def test_a_title_with_brackets_can_be_referred_to(bench: Bench) -> None:
+    """It ends at the first ``].`` followed by an attribute's name."""
+    done = bench.apply("resources: {'Widget[a[1].b c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1].b c].size}'}}")
+    refused = done.code == 65
+    other = bench.apply("resources: {'Widget[a[1] c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1] c].size}'}}")
+    assert refused
+    assert other.code == 0
+    assert bench.things("widget")["z"]["size"] == 4
+
+
+def test_titles_may_use_inputs_and_facts(bench: Bench) -> None:
+    """But not resources."""
+    head = "inputs: {who: {type: String, default: me}}\n"
+    done = bench.apply(head + "resources:\n  Widget[${inputs.who} on ${facts.kernel}]: {}\n")
+    assert done.code == 0
+    assert list(bench.things("widget")) == ["me on Linux"]
+    refused = bench.apply("resources:\n  Widget[a]: {}\n  'Widget[${Widget[a].serial}]': {}\n")
+    assert refused.code == 65
+    assert "title" in refused.err
+
+
+# Inputs
+
+
+HEAD = """
+inputs:
+  who: {type: String, default: me}
+  count: {type: Integer, default: 1}
+  flag: {type: Boolean, default: false}
+"""
+
+
+def test_inputs_have_defaults_and_are_given_on_the_command_line(bench: Bench) -> None:
+    """As NAME=VALUE coerced to their type, as NAME=@FILE, in files of YAML or JSON; the command line wins."""
+    text = '"${inputs.who} ${inputs.count} ${inputs.flag}"'
+    assert colour(bench, text, head=HEAD) == "me 1 false"
+    assert colour(bench, text, "-i", "who=you", "-i", "count=2", "-i", "flag=true", head=HEAD) == "you 2 true"
+    bench.write("name.txt", "they\n")
+    assert colour(bench, text, "-i", f"who=@{bench.home}/name.txt", head=HEAD) == "they 1 false"
+    yaml, data = bench.write("in.yaml", "who: we\ncount: 5\n"), bench.write("in.json", '{"flag": true}')
+    assert colour(bench, text, "--inputs", str(yaml), "--inputs", str(data), head=HEAD) == "we 5 true"
+    assert colour(bench, text, "--inputs", str(yaml), "-i", "who=us", head=HEAD) == "us 5 false"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["-i", "count=many"], 65, ["count", "many"]),
+        (["-i", "nobody=x"], 65, ["nobody"]),
+        (["-i", "whoo=x"], 65, ["whoo", "did you mean 'who'?"]),
+        (["-i", "who"], 64, ["NAME=VALUE"]),
+        (["-i", "who=@/no/such/file"], 64, ["/no/such/file"]),
+        (["--inputs", "/no/such/file"], 64, ["/no/such/file"]),
+    ],
+)
+def test_a_wrong_input_is_refused(bench: Bench, options: list[str], code: int, words: list[str]) -> None:
+    """Nothing is touched."""
+    done = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", *options)
+    assert done.code == code, done
+    for word in words:
+        assert word in done.err
+    assert bench.calls("widget") == []
+
+
+def test_an_input_without_default_must_be_given(bench: Bench) -> None:
+    """The message says how."""
+    manifest = "inputs: {who: {type: String}}\nresources: {'Widget[a]': {colour: '${inputs.who}'}}\n"
+    missing = bench.apply(manifest)
+    assert missing.code == 65
+    assert "-i who=" in missing.err
+    assert bench.apply(manifest, "-i", "who=me").code == 0
+
+
+def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench) -> None:
+    """Everybody could read it there; a file is fine, and it is shown nowhere."""
+    manifest = """
+    inputs: {secret: {type: "Sensitive[String]"}}
+    resources: {'Account[a]': {note: "${inputs.secret}"}}
+    outputs: {s: "${inputs.secret}"}
+    """
+    plain = bench.apply(manifest, "-i", "secret=hunter2abc")
+    assert plain.code == 64
+    assert "hunter2abc" not in plain.err + plain.out
+    path = bench.write("secret", "hunter2abc\n")
+    done = bench.stream(manifest, "-i", f"secret=@{path}", "-d")
+    assert done.code == 0
+    assert "hunter2abc" not in done.err + done.out
+    assert bench.things("account")["a"]["note"] == "hunter2abc"
+    assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "note": "Sensitive"}]
+
+
+def test_referring_to_a_secret_makes_the_receiver_one(bench: Bench) -> None:
+    """It is wrapped on its way, and hidden in plan and log."""
+    manifest = """
+    resources:
+      Account[a]: {password: hunter22abc}
+      Account[b]: {note: "so ${Account[a].password}"}
+    """
+    planned = bench.plan(manifest)
+    done = bench.apply(manifest, "-d")
+    assert done.code == 0, done
+    for text in (planned.out, planned.err, done.out, done.err):
+        assert "hunter22abc" not in text
+    assert bench.things("account")["b"]["note"] == "so hunter22abc"
+    assert bench.calls("account", "set")[1] == {"name": "str", "ensure": "str", "note": "Sensitive"}
+
+
+# Values, outputs, defaults, includes
+
+
+def test_values_are_names_for_expressions(bench: Bench) -> None:
+    """They may refer to inputs, facts, resources and each other; a circle is an error."""
+    head = 'values: {greeting: "hello ${values.name}", name: "${Widget[a].serial}", deep: {list: [x, y]}}'
+    assert colour(bench, '"${values.greeting}, ${values.deep.list.1}"', head=head) == "hello S-a, y"
+    circle = bench.apply(
+        'values: {x: "${values.y}", y: "${values.x}"}\nresources: {"Widget[a]": {colour: "${values.x}"}}'
+    )
+    assert circle.code == 65
+    assert "circle" in circle.err
+
+
+def test_outputs_are_printed(bench: Bench) -> None:
+    """Known ones; secrets hidden."""
+    done = bench.apply(
+        """
+        resources: {'Widget[a]': {}, 'Account[b]': {password: hunter22abc}}
+        outputs: {serial: "${Widget[a].serial}", text: "it is ${Widget[a].name}", word: "${Account[b].password}"}
+        """
+    )
+    assert done.code == 0
+    assert "serial: S-a" in done.out
+    assert "text: it is a" in done.out
+    assert "word: <sensitive>" in done.out
+
+
+def test_defaults_hold_for_their_type_and_give_way(bench: Bench) -> None:
+    """To what is declared, and to ``null``; metaparameters too; an unknown attribute among them is an error."""
+    done = bench.apply(
+        """
+        defaults: {Widget: {colour: red, size: 1, tag: all}}
+        resources: {'Widget[a]': {}, 'Widget[b]': {colour: blue}, 'Widget[c]': {size: null}}
+        """,
+        "--tags",
+        "all",
+    )
+    assert done.code == 0
+    things = bench.things("widget")
+    assert [(things[n].get("colour"), things[n].get("size")) for n in "abc"] == [("red", 1), ("blue", 1), ("red", None)]
+    wrong = bench.apply("defaults:\n  Widget:\n    clour: red\nresources:\n  Widget[a]: {}\n")
+    assert wrong.code == 65
+    assert "site.yaml:3:5" in wrong.err
+
+
+def test_includes_come_before_and_once(bench: Bench) -> None:
+    """Relative to the file; the same resource in two files is an error that names both lines."""
+    bench.write("more/a.yaml", "resources: {'Widget[a]': {}}\n")
+    bench.write("more/b.yaml", "include: [a.yaml]\nresources: {'Widget[b]': {require: 'Widget[a]'}}\n")
+    done = bench.stream("include: [more/b.yaml, more/a.yaml]\nresources: {'Widget[c]': {}}")
+    assert done.code == 0
+    assert [end["reference"] for end in done.events("step_end")] == ["Widget[a]", "Widget[b]", "Widget[c]"]
+    twice = bench.apply("include: [more/a.yaml]\nresources:\n  Widget[a]: {}\n")
+    assert twice.code == 65
+    assert "site.yaml:3" in twice.err
+    assert "a.yaml:1" in twice.err
+
+
+def test_defaults_hold_for_their_own_file(bench: Bench) -> None:
+    """An included file has its own."""
+    bench.write("a.yaml", "resources: {'Widget[a]': {}}\n")
+    bench.apply("include: [a.yaml]\ndefaults: {Widget: {colour: red}}\nresources: {'Widget[b]': {}}")
+    assert "colour" not in bench.things("widget")["a"]
+    assert bench.things("widget")["b"]["colour"] == "red"
+
+
+def test_json_is_the_same_data(bench: Bench) -> None:
+    """Problems have their lines there too."""
+    path = bench.write("site.json", '{"resources": {"Widget[a]": {"size": 3}}}')
+    assert bench.run("apply", path).code == 0
+    assert bench.things("widget")["a"]["size"] == 3
+    wrong = bench.run("apply", bench.write("wrong.json", '{"resources": {\n"Widget[a]": {\n"sise": 3}}}'))
+    assert wrong.code == 65
+    assert "wrong.json:3:" in wrong.err
+
+
+def test_an_alias_is_a_second_name(bench: Bench) -> None:
+    """For references in this manifest; taken names are refused."""
+    done = bench.apply("resources: {'Widget[b]': {require: 'Widget[x]'}, 'Widget[a]': {alias: x, size: 1}}")
+    assert done.code == 0
+    assert list(bench.calls("widget", "set")[0]) == ["a", "b"]
+    taken = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {alias: a}\n")
+    assert taken.code == 65
+    assert "site.yaml:2" in taken.err
