@@ -60,7 +60,8 @@ class Ledger:
         if not self._anyone:
             for name in names:
                 if name not in self._subjects:
-                    msg = f"{self._definition.name}: {show(name)} is not among this call's changes; it cannot be told"
+                    told = f"{self._definition.name}: {show(name)}"
+                    msg = f"{told} is not among the changes of this call; it cannot be reported"
                     raise ProviderError(msg)
         return names
 

@@ -27,9 +27,12 @@ def bind(
     references: Mapping[Entry, Sequence[Entry]],
     find: Callable[[Reference], Entry | None],
     complain: Callable[[Entry, str | None, str, str, str], None],
+    broken: Callable[[str], bool] = lambda _type_name: False,
 ) -> list[Edge]:
     """Give every edge among ``entries``, numbered as they stand in it; a name that means nothing is complained of."""
-    return list(_Binder(entries, find, complain).edges(references))
+    binder = _Binder(entries, find, complain)
+    binder.broken = broken
+    return list(binder.edges(references))
 
 
 class _Binder:
@@ -41,8 +44,11 @@ class _Binder:
     ) -> None:
         self._number = {entry: index for index, entry in enumerate(entries)}
         self._find = find
+        #: Types that cannot be loaded: what refers to their resources is not wrong.
+        self.broken: Callable[[str], bool] = lambda _type_name: False
         self._complain = complain
         self._types = {entry.type for entry in entries}
+        self._targets: dict[tuple[str, str], Entry | None] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
         for entry, targets in references.items():
@@ -75,7 +81,7 @@ class _Binder:
             self._complain(entry, word, f"{word}: {error}", "reference", "")
             return None
         target = self._find(wanted)
-        if target is None:
+        if target is None and not self.broken(wanted.type):
             hint = nearest(str(wanted), [str(known.reference) for known in self._number])
             self._complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
         return target if target in self._number else None
@@ -94,17 +100,26 @@ class _Binder:
                 if type_name not in self._types:
                     continue
                 for title in _titles(titles, entry.should):
-                    target = self._find(reference.Reference(type_name, title))
+                    target = self._target(type_name, title)
                     if target is not None and target is not entry:
                         # What should be absent goes after what needed it, not before.
                         goes_first = first and not target.absent
                         yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
 
+    def _target(self, type_name: str, title: str) -> Entry | None:
+        """Give what an automatic relationship names: mostly the same few things, asked for again and again."""
+        key = type_name, title
+        if key not in self._targets:
+            self._targets[key] = self._find(reference.Reference(type_name, title))
+        return self._targets[key]
+
 
 def _titles(titles: Any, should: Mapping[str, Any]) -> Iterable[str]:
-    if callable(titles):
-        yield from titles(should)
-        return
+    found: Iterable[str] = titles(should) if callable(titles) else _named_in(titles, should)
+    return found
+
+
+def _named_in(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:
     for title in [titles] if isinstance(titles, str) else titles:
         if not title.startswith("$"):
             yield title

@@ -55,7 +55,7 @@ def compile(  # noqa: A001 - the arrow's name
     register.enter(manifest)
     valuation = Valuation(register, complaints, scope)
     valuation.value()
-    edges = binding.bind(register.entries, valuation.references, register.find, complaints.of)
+    edges = binding.bind(register.entries, valuation.references, register.find, complaints.of, register.broken)
     order = relationships.order(len(register.entries), edges)
     _cycles(register.entries, order, complaints)
     for name, value in manifest.outputs.items():

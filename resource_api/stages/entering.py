@@ -54,6 +54,10 @@ class Register:
         key = (wanted.type, wanted.title)
         return self.by_title.get(key) or self.by_name.get(key)
 
+    def broken(self, type_name: str) -> bool:
+        """Whether a type's file is broken: then its resources are no entries, and that has been said."""
+        return type_name in self._broken
+
     def tools(self, type_name: str) -> Tools:
         """Give a type's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""
         tools = self._tools.get(type_name)

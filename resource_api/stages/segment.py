@@ -113,12 +113,26 @@ class Segment:
         self.snapshot.changed()
         if not self.imperative:
             self._read(works)
+        guilty = any(work.outcome.status == "failed" for work in works)
         for work in works:
-            work.why = work.outcome.reason or reason(stopped.cause)
-            if not self.imperative:
-                work.is_ = self.snapshot.seen(self.definition.name, work.name).row
-            self.ending.fail(work, work.why, told=work.outcome.status == "failed")
+            self._stopped(work, "" if guilty else reason(stopped.cause))
         self.ending.settle(works)
+
+    def _stopped(self, work: Work, why: str) -> None:
+        """Settle a work whose call was cut: what is as it should be has succeeded; ``why`` when nobody was named."""
+        if not self.imperative:
+            work.is_ = self.snapshot.seen(self.definition.name, work.name).row
+        if work.outcome.status == "failed":
+            work.why = work.outcome.reason
+            self.ending.fail(work, work.why, told=True)
+        elif not self.imperative and not self._missing(work, work.change()):
+            self.ending.say(work)
+            self.ending.succeed(work, work.decision.action)
+        elif why:
+            work.why = why
+            self.ending.fail(work, why)
+        else:
+            self.ending.skip(work, "the run was interrupted")
 
     def _blocked(self, name: Name, context: Context | None = None) -> bool:
         """Whether a prerequisite of a name has failed by now, in this call or before."""

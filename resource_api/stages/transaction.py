@@ -14,7 +14,7 @@ from resource_api.nouns import expression
 from resource_api.nouns.change import Action, exists
 from resource_api.nouns.event import Outputs
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.step import COUNTED, Report, Summary
+from resource_api.nouns.step import COUNTED, SAME, Report, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import foresight
 from resource_api.stages.calling import Stopped
@@ -57,8 +57,12 @@ class Transaction:
     def run(self) -> Report:
         """Carry out every operation; gives what happened. An interrupt is kept in ``stopped``, never raised."""
         started = time.monotonic()
-        for operations in self._segments():
-            self._segment(operations)
+        if self._idle():
+            for operation in self.plan.operations:
+                self.ending.same(Work(operation))
+        else:
+            for operations in self._segments():
+                self._segment(operations)
         outputs = self._outputs()
         summary = self._summary()
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
@@ -68,6 +72,12 @@ class Transaction:
         if outputs:
             self._tell(Outputs(outputs))
         return Report(self.ending.reports, summary, code, time.monotonic() - started, outputs)
+
+    def _idle(self) -> bool:
+        """Whether nothing is to be done at all: then nothing will change, and nothing has to be looked at again."""
+        steps = self.plan.steps
+        nothing = all(step.decision is SAME and not step.refreshed_by and not step.deferred for step in steps)
+        return nothing and not self.providers.run.cancelled
 
     def _segments(self) -> Iterator[list[Operation]]:
         """Cut the sequence of operations where the type changes, or one wants a call of its own."""
@@ -133,7 +143,7 @@ class Transaction:
         return None
 
     def _may_have_moved(self, operation: Operation) -> bool:
-        """Whether what was in order when it was planned may not be now; what cannot be read back may have after any change."""
+        """Whether what was in order may not be now; of what cannot be read back, after any change."""
         if "imperative" in operation.step.definition.features:
             return bool(self.ending.changed)
         return operation.number in self.ending.stirred
@@ -148,7 +158,8 @@ class Transaction:
         live = [work for work in works if not work.finished]
         if "imperative" in definition.features:
             for work in live:
-                self._due(work)
+                if not work.removal:
+                    self._due(work)
             return
         self.snapshot.read(definition, [work.name for work in live], fresh=True)
         for work in live:

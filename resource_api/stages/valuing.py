@@ -69,10 +69,7 @@ class Valuation:
                 self._complaints.of(entry, name, str(error), "expression")
                 given[name] = UNKNOWN
                 continue
-            for path in paths:
-                target = self._find(path)
-                assert target is not None
-                yield target
+            yield from filter(None, map(self._find, paths))
 
     def _paths(self, value: Any, seen: tuple[str, ...] = ()) -> Iterable[Path]:
         """Give the paths in a value, also those behind ``${values.x}``."""
@@ -89,6 +86,9 @@ class Valuation:
         """Give what is wrong with a path into a resource: no such resource, or no such attribute."""
         target = self._find(path)
         if target is None:
+            assert isinstance(path.root, Reference)
+            if self._register.broken(path.root.type):
+                return ""
             hint = nearest(str(path.root), [str(Reference(*key)) for key in self._register.by_title])
             message = f"{path}: unknown resource '{path.root}'"
         elif path.keys[0] not in target.definition.attributes:

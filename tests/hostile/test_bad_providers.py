@@ -222,7 +222,6 @@ def test_what_cannot_be_judged_or_loaded_touches_nothing(box: Box, case: str) ->
     assert box.calls("bad", "set") == []
 
 
-@pytest.mark.xfail(strict=True, reason="a resource whose type cannot be loaded is called unknown where it is required")
 def test_a_file_that_cannot_be_loaded_is_the_only_thing_said(box: Box) -> None:
     """What merely refers to its resources is not wrong."""
     done = apply(box, "load_raises", "")
@@ -244,7 +243,6 @@ def test_what_is_no_exception_ends_the_run_in_order(box: Box, case: str) -> None
     assert box.shelf("good") == {"before": GOOD["before"]}
 
 
-@pytest.mark.xfail(strict=True, reason="what the call had already reported as done is failed with it")
 @pytest.mark.parametrize("case", ["set_exits", "set_interrupts", "set_stops_generators"])
 def test_what_was_done_before_the_run_ended_has_succeeded(box: Box, case: str) -> None:
     """A status that was reported before stands."""

@@ -169,7 +169,6 @@ def test_ignored_changes_are_no_reason(bench: Bench) -> None:
     assert done.code == 0
 
 
-@pytest.mark.xfail(strict=True, reason="should holds the declared value of what is to be ignored")
 def test_ignored_attributes_are_not_set_with_others(bench: Bench) -> None:
     """When something else differs, what is to be ignored still keeps its value."""
     bench.put("widget", a={"colour": "red", "size": 1})

@@ -225,7 +225,6 @@ def test_a_broken_rule_of_logging_is_an_error(bench: Bench, body: str, words: st
     assert any(line.startswith("Error: Probe[a]: ") and words in line for line in done.lines), done.err
 
 
-@pytest.mark.xfail(strict=True, reason="what set raised is lost when every name has a status")
 @pytest.mark.parametrize(
     ("body", "words"),
     [

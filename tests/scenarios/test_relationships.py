@@ -245,7 +245,6 @@ def test_the_plan_says_who_is_refreshed_and_by_whom(bench: Bench) -> None:
     assert "1 to refresh" in planned.out
 
 
-@pytest.mark.xfail(strict=True, reason="not when both are in one segment")
 def test_a_refreshed_resource_refreshes_its_subscribers(bench: Bench) -> None:
     """A refresh counts as a change."""
     bench.put("daemon", web={"ensure": "running"}, proxy={"ensure": "running"})
@@ -277,7 +276,6 @@ def test_what_is_due_runs_each_in_a_call_of_its_own(bench: Bench) -> None:
     assert {name: end["action"] for name, end in done.ends().items()} == {"Errand[a]": "run"}
 
 
-@pytest.mark.xfail(strict=True, reason="what was not due in the plan is asked again only when it depends on a change")
 def test_whether_it_is_due_is_asked_right_before_its_turn(bench: Bench) -> None:
     """What an earlier resource does may make it due; the reason is told."""
     done = bench.stream("resources: {'Widget[w]': {}, 'Errand[a]': {when: w}}")

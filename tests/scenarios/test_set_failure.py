@@ -277,7 +277,7 @@ def test_a_deadline_is_told_to_the_provider(bench: Bench) -> None:
         "canonicalize",
         "validate",
         "insync",
-        pytest.param("refresh", marks=pytest.mark.xfail(strict=True, reason="it is skipped, and nobody says why")),
+        "refresh",
         "__init__",
     ],
 )
