@@ -29,9 +29,11 @@ import resource_api
 from resource_api import ManifestError, Registry, Runtime
 from resource_api.faces import cli
 from resource_api.hands import yaml_reader
+from resource_api.nouns import datatypes
+from resource_api.nouns.attribute import KINDS
+from resource_api.nouns.change import Action
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.definition import FEATURES
-from resource_api.nouns.document import Document
 from resource_api.stages import sections, shapes
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ TYPED_BY_READERS: Final = {
 }
 
 _FENCE: Final = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE: Final = re.compile(_FENCE.pattern + r"|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _FILE: Final = re.compile(r"`([\w./-]+\.\w+)`:\n\n\Z")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -245,3 +248,145 @@ def test_every_block_of_a_page_is_of_a_kind_that_is_tried(name: str) -> None:
             json.loads(block.text)
         if block.language == "sh":
             assert [line for line in block.text.splitlines() if line not in TYPED_BY_READERS] == []
+
+
+# That nothing is left out, and that nothing is written about that is not there
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Give every command with its full name, those beneath a group too."""
+    context = click.Context(cli.cli)
+    for name in cli.COMMANDS:
+        command = cli.cli.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
+        else:
+            yield name, command
+
+
+def quoted(name: str) -> str:
+    """Give what a page writes as code within its text, one piece a line."""
+    text = _FENCE.sub("", (DOCS / name).read_text(encoding="utf-8"))
+    return "\n".join(re.findall(r"`([^`\n]+)`", text))
+
+
+def test_every_command_is_documented() -> None:
+    """Each has a section of its own, or a line in that of its group."""
+    text = (DOCS / "commands.md").read_text(encoding="utf-8")
+    missing = [
+        name
+        for name, _ in commands()
+        if f"\n## {name}\n" not in text and not re.search(rf"`{re.escape(name)}[` ]", text)
+    ]
+    assert missing == []
+
+
+def test_every_option_is_documented_and_no_other() -> None:
+    """What ``commands.md`` names as an option is one, and each option is named."""
+    top = click.Context(cli.cli, **cli.cli.context_settings)
+    real = {
+        spelt
+        for _, command in [*commands(), ("", cli.cli)]
+        for parameter in command.get_params(click.Context(command, parent=top))
+        if isinstance(parameter, click.Option)
+        for spelt in parameter.opts
+    }
+    written = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", quoted("commands.md")))
+    assert real - written == set()
+    assert written - real == set()
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("manifests.md", METAPARAMETERS),
+        ("manifests.md", frozenset(shapes._LIFECYCLE)),
+        ("manifests.md", frozenset(sections.SECTIONS)),
+        ("manifests.md", frozenset(Runtime(Registry()).facts.names())),
+        ("write-a-type.md", FEATURES),
+        ("write-a-type.md", frozenset(KINDS)),
+        ("write-a-type.md", datatypes.KINDS),
+        ("commands.md", frozenset(action.symbol.strip() for action in Action) - {""} | {"+/-"}),
+    ],
+    ids=["metaparameters", "lifecycle", "sections", "facts", "features", "kinds", "data types", "signs"],
+)
+def test_every_name_is_documented(page: str, names: frozenset[str]) -> None:
+    """A name that people can write, or are shown, stands on the page about it."""
+    text = quoted(page)
+    assert [name for name in sorted(names) if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)] == []
+
+
+def test_every_public_name_is_documented() -> None:
+    """What ``resource_api`` gives to authors and programs stands on the page for them."""
+    text = (DOCS / "write-a-type.md").read_text(encoding="utf-8")
+    assert [name for name in resource_api.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_every_bundled_type_has_a_page() -> None:
+    """The reference has a page for each, and lists it."""
+    overview = (DOCS / "reference" / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "types").glob("*.py"):
+        assert (DOCS / "reference" / f"{path.stem}.md").is_file()
+        assert f"{path.stem}.md" in overview
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    """A link to another page, or to a heading of one, has its end."""
+    page = ROOT / name
+    broken = []
+    for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, heading = link.partition("#")
+        if path.startswith(("http:", "https:")):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (heading and heading not in headings(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def headings(page: Path) -> set[str]:
+    """Give the names under which links reach the headings of a page."""
+    found = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_every_property_is_shown_by_tests_that_exist() -> None:
+    """A law that ``properties.md`` names is a test in the file that it names."""
+    named = re.findall(r"`(tests/[\w/.]+)::(\w+)`", (DOCS / "properties.md").read_text(encoding="utf-8"))
+    assert named
+    assert [(file, law) for file, law in named if f"def {law}(" not in (ROOT / file).read_text(encoding="utf-8")] == []
+
+
+def test_every_page_can_be_reached() -> None:
+    """Starting from the README, links lead to every page."""
+    seen: set[Path] = set()
+    left = [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        paths = [link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8"))]
+        left += [(page.parent / path).resolve() for path in paths if path and (page.parent / path).is_file()]
+    assert set(PAGES) - seen == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.*")), ids=lambda path: path.name)
+def test_an_example_applies_and_then_changes_nothing(path: Path, tmp_path: Path) -> None:
+    """Noop lists what apply then does, a second apply does nothing, and destroy leaves nothing."""
+    runtime = Runtime(Registry.from_path(path.parent))
+    inputs: dict[str, Any] = {"directory": str(tmp_path)}
+    planned = runtime.plan(path, inputs).summary
+    assert planned.created > 0
+    noop = runtime.apply(path, inputs, noop=True).summary
+    assert noop._replace(noop=False) == planned._replace(noop=False)
+    assert list(tmp_path.iterdir()) == []
+    done = runtime.apply(path, inputs)
+    assert done.exit_code == 0
+    assert done.summary == planned._replace(noop=False)
+    again = runtime.apply(path, inputs).summary
+    assert (again.changed, again.unchanged) == (0, planned.unchanged + len(done.steps))
+    assert runtime.destroy(path, inputs).exit_code == 0
+    assert list(tmp_path.iterdir()) == []
