@@ -39,7 +39,7 @@ class TestSqliteStore(SharedStateCompliance):
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[], StateStore]]:
-        with TemporaryDirectory(prefix="ra-test-") as directory:
+        with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
             yield lambda: SqliteStore(f"{directory}/state.db")
 
 

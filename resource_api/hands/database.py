@@ -176,8 +176,11 @@ def create(path: str) -> None:
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={VERSION}")
             connection.execute("COMMIT")
+            # Closing would do the same, but says nothing of a disk that refuses.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             connection.close()
+        Database(new, still=True).close()
         marker.rename(new, path)
 
 

@@ -1,0 +1,288 @@
+"""What becomes of state when the system fails at one call: killed there, refused there, the disk full, read-only.
+
+The calls that change something are counted in one undisturbed run under strace; then each of a sample of them is hit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.nouns.record import Commit
+from resource_api.testing.state_compliance import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+WEB: Final = StackName("web", "default")
+
+#: One run: what is about to be done, what was done, what is over. ``said`` is what somebody was promised.
+RUN: Final = """
+import os, sys
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.nouns.errors import StateError
+from resource_api.nouns.record import Commit, Intent
+from resource_api.testing.state_compliance import record
+store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
+try:
+    with store.lock("test", 0):
+        store.load(name)
+        store.intend(name, [Intent("1", "file", "/new", "/new", "create")])
+        os.write(1, b"intended\\n")
+        store.commit(name, Commit([record("/new")], done=[("file", "/new")]))
+        os.write(1, b"committed\\n")
+        store.finish(name, {"run": "1"})
+    os.write(1, b"over\\n")
+except StateError as error:
+    os.write(2, str(error).encode())
+    sys.exit(74)
+"""
+
+CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat,fchmod,flock"
+#: So many of the calls are hit in each test.
+POINTS: Final = 5
+FILES: Final = (
+    "",
+    "-wal",
+    "-shm",
+    "-journal",
+    ".lock",
+    ".holder",
+    ".marker",
+    ".marker.new",
+    ".new",
+    ".new-wal",
+    ".0",
+    ".1",
+)
+
+
+@pytest.fixture(params=["first", "second"])
+def path(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Give where state is kept: nothing yet, or one commit; in memory, since no power fails here."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
+        path = Path(directory) / "state" / "state.db"
+        if request.param == "second":
+            store = SqliteStore(str(path))
+            with store.lock("test", 0):
+                store.commit(WEB, Commit([record("/old")]))
+        yield path
+
+
+def traced(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Carry out the run under strace, seeing what is done with the files of the state."""
+    watched = [f"-P{path}{suffix}" for suffix in FILES] + [f"-P{path.parent}"]
+    return subprocess.run(
+        [
+            "strace",
+            "-f",
+            "-qq",
+            f"-etrace={CALLS}",
+            *watched,
+            *options,
+            sys.executable,
+            "-c",
+            RUN,
+            str(path),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+def points(path: Path) -> list[tuple[str, int]]:
+    """Give every call that changes state, with its number among its like; the state is then as it was."""
+    saved = path.parent.with_name("saved")
+    if path.parent.exists():
+        shutil.copytree(path.parent, saved)
+    log = path.parent.with_name("log")
+    done = traced(path, f"-o{log}")
+    assert done.returncode == 0, done.stderr
+    counts: dict[str, int] = {}
+    found = []
+    for line in log.read_text().splitlines():
+        if call := re.match(r"(?:\d+ +)?(\w+)\(", line):
+            counts[call[1]] = counts.get(call[1], 0) + 1
+            found.append((call[1], counts[call[1]]))
+    shutil.rmtree(path.parent)
+    return found
+
+
+def again(path: Path) -> None:
+    """Put the state back as it was before any run."""
+    saved = path.parent.with_name("saved")
+    shutil.rmtree(path.parent, ignore_errors=True)
+    if saved.exists():
+        shutil.copytree(saved, path.parent)
+
+
+def judge(path: Path, done: subprocess.CompletedProcess[str]) -> None:
+    """What was promised is there, nothing is half there, and the next run works."""
+    store = SqliteStore(str(path))
+    state = store.load(WEB)
+    names = [key[1] for key in state.records]
+    old = ["/old"] if path.parent.with_name("saved").exists() else []
+    assert names in (old, [*old, "/new"])
+    assert state.serial == len(names)
+    assert store.check()
+    if "intended" in done.stdout and names == old:
+        assert [intent.name for intent in state.intents.values()] == ["/new"]
+    if "committed" in done.stdout:
+        assert names == [*old, "/new"]
+    if names != old:
+        assert not state.intents
+    with store.lock("after", 0):
+        assert store.commit(WEB, Commit([record("/after")])).serial == len(names) + 1
+        store.finish(WEB, {"run": "after"})
+
+
+def sample(found: list[tuple[str, int]], count: int) -> list[tuple[str, int]]:
+    """Give at most ``count`` of the points, evenly spread, both ends included."""
+    step = max(1, (len(found) - 1) // (count - 1))
+    return [*found[::step], found[-1]]
+
+
+def test_a_kill_at_any_call_leaves_the_old_or_the_new(path: Path) -> None:
+    """Whatever was being written: the state loads, says all that was promised, and goes on."""
+    found = points(path)
+    assert len(found) > 30
+    for call, number in sample(found, POINTS):
+        again(path)
+        done = traced(path, "-o/dev/null", f"-einject={call}:signal=KILL:when={number}")
+        assert done.returncode in {-9, 137}, f"{call}#{number}: {done.returncode} {done.stderr}"
+        try:
+            judge(path, done)
+        except Exception as error:
+            msg = f"killed at {call}#{number}"
+            raise AssertionError(msg) from error
+
+
+def test_a_refusal_at_any_call_is_an_error_and_loses_nothing(path: Path) -> None:
+    """No space, a broken disk: exit code 74 and a sentence, or no harm done at all; never a traceback."""
+    found = [
+        point for point in points(path) if point[0] in {"pwrite64", "write", "fsync", "fdatasync", "rename", "openat"}
+    ]
+    assert len(found) > 20
+    failed = 0
+    for turn, (call, number) in enumerate(sample(found, POINTS)):
+        again(path)
+        errno = "EIO" if call in {"fsync", "fdatasync"} else ("ENOSPC", "EIO", "EROFS")[turn % 3]
+        done = traced(path, "-o/dev/null", f"-einject={call}:error={errno}:when={number}")
+        assert done.returncode in {0, 74}, f"{call}#{number} {errno}: {done.returncode} {done.stderr}"
+        failed += done.returncode == 74
+        try:
+            judge(path, done)
+        except Exception as error:
+            msg = f"{errno} at {call}#{number}, which said {done.stderr}"
+            raise AssertionError(msg) from error
+    assert failed
+
+
+@pytest.mark.parametrize("path", ["second"], indirect=True)
+def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
+    """The log is flushed before anybody is told; what was told survives a power cut."""
+    log = path.parent.with_name("log")
+    done = subprocess.run(
+        [
+            "strace",
+            "-f",
+            "-y",
+            "-qq",
+            "-etrace=write,fsync,fdatasync",
+            f"-o{log}",
+            sys.executable,
+            "-c",
+            RUN,
+            str(path),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    text = log.read_text()
+    flushed, said = r"f(?:data)?sync\(\d+<[^>]*state\.db-wal>", r"write\(1<[^>]*>, "
+    assert re.search(rf"(?s){flushed}.*{said}\"intended.*{flushed}.*{said}\"committed", text), text
+
+
+def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script that may mount what it likes."""
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-euc", script, "sh", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+def test_a_full_disk_stops_the_run_and_space_is_all_that_is_needed(tmp_path: Path) -> None:
+    """What was committed is there, and the next run, with space again, goes on without a repair."""
+    fill = """
+import os, sys
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.nouns.errors import StateError
+from resource_api.nouns.record import Commit
+from resource_api.testing.state_compliance import record
+store, name, last = SqliteStore(sys.argv[1] + "/s/state.db"), StackName("web", "default"), 0
+try:
+    with store.lock("test", 0):
+        for number in range(1000):
+            last = store.commit(name, Commit([record(f"/{number}", should={"content": "x" * 5000})])).serial
+    sys.exit("it was never full")
+except StateError as error:
+    assert error.exit_code == 74
+    assert "full" in str(error), str(error)
+assert last > 3
+state = store.load(name)
+assert state.serial == last and len(state.records) == last, (state.serial, last)
+os.unlink(sys.argv[1] + "/filler")
+with store.lock("test", 0):
+    assert store.commit(name, Commit([record("/after")])).serial == last + 1
+    store.finish(name, {"run": "x"})
+assert store.check()
+"""
+    script = 'mount -t tmpfs -o size=1500k none "$1"; head -c 800000 /dev/zero > "$1/filler"; "$2" -c "$3" "$1"'
+    done = in_private_mounts(script, str(tmp_path), sys.executable, fill)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_read_only_place_can_be_read_and_not_written(tmp_path: Path) -> None:
+    """Reading works without a file beside the database; writing says what is wrong."""
+    store = SqliteStore(str(tmp_path / "s" / "state.db"))
+    with store.lock("test", 0):
+        store.commit(WEB, Commit([record()]))
+    look = """
+import sys
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.nouns.errors import StateError
+store = SqliteStore(sys.argv[1] + "/s/state.db")
+assert store.load(StackName("web", "default")).serial == 1
+assert store.check()
+try:
+    with store.lock("test", 0):
+        sys.exit("locked")
+except StateError as error:
+    assert error.exit_code == 74 and "Read-only" in str(error), str(error)
+"""
+    script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1"'
+    done = in_private_mounts(script, str(tmp_path), sys.executable, look)
+    assert done.returncode == 0, done.stderr
