@@ -22,8 +22,7 @@ RUNS: Final = 500
 
 def add(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
     """Write a finished run and forget the oldest; within a transaction."""
-    found = database.read("run")
-    number = found[-1][0] + 1 if found else 1
+    number = database.top("run") + 1
     database.drop_range("run", 0, number - RUNS + 1)
     database.put("run", [row(number, rows.to_bytes({**run, "project": name.project, "stack": name.stack}))])
 

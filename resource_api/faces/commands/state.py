@@ -191,7 +191,7 @@ def output(name: str | None, *, reveal: bool, **settings: Any) -> int:
     session = Session(settings)
 
     def work() -> int:
-        if name is None and not settings["project"] and not session.runtime.store.stacks():
+        if not settings["project"] and not session.runtime.store.stacks():
             outputs: dict[str, Any] = {}
         else:
             outputs = dict(Recorded(session).state.outputs)

@@ -1,0 +1,315 @@
+"""The commands ``state`` and ``output`` as people and scripts call them; and a stack as a document, there and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.contract import transfer
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.faces.cli import COMMANDS, run
+from resource_api.nouns.codec import seal
+from resource_api.nouns.errors import ManifestError
+from resource_api.nouns.record import Commit, Record, StackState
+from resource_api.testing.state_compliance import attributes, content, record, records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+WEB: Final = StackName("web", "default")
+A, B = "File[/a]", "File[second]"
+
+
+class Command:
+    """Calls the command on one state."""
+
+    def __init__(self, directory: str) -> None:
+        """Keep state in ``directory``."""
+        self.store = SqliteStore(f"{directory}/state.db")
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run ``resource-api`` in a process of its own."""
+        return subprocess.run(
+            [sys.executable, "-m", "resource_api", *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "RESOURCE_API_STATE": f"sqlite:{self.store.path}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def ok(self, *arguments: str) -> str:
+        """Give what a command that works prints."""
+        done = self(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def fails(self, code: int, *arguments: str) -> str:
+        """Give what a command that fails with ``code`` says."""
+        done = self(*arguments)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+
+@pytest.fixture
+def empty() -> Iterator[Command]:
+    """Give the command with nothing recorded."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
+        yield Command(directory)
+
+
+@pytest.fixture
+def command(empty: Command) -> Command:
+    """Give the command with two files recorded, the second of which needs the first."""
+    store = empty.store
+    with store.lock("test", 0):
+        secret = seal("sesame", store.load(WEB).salt)
+        second = record("/b", title="second", requires=[A], value_requires={"content": [A]}, deleted_with=A)
+        owed = {("service", "s"): [A]}
+        store.commit(WEB, Commit([record("/a"), second._replace(should={"content": secret})], owed=owed))
+        store.commit(WEB, Commit(outputs={"sum": "12\n34", "list": [1], "password": {"inner": [secret]}}))
+        store.finish(WEB, {"run": "r1", "command": "apply", "started": 0, "summary": {"created": 2, "exit_code": 1}})
+    return empty
+
+
+def test_every_command_is_there() -> None:
+    """``state`` has the documented subcommands and nothing else."""
+    assert COMMANDS["state"][0] == COMMANDS["output"][0] == "state"
+    from resource_api.faces.commands.state import state  # noqa: PLC0415 - what is under test
+
+    assert set(state.commands) == set("list show rm mv taint untaint export import check recover history".split())  # noqa: SIM905 - as documented
+
+
+class TestNothing:
+    """Where nothing is recorded."""
+
+    def test_looking_finds_nothing(self, empty: Command) -> None:
+        """And is no error; what names something is."""
+        assert empty.ok("state", "list") == ""
+        assert json.loads(empty.ok("state", "list", "--json")) == []
+        assert empty.ok("output") == ""
+        assert "nothing is recorded yet" in empty.ok("state", "check")
+        assert "nothing is recorded yet" in empty.fails(64, "state", "show", A)
+        assert "no output 'x'" in empty.fails(1, "output", "x")
+
+
+class TestLooking:
+    """What is printed."""
+
+    def test_references_in_the_order_in_which_they_were_made(self, command: Command) -> None:
+        """One a line, for scripts."""
+        assert command.ok("state", "list").splitlines() == [A, B]
+        assert [each["urn"] for each in json.loads(command.ok("state", "list", "--json"))] == [
+            "urn:resource:default::web::file::/a",
+            "urn:resource:default::web::file::second",
+        ]
+
+    def test_one_resource_by_title_or_name(self, command: Command) -> None:
+        """Everything of it, secrets hidden; a near miss gets a hint."""
+        text = command.ok("state", "show", B)
+        assert text == command.ok("state", "show", "file[/b]")
+        assert "content: <sensitive>" in text
+        assert f"requires: [{A}]" in text
+        assert json.loads(command.ok("state", "show", B, "--json"))["reference"] == B
+        assert f"did you mean '{B}'" in command.fails(64, "state", "show", "File[secnd]")
+        assert "is not a reference" in command.fails(64, "state", "show", "second")
+
+    def test_outputs(self, command: Command) -> None:
+        """Text as it is, the rest as JSON; what is sensitive is hidden, and cannot be revealed."""
+        assert command.ok("output", "sum") == "12\n34\n"
+        assert command.ok("output", "list") == "[1]\n"
+        assert json.loads(command.ok("output", "list", "--json")) == [1]
+        assert "password: {inner: [<sensitive>]}" in command.ok("output")
+        assert "sesame" not in command.ok("output", "--json")
+        assert command.ok("output", "--reveal", "sum") == "12\n34\n"
+        assert "cannot be revealed: password" in command.fails(1, "output", "--reveal", "password")
+        assert "did you mean 'sum'?" in command.fails(1, "output", "sun")
+
+    def test_history(self, command: Command) -> None:
+        """When, which command, what it did, how it ended; commands of ours too."""
+        command.ok("state", "taint", A)
+        first, second = command.ok("state", "history").splitlines()
+        assert first == "1970-01-01 00:00:00  r1  apply: 2 created (exit code 1)"
+        assert second.endswith("state taint")
+        assert json.loads(command.ok("state", "history", "--json"))[0]["run"] == "r1"
+
+    def test_which_project_is_meant(self, command: Command) -> None:
+        """The only one; of several, one must be named, and the error names them."""
+        with command.store.lock("test", 0):
+            command.store.commit(StackName("db", "staging"), Commit([record("/x")]))
+        assert command.ok("state", "list").splitlines() == [A, B]
+        assert command.ok("state", "list", "--stack", "staging") == "File[/x]\n"
+        assert "db (stack staging), web (stack default)" in command.fails(64, "state", "list", "--stack", "none")
+        with command.store.lock("test", 0):
+            command.store.commit(StackName("db", "default"), Commit([record("/y")]))
+        for arguments in (["state", "list"], ["output"], ["state", "rm", A]):
+            message = command.fails(64, *arguments)
+            assert "several projects are recorded: db (stack default), web (stack default)" in message
+        assert command.ok("state", "list", "--project", "db") == "File[/y]\n"
+
+
+class TestMending:
+    """What is recorded is corrected; the system is not touched."""
+
+    def test_rm_forgets(self, command: Command) -> None:
+        """All that are named or, if one is not recorded, none."""
+        assert "File[/zzz] is not recorded" in command.fails(64, "state", "rm", A, "File[/zzz]")
+        assert command.store.load(WEB).serial == 2
+        assert command.ok("state", "rm", A) == f"forgotten: {A}\n"
+        assert command.ok("state", "list").splitlines() == [B]
+
+    def test_mv_renames_everywhere(self, command: Command) -> None:
+        """The title, and every reference to it; the place in the order stays."""
+        command.ok("state", "mv", A, "File[first]")
+        state = command.store.load(WEB)
+        first, second = state.records.values()
+        assert (first.title, first.name) == ("first", "/a")
+        assert second.requires == second.value_requires["content"] == [second.deleted_with] == ["File[first]"]
+        assert list(state.owed.values()) == [["File[first]"]]
+        assert "is recorded already" in command.fails(64, "state", "mv", B, "File[first]")
+        assert "keeps its type" in command.fails(64, "state", "mv", B, "User[x]")
+
+    def test_taint_and_back(self, command: Command) -> None:
+        """Tainting twice is once; what is not tainted cannot be untainted."""
+        for _ in range(2):
+            command.ok("state", "taint", A)
+        assert command.store.load(WEB).records[record("/a").key].status == "tainted"
+        assert command.store.load(WEB).serial == 3
+        command.ok("state", "untaint", A)
+        assert command.store.load(WEB).records[record("/a").key].status == "ready"
+        assert "is not tainted" in command.fails(64, "state", "untaint", A)
+
+    def test_the_lock_is_held(self, command: Command) -> None:
+        """Who writes waits for it or is refused, with who has it; who looks does not care."""
+        with command.store.lock("a long run", 0):
+            assert "running 'a long run'" in command.fails(75, "state", "rm", A)
+            assert command.ok("state", "list").splitlines() == [A, B]
+
+    def test_damage_is_told_and_recovered(self, command: Command) -> None:
+        """Exit code 74 with the command to run; after it all is well."""
+        path = Path(command.store.path)
+        path.write_bytes(path.read_bytes()[:4096])
+        for arguments in (["state", "list"], ["state", "check"], ["output"], ["state", "rm", A]):
+            assert "resource-api state recover" in command.fails(74, *arguments)
+        assert f"put back: {path}.1: web/default at serial 2" in command.ok("state", "recover")
+        assert "every row is as it was written" in command.ok("state", "check")
+        assert command.ok("state", "list").splitlines() == [A, B]
+
+
+class TestTransfer:
+    """A stack as a document."""
+
+    def test_there_and_back(self, command: Command, tmp_path: Path) -> None:
+        """Into a place where nothing is, all of it, under its own names or others."""
+        file = tmp_path / "web.json"
+        file.write_text(command.ok("state", "export"))
+        assert "sesame" not in file.read_text()
+        with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
+            other = Command(directory)
+            assert "2 resources, serial 2" in other.ok("state", "import", str(file))
+            assert other.store.load(WEB) == command.store.load(WEB)
+            assert other.ok("state", "export") == file.read_text()
+            other.ok("state", "import", str(file), "--project", "copy", "--stack", "two")
+            assert (
+                content(other.store.load(StackName("copy", "two"))).split("\n")[5:]
+                == (content(command.store.load(WEB)).split("\n")[5:])
+            )
+
+    def test_what_is_older_or_of_another_lineage_needs_force(self, command: Command, tmp_path: Path) -> None:
+        """And even then the serial grows, so that what was planned before is stale."""
+        old = tmp_path / "old.json"
+        old.write_text(command.ok("state", "export"))
+        command.ok("state", "import", str(old))
+        assert command.store.load(WEB).serial == 2
+        command.ok("state", "rm", A)
+        assert "older than what is recorded, 3" in command.fails(65, "state", "import", str(old))
+        stranger = {**json.loads(old.read_text()), "lineage": "ab" * 16, "serial": 9}
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(stranger))
+        assert "another lineage" in command.fails(65, "state", "import", str(other))
+        edited = {**json.loads(command.ok("state", "export")), "resources": []}
+        other.write_text(json.dumps(edited))
+        assert "other content under the serial 3" in command.fails(65, "state", "import", str(other))
+        assert command.ok("state", "list").splitlines() == [B]
+        assert "serial 4" in command.ok("state", "import", "--force", str(old))
+        assert command.ok("state", "list").splitlines() == [A, B]
+        other.write_text(json.dumps(stranger))
+        assert "serial 10" in command.ok("state", "import", "--force", str(other))
+        assert command.store.load(WEB).lineage == "ab" * 16
+        assert command.store.check()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"state_format": 2}, "format 2"),
+            ({"project": "a b"}, "'project' cannot be"),
+            ({"serial": True}, "'serial' is missing or of the wrong kind"),
+            ({"serial": 0}, "nothing was recorded"),
+            ({"salt": "xy"}, "'salt' or 'owed'"),
+            ({"owed": [[1]]}, "'salt' or 'owed'"),
+            ({"resources": [3]}, "resource 1: is no mapping"),
+            ({"resources": [{}]}, "resource 1: 'title' is missing"),
+            ({"outputs": []}, "'outputs' is missing or of the wrong kind"),
+        ],
+    )
+    def test_a_wrong_document_is_refused(self, change: dict[str, Any], message: str) -> None:
+        """With what is wrong in it, before anything is written."""
+        state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
+        document = {**transfer.export(state), **change}
+        with pytest.raises(ManifestError, match=message):
+            transfer.restore(json.dumps(document), "x.json")
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{", "{}", '{"state_format": 1}', "[" * 100_000, '{"$resource_api": "sealed"}']
+    )
+    def test_what_is_no_document_is_refused(self, text: str) -> None:
+        """Whatever it is."""
+        with pytest.raises(ManifestError):
+            transfer.restore(text, "x.json")
+
+    @pytest.mark.parametrize("field", ["reference", "name", "requires", "is"])
+    def test_a_wrong_resource_is_refused(self, field: str) -> None:
+        """Each part of it is looked at; two of one identity are told."""
+        state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
+        document = transfer.export(state)
+        document["resources"][0][field] = {"reference": "File[/b]", "name": {}, "requires": "x", "is": []}[field]
+        with pytest.raises(ManifestError, match="resource 1: "):
+            transfer.restore(json.dumps(document), "x.json")
+        document = transfer.export(state)
+        document["resources"] *= 2
+        with pytest.raises(ManifestError, match="are one resource"):
+            transfer.restore(json.dumps(document), "x.json")
+
+    @given(
+        found=st.lists(
+            records.filter(lambda each: each.title and each.name not in {"", ()}),
+            max_size=4,
+            unique_by=lambda each: each.key,
+        ),
+        outputs=attributes,
+    )
+    def test_any_state_comes_back(self, found: list[Record], outputs: dict[str, Any]) -> None:
+        """Exactly, kinds of numbers included."""
+        kept = {each.key: each for each in found if each.title[:1] + each.title[-1:] not in {"''", '""'}}
+        state = StackState("web", "x", "ab", 3, "site.yaml", b"salt", kept, {("file", ("a", "b")): ["x"]}, {}, outputs)
+        again = transfer.restore(json.dumps(transfer.export(state)), "x.json")
+        assert content(again) == content(state)
+        assert again == state
+
+
+def test_the_command_line_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    """A subcommand without its argument is wrong usage."""
+    assert run(["state", "show"]) == 64
+    assert run(["state", "rm"]) == 64
+    assert "REF" in capsys.readouterr().err
