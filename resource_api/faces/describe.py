@@ -178,7 +178,7 @@ def _sections(definition: TypeDefinition) -> Iterator[tuple[str, list[str]]]:
 def features(definition: TypeDefinition) -> list[str]:
     """Say in words what can be expected of resources of a type."""
     ensurable = "can be created and deleted" if definition.ensurable else "is configured only: never created or deleted"
-    declared = [words for feature, words in FEATURES.items() if feature in definition.features]
+    declared = [f"{words} ({feature})" for feature, words in FEATURES.items() if feature in definition.features]
     return [ensurable, *declared]
 
 

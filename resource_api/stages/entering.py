@@ -11,6 +11,7 @@ from resource_api.nouns import expression
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
+from resource_api.nouns.values import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ class Register:
             tools = self.tools(declaration.type)
             title = declaration.title
             if "${" in title:
-                title = str(expression.evaluate(title, self._in_title))
+                title = _shown(expression.evaluate(title, self._in_title))
         except DefinitionError as error:
             self._complaints.of_declaration(declaration, str(error), "type")
             return
@@ -140,6 +141,14 @@ class Register:
                 given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
             elif not attribute.datatype.optional and not attribute.has_default:
                 self._complaints.of(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
+
+
+def _shown(title: Any) -> str:
+    """Give a title as text; it is shown in every message, so it must be no secret."""
+    if is_secret(title):
+        msg = "a title cannot hold a secret"
+        raise ValueError(msg)
+    return str(title)
 
 
 def _no_resource(path: Path) -> Any:

@@ -58,7 +58,10 @@ class Segment:
     def _act(self, works: Sequence[Work]) -> None:
         called = []
         for work in works:
-            if work.decision.action is Action.READ or (work.removal and not exists(work.is_)):
+            undeclared = work.operation.step.entry.index in self.ending.plan.prior.ghosts
+            if undeclared and not exists(work.is_):
+                self.ending.succeed(work, Action.FORGET)
+            elif work.decision.action is Action.READ or (work.removal and not exists(work.is_)):
                 self.ending.same(work)
             elif work.decision.action is Action.FORGET or (
                 work.decision.action is Action.IMPORT and not work.decision.differences
@@ -86,8 +89,6 @@ class Segment:
         if error is None:
             return
         undecided = [work for work in works if work.outcome.status is None]
-        if not undecided:
-            self.ending.log.write("warning", self.definition.name, f"set raised after its last report: {reason(error)}")
         if self.imperative:
             for work in undecided:
                 work.why = reason(error)
@@ -95,13 +96,15 @@ class Segment:
         self._read(undecided)
         for work in undecided:
             change = changes[work.name]
-            if self._blocked(work.name) or not self._missing(work, change):
+            if self._blocked(work.name) or not self._missing(work):
                 continue
             work.outcome = Outcome()
             again = self.caller.set([work], {work.name: self._renewed(work, change)}, self._blocked, noop=False)
             self.snapshot.changed()
             if again is not None and work.outcome.status is None:
                 work.why = reason(again)
+        if not any(work.why for work in undecided):
+            self.ending.log.write("warning", self.definition.name, f"set raised: {reason(error)}")
 
     def _renewed(self, work: Work, change: Change) -> Change:
         """Give the change from what is there now."""
@@ -125,7 +128,7 @@ class Segment:
         if work.outcome.status == "failed":
             work.why = work.outcome.reason
             self.ending.fail(work, work.why, told=True)
-        elif not self.imperative and not self._missing(work, work.change()):
+        elif not self.imperative and not self._missing(work):
             self.ending.say(work)
             self.ending.succeed(work, work.decision.action)
         elif why:
@@ -157,17 +160,18 @@ class Segment:
     def _read(self, works: Sequence[Work]) -> None:
         self.snapshot.read(self.definition, [work.name for work in works], fresh=True)
 
-    def _missing(self, work: Work, change: Change) -> list[Difference]:
+    def _missing(self, work: Work) -> list[Difference]:
         """Give what of a change is not there yet, after a fresh read."""
         row, failure = self.snapshot.seen(self.definition.name, work.name)
+        asked = work.asked()
         if failure:
             return [Difference("ensure", None, None, failure)]
-        if not exists(change.should):
+        if not exists(asked):
             return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
         if row is None or not exists(row):
-            return [Difference("ensure", "absent", change.should.get("ensure", "present"))]
+            return [Difference("ensure", "absent", asked.get("ensure", "present"))]
         try:
-            return compare(work.step.entry, row, change.should, self.ending.providers.tools(self.definition.name))
+            return compare(work.step.entry, row, asked, self.ending.providers.tools(self.definition.name))
         except Incomparable as error:
             return [Difference("ensure", None, None, str(error))]
 
@@ -192,7 +196,7 @@ class Segment:
         """Give why a work failed; empty when what was asked is there."""
         if work.outcome.status == "failed":
             return work.outcome.reason
-        missing = self._missing(work, work.change())
+        missing = self._missing(work)
         if not missing:
             work.why = ""
             return ""
