@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
-
-import pytest
 
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
@@ -12,6 +11,17 @@ if TYPE_CHECKING:
 NAME = '"name": Attribute("String", "n", kind="namevar")'
 ENSURE = '"ensure": Attribute("Enum[present, absent]", "e", default="present")'
 PROVIDER = "def get(self, context): return []\ndef set(self, context, changes): pass"
+
+
+def refusals(bench: Bench, count: int) -> list[str]:
+    """Give what is said of each of the types ``odd0`` and so on, when one manifest uses all of them."""
+    lines = "".join(f"  Odd{number}[a]: {{}}\n" for number in range(count))
+    done = bench.apply(f"resources:\n  Widget[w]: {{}}\n{lines}")
+    assert (done.code, done.out) == (65, ""), done
+    assert bench.calls("widget") == []
+    found = re.split(r"^\S*site\.yaml:(\d+):3: ", done.err, flags=re.MULTILINE)
+    assert found[1::2] == [str(number + 3) for number in range(count)]
+    return found[2::2]
 
 
 def refused(bench: Bench, name: str = "odd") -> str:
@@ -22,104 +32,103 @@ def refused(bench: Bench, name: str = "odd") -> str:
     return done.err
 
 
-@pytest.mark.parametrize(
-    ("attributes", "words"),
-    [
-        (f'{NAME}, "a": Attribute("Strng", "x")', ["'a'", "Strng"]),
-        (f'{NAME}, "a": Attribute("Optional[String", "x")', ["'a'", "Optional[String", "column"]),
-        (f'{NAME}, "a": Attribute("Integer[5,1]", "x")', ["'a'", "Integer[5"]),
-        (f'{NAME}, "a": Attribute("Pattern[/(/]", "x")', ["'a'", "Pattern"]),
-        (f'{NAME}, "a": Attribute("String", "x", kind="wobble")', ["'a'", "wobble"]),
-        (f'{NAME}, "a": Attribute("String", "x", kind="readonly")', ["'a'", "read_only"]),
-        (f'{NAME}, "a": Attribute("String", desc="x")', ["'a'", "'docs'"]),
-        (f'{NAME}, "a": Attribute("String", "x", behaviour="namevar")', ["'a'", "'kind'"]),
-        (f'{NAME}, "a": Attribute("String", "x", behavior="namevar")', ["'a'", "'kind'"]),
-        (f'{NAME}, "a": Attribute("String", "x", default=1)', ["'a'", "default"]),
-        (f'{NAME}, "a": Attribute("String", "x", kind="read_only", default="x")', ["'a'", "default"]),
-        (f'{NAME}, "a": "String"', ["'a'", "Attribute"]),
-        (f'{NAME}, "title": Attribute("String", "x")', ["'title'", "reserved"]),
-        (f'{NAME}, "noop": Attribute("Boolean", "x")', ["'noop'", "reserved"]),
-        (f'{NAME}, "provider": Attribute("String", "x")', ["'provider'", "reserved"]),
-        (f'{NAME}, "tag": Attribute("String", "x")', ["'tag'", "reserved"]),
-        (f'{NAME}, "A": Attribute("String", "x")', ["'A'"]),
-        ('"a": Attribute("String", "x")', ["namevar"]),
-        (f'{NAME}, "a": Attribute("String", "x", kind="parameter", write_only=True)', ["'a'", "write_only"]),
-    ],
-)
-def test_a_wrong_attribute_is_named_with_its_mistake(bench: Bench, attributes: str, words: list[str]) -> None:
+ATTRIBUTES: list[tuple[str, list[str]]] = [
+    (f'{NAME}, "a": Attribute("Strng", "x")', ["'a'", "Strng"]),
+    (f'{NAME}, "a": Attribute("Optional[String", "x")', ["'a'", "Optional[String", "column"]),
+    (f'{NAME}, "a": Attribute("Integer[5,1]", "x")', ["'a'", "Integer[5"]),
+    (f'{NAME}, "a": Attribute("Pattern[/(/]", "x")', ["'a'", "Pattern"]),
+    (f'{NAME}, "a": Attribute("String", "x", kind="wobble")', ["'a'", "wobble"]),
+    (f'{NAME}, "a": Attribute("String", "x", kind="readonly")', ["'a'", "read_only"]),
+    (f'{NAME}, "a": Attribute("String", desc="x")', ["'a'", "'docs'"]),
+    (f'{NAME}, "a": Attribute("String", "x", behaviour="namevar")', ["'a'", "'kind'"]),
+    (f'{NAME}, "a": Attribute("String", "x", behavior="namevar")', ["'a'", "'kind'"]),
+    (f'{NAME}, "a": Attribute("String", "x", default=1)', ["'a'", "default"]),
+    (f'{NAME}, "a": Attribute("String", "x", kind="read_only", default="x")', ["'a'", "default"]),
+    (f'{NAME}, "a": "String"', ["'a'", "Attribute"]),
+    (f'{NAME}, "title": Attribute("String", "x")', ["'title'", "reserved"]),
+    (f'{NAME}, "noop": Attribute("Boolean", "x")', ["'noop'", "reserved"]),
+    (f'{NAME}, "provider": Attribute("String", "x")', ["'provider'", "reserved"]),
+    (f'{NAME}, "tag": Attribute("String", "x")', ["'tag'", "reserved"]),
+    (f'{NAME}, "A": Attribute("String", "x")', ["'A'"]),
+    ('"a": Attribute("String", "x")', ["namevar"]),
+    (f'{NAME}, "a": Attribute("String", "x", kind="parameter", write_only=True)', ["'a'", "write_only"]),
+]
+
+
+def test_a_wrong_attribute_is_named_with_its_mistake(bench: Bench) -> None:
     """Its type is unusable, and the message names type, attribute and mistake."""
-    bench.type("odd", attributes, provider=PROVIDER, base="BaseProvider")
-    said = refused(bench)
-    for word in ("odd", *words):
-        assert word in said, said
+    for number, (attributes, _) in enumerate(ATTRIBUTES):
+        bench.type(f"odd{number}", attributes, provider=PROVIDER, base="BaseProvider")
+    for number, said in enumerate(refusals(bench, len(ATTRIBUTES))):
+        for word in (f"odd{number}", *ATTRIBUTES[number][1]):
+            assert word in said, said
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("TYPE = TypeDefinition(docs='x', attributes={})", ["name"]),
-        ("TYPE = TypeDefinition(name='odd', docs='x')", ["attributes"]),
-        ("TYPE = TypeDefinition(name='odd', docs='x', attributes=['a'])", ["attributes", "list"]),
-        (
-            "TYPE = TypeDefinition(name='other', docs='x', attributes={'n': Attribute('String', kind='namevar')})",
-            ["other"],
-        ),
-        ("TYPE = 3", ["TYPE", "TypeDefinition"]),
-        ("X = 3", ["TYPE"]),
-        ("TYPE = (", ["3"]),
-        ("raise RuntimeError('no luck today')", ["no luck today", ":3"]),
-        ("raise SystemExit(3)", ["exits"]),
-        ("print('hello')", ["prints"]),
-        ("import sys; sys.path.append('/x')", ["sys.path"]),
-        (
-            "TYPE = TypeDefinition(name='odd', desc='x', attributes={'n': Attribute('String', kind='namevar')})",
-            ["'docs'"],
-        ),
-        (
-            f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, title_patterns='x')",
-            ["list"],
-        ),
-        (
-            f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'widget': '$nope'}})",
-            ["nope"],
-        ),
-    ],
-)
-def test_a_wrong_type_file_is_named_with_its_mistake(bench: Bench, source: str, words: list[str]) -> None:
+SOURCES: list[tuple[str, list[str]]] = [
+    ("TYPE = TypeDefinition(docs='x', attributes={})", ["name"]),
+    ("TYPE = TypeDefinition(name='odd', docs='x')", ["attributes"]),
+    ("TYPE = TypeDefinition(name='odd', docs='x', attributes=['a'])", ["attributes", "list"]),
+    (
+        "TYPE = TypeDefinition(name='other', docs='x', attributes={'n': Attribute('String', kind='namevar')})",
+        ["other"],
+    ),
+    ("TYPE = 3", ["TYPE", "TypeDefinition"]),
+    ("X = 3", ["TYPE"]),
+    ("TYPE = (", ["3"]),
+    ("raise RuntimeError('no luck today')", ["no luck today", ":3"]),
+    ("raise SystemExit(3)", ["exits"]),
+    ("print('hello')", ["prints"]),
+    ("import sys; sys.path.append('/x')", ["sys.path"]),
+    (
+        "TYPE = TypeDefinition(name='odd', desc='x', attributes={'n': Attribute('String', kind='namevar')})",
+        ["'docs'"],
+    ),
+    (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, title_patterns='x')",
+        ["list"],
+    ),
+    (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'widget': '$nope'}})",
+        ["nope"],
+    ),
+]
+
+
+def test_a_wrong_type_file_is_named_with_its_mistake(bench: Bench) -> None:
     """A file that cannot be used says why and where, and the run touches nothing."""
-    bench.write("modules/types/odd.py", f"from resource_api import Attribute, TypeDefinition\n\n{source}\n")
-    bench.write("modules/providers/odd.py", "from resource_api import SimpleProvider as Provider\n")
-    said = refused(bench)
-    for word in ("odd", *words):
-        assert word in said, said
+    for number, (source, _) in enumerate(SOURCES):
+        text = source.replace("'odd'", f"'odd{number}'")
+        bench.write(f"modules/types/odd{number}.py", f"from resource_api import Attribute, TypeDefinition\n\n{text}\n")
+        bench.write(f"modules/providers/odd{number}.py", "from resource_api import SimpleProvider as Provider\n")
+    for number, said in enumerate(refusals(bench, len(SOURCES))):
+        for word in (f"odd{number}", *SOURCES[number][1]):
+            assert word in said, said
 
 
-@pytest.mark.parametrize(
-    ("features", "provider", "words"),
-    [
-        (["canonicalize"], PROVIDER, ["canonicalize"]),
-        (["custom_insync"], PROVIDER, ["insync"]),
-        (["refreshable"], PROVIDER, ["refresh"]),
-        (["imperative"], PROVIDER, ["due"]),
-        (["validate"], PROVIDER, ["validate"]),
-        (["plan"], PROVIDER, ["plan"]),
-        (["upgrade"], PROVIDER, ["upgrade"]),
-        (["simple_get_filter"], PROVIDER, ["names"]),
-        (["noop_handler"], PROVIDER, ["noop"]),
-        ([], PROVIDER + "\ndef canonicalize(self, context, resources): return resources", ["canonicalize"]),
-        ([], PROVIDER + "\ndef insync(self, *a): return None", ["insync", "_insync"]),
-        ([], PROVIDER + "\ndef refresh(self, context, names): pass", ["refresh"]),
-        ([], "def get(self, context): return []\ndef set(self, context, changes, *, noop=False): pass", ["noop"]),
-    ],
-)
-def test_a_promise_and_its_method_belong_together(
-    bench: Bench, features: list[str], provider: str, words: list[str]
-) -> None:
+PROMISES: list[tuple[list[str], str, list[str]]] = [
+    (["canonicalize"], PROVIDER, ["canonicalize"]),
+    (["custom_insync"], PROVIDER, ["insync"]),
+    (["refreshable"], PROVIDER, ["refresh"]),
+    (["imperative"], PROVIDER, ["due"]),
+    (["validate"], PROVIDER, ["validate"]),
+    (["plan"], PROVIDER, ["plan"]),
+    (["upgrade"], PROVIDER, ["upgrade"]),
+    (["simple_get_filter"], PROVIDER, ["names"]),
+    (["noop_handler"], PROVIDER, ["noop"]),
+    ([], PROVIDER + "\ndef canonicalize(self, context, resources): return resources", ["canonicalize"]),
+    ([], PROVIDER + "\ndef insync(self, *a): return None", ["insync", "_insync"]),
+    ([], PROVIDER + "\ndef refresh(self, context, names): pass", ["refresh"]),
+    ([], "def get(self, context): return []\ndef set(self, context, changes, *, noop=False): pass", ["noop"]),
+]
+
+
+def test_a_promise_and_its_method_belong_together(bench: Bench) -> None:
     """A feature without its method, or such a method without its feature, is an error at load."""
-    bench.type("odd", f"{NAME}, {ENSURE}", provider=provider, base="BaseProvider", features=features)
-    said = refused(bench)
-    for word in words:
-        assert word in said, said
+    for number, (features, provider, _) in enumerate(PROMISES):
+        bench.type(f"odd{number}", f"{NAME}, {ENSURE}", provider=provider, base="BaseProvider", features=features)
+    for number, said in enumerate(refusals(bench, len(PROMISES))):
+        for word in (f"odd{number}", *PROMISES[number][2]):
+            assert word in said, said
 
 
 def test_an_underscore_makes_a_helper(bench: Bench) -> None:
@@ -144,12 +153,14 @@ def test_a_type_without_a_provider_is_an_error(bench: Bench) -> None:
     assert "providers/odd.py" in refused(bench)
 
 
-@pytest.mark.parametrize("source", ["Provider = 3", "X = 1", "import nosuch_module", "class Provider: pass"])
-def test_a_wrong_provider_file_is_an_error(bench: Bench, source: str) -> None:
+def test_a_wrong_provider_file_is_an_error(bench: Bench) -> None:
     """It is named, and nothing is touched."""
-    bench.type("odd", f"{NAME}, {ENSURE}")
-    bench.write("modules/providers/odd.py", source + "\n")
-    assert "providers/odd.py" in refused(bench)
+    sources = ("Provider = 3", "X = 1", "import nosuch_module", "class Provider: pass", "def f(:")
+    for number, source in enumerate(sources):
+        bench.type(f"odd{number}", f"{NAME}, {ENSURE}")
+        bench.write(f"modules/providers/odd{number}.py", source + "\n")
+    for number, said in enumerate(refusals(bench, len(sources))):
+        assert f"providers/odd{number}.py" in said
 
 
 def test_a_broken_type_harms_nobody_who_does_not_use_it(bench: Bench) -> None:

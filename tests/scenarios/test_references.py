@@ -55,30 +55,32 @@ def test_a_whole_reference_keeps_its_type(bench: Bench) -> None:
     assert "list" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("${Widget[q].name}", ["unknown resource", "Widget[q]"]),
-        ("${Widget[a].nmae}", ["unknown attribute", "did you mean 'name'?"]),
-        ("${Nope[a].name}", ["unknown resource"]),
-        ("${inputs.nope}", ["nope"]),
-        ("${values.nope}", ["nope"]),
-        ("${facts.nope}", ["nope"]),
-        ("${facts.os.nope}", ["nope"]),
-        ("${nonsense}", ["not a reference", "$${"]),
-        ("${Widget[a]}", ["not a reference"]),
-        ("${Widget[a].size", ["not a reference"]),
-        ("${Widget[a].labels.nope}", ["nope"]),
-    ],
-)
-def test_a_reference_to_nothing_is_refused(bench: Bench, text: str, words: list[str]) -> None:
+NOTHING: list[tuple[str, list[str]]] = [
+    ("${Widget[q].name}", ["unknown resource", "Widget[q]"]),
+    ("${Widget[a].nmae}", ["unknown attribute", "did you mean 'name'?"]),
+    ("${Nope[a].name}", ["unknown resource"]),
+    ("${inputs.nope}", ["nope"]),
+    ("${values.nope}", ["nope"]),
+    ("${facts.nope}", ["nope"]),
+    ("${facts.os.nope}", ["nope"]),
+    ("${nonsense}", ["not a reference", "$${"]),
+    ("${Widget[a]}", ["not a reference"]),
+    ("${Widget[a].size", ["not a reference"]),
+    ("${Widget[a].labels.nope}", ["nope"]),
+]
+
+
+def test_a_reference_to_nothing_is_refused(bench: Bench) -> None:
     """In the manifest, with its line, before anything is touched."""
-    done = bench.apply(f"resources:\n  Widget[a]: {{labels: {{x: 1}}}}\n  Widget[z]:\n    colour: '{text}'\n")
+    lines = "".join(f"  Widget[w{number}]:\n    colour: '{text}'\n" for number, (text, _) in enumerate(NOTHING))
+    done = bench.apply(f"resources:\n  Widget[a]: {{labels: {{x: 1}}}}\n{lines}")
     assert done.code == 65
-    assert "site.yaml:4:" in done.err
-    for word in words:
-        assert word in done.err
     assert bench.calls("widget") == []
+    assert len(done.lines) == len(NOTHING)
+    for number, (said, (text, words)) in enumerate(zip(done.lines, NOTHING, strict=True)):
+        assert f"site.yaml:{2 * number + 4}:" in said, (text, said)
+        for word in words:
+            assert word in said, said
 
 
 def test_a_value_of_another_type_is_found_out(bench: Bench) -> None:

@@ -19,29 +19,33 @@ def problem(bench: Bench, declared: str) -> str:
     return line.removeprefix(str(bench.home) + "/")
 
 
-@pytest.mark.parametrize(
-    ("declared", "words"),
-    [
-        ("size: '2'", ["size", "Integer[0, 100]", "got String"]),
-        ("size: 101", ["size", "100", "101"]),
-        ("size: 1.0", ["size", "Integer", "got Float"]),
-        ("weight: 1", ["weight", "Float", "got Integer"]),
-        ("colour: 3", ["colour", "String", "got Integer", "quotes"]),
-        ("parts: [x, 1]", ["parts[1]", "String"]),
-        ("labels: {x: y}", ["labels[x]", "Integer"]),
-        ("mixed: 7", ["mixed", "String", "Boolean"]),
-        ("ensure: presnt", ["ensure", "present", "absent", "presnt"]),
-        ("force: 'true'", ["force", "Boolean", "got String"]),
-        ("mixed: [x]", ["mixed"]),
-    ],
-)
-def test_a_value_of_another_type_is_refused(bench: Bench, declared: str, words: list[str]) -> None:
+WRONG: list[tuple[str, list[str]]] = [
+    ("size: '2'", ["size", "Integer[0, 100]", "got String"]),
+    ("size: 101", ["size", "100", "101"]),
+    ("size: 1.0", ["size", "Integer", "got Float"]),
+    ("weight: 1", ["weight", "Float", "got Integer"]),
+    ("colour: 3", ["colour", "String", "got Integer", "quotes"]),
+    ("parts: [x, 1]", ["parts[1]", "String"]),
+    ("labels: {x: y}", ["labels[x]", "Integer"]),
+    ("mixed: 7", ["mixed", "String", "Boolean"]),
+    ("ensure: presnt", ["ensure", "present", "absent", "presnt"]),
+    ("force: 'true'", ["force", "Boolean", "got String"]),
+    ("mixed: [x]", ["mixed"]),
+]
+
+
+def test_a_value_of_another_type_is_refused(bench: Bench) -> None:
     """Nothing is coerced; the line says where, what is expected, and what stands there."""
-    said = problem(bench, declared)
-    assert said.startswith("site.yaml:4:"), said
-    assert "Widget[a]: " in said
-    for word in words:
-        assert word in said, said
+    lines = "".join(f"  Widget[w{number}]:\n    {declared}\n" for number, (declared, _) in enumerate(WRONG))
+    done = bench.apply(f"resources:\n{lines}")
+    assert done.code == 65
+    assert bench.calls("widget") == []
+    assert len(done.lines) == len(WRONG)
+    for number, (said, (declared, words)) in enumerate(zip(done.lines, WRONG, strict=True)):
+        assert f"site.yaml:{2 * number + 3}:" in said, (declared, said)
+        assert f"Widget[w{number}]: " in said
+        for word in words:
+            assert word in said, said
 
 
 def test_an_unknown_attribute_is_refused_with_the_nearest(bench: Bench) -> None:
@@ -178,9 +182,11 @@ def test_what_validate_finds_refuses_the_manifest(bench: Bench) -> None:
 
 def test_an_unknown_metaparameter_shape_is_refused(bench: Bench) -> None:
     """What steers the runtime is checked as strictly as what steers the provider."""
-    for declared in ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}"):
-        said = problem(bench, declared)
-        assert said.startswith("site.yaml:4:"), said
+    wrong = ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}")
+    lines = "".join(f"  Widget[w{number}]:\n    {declared}\n" for number, declared in enumerate(wrong))
+    done = bench.apply(f"resources:\n{lines}")
+    assert done.code == 65
+    assert [line.split("site.yaml:")[1].split(":")[0] for line in done.lines] == ["3", "5", "7", "9", "11"]
 
 
 def test_the_absent_is_checked_too(bench: Bench) -> None:
@@ -188,12 +194,12 @@ def test_the_absent_is_checked_too(bench: Bench) -> None:
     assert "size" in problem(bench, "size: big\n    ensure: absent")
 
 
-@pytest.mark.parametrize("name", ["yes", "on", "no", "22:22", "1_000", "~x"])
-def test_words_of_old_yaml_are_strings(bench: Bench, name: str) -> None:
+def test_words_of_old_yaml_are_strings(bench: Bench) -> None:
     """YAML 1.2 core: only true and false are truths, only plain digits are numbers."""
-    done = bench.stream(f"resources: {{Widget[a]: {{colour: {name}}}}}".replace("Widget[a]", "'Widget[a]'"))
-    assert done.code == 0
-    assert bench.things("widget")["a"]["colour"] == name
+    words = ("yes", "on", "no", "22:22", "1_000", "~x", "Off", "0o17x")
+    lines = "".join(f"  Widget[w{number}]: {{colour: {word}}}\n" for number, word in enumerate(words))
+    assert bench.apply(f"resources:\n{lines}").code == 0
+    assert [row["colour"] for row in bench.things("widget").values()] == list(words)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,201 @@
+"""The same things without the command: registry, runtime, plan and report as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import (
+    Attribute,
+    BaseProvider,
+    Change,
+    Context,
+    DefinitionError,
+    ManifestError,
+    Registry,
+    ResourceAPIError,
+    Runtime,
+    Sensitive,
+    SimpleProvider,
+    TypeDefinition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+COIN = TypeDefinition(
+    name="coin",
+    docs="A coin.",
+    attributes={
+        "name": Attribute("String", "Which one.", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "worth": Attribute("Optional[Integer]", "How much."),
+        "code": Attribute("Optional[Sensitive[String]]", "What opens it."),
+        "minted": Attribute("Optional[String]", "When.", kind="read_only"),
+    },
+)
+
+
+class Mint(SimpleProvider):
+    """Keeps coins in a dictionary that tests can look into."""
+
+    coins: dict[str, dict[str, Any]]
+
+    def get(self, context: Context, names: Any = None) -> list[dict[str, Any]]:  # noqa: ARG002 - not filtered
+        """Give every coin."""
+        return list(self.coins.values())
+
+    def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Make one."""
+        self.coins[name] = {**should, "minted": "today"}
+
+    def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Change one."""
+        self.coins[name] |= should
+
+    def delete(self, context: Context, name: str) -> None:  # noqa: ARG002
+        """Remove one."""
+        del self.coins[name]
+
+
+@pytest.fixture
+def coins() -> dict[str, dict[str, Any]]:
+    """Give the coins that there are."""
+    return {}
+
+
+@pytest.fixture
+def runtime(coins: dict[str, dict[str, Any]]) -> Runtime:
+    """Give a runtime that knows coins alone."""
+    registry = Registry()
+    registry.register_type(COIN)
+    registry.register_provider("coin", type("Mint", (Mint,), {"coins": coins}))
+    return Runtime(registry, state="memory:")
+
+
+def manifest(**coins: dict[str, Any]) -> dict[str, Any]:
+    """Give a manifest of coins."""
+    return {"resources": {f"Coin[{name}]": attributes for name, attributes in coins.items()}}
+
+
+def test_a_mapping_is_planned_and_applied(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """Steps and reports carry what JSON would, as typed values."""
+    wanted = manifest(a={"worth": 5})
+    plan = runtime.plan(wanted)
+    (step,) = plan.steps
+    assert (str(step.reference), step.action.value, plan.summary.created) == ("Coin[a]", "create", 1)
+    assert coins == {}
+    report = runtime.apply(wanted)
+    assert (report.exit_code, report.summary.created, report.summary.failed) == (0, 1, 0)
+    assert [(each.reference, each.status) for each in report.steps] == [("Coin[a]", "success")]
+    assert coins["a"]["worth"] == 5
+    assert runtime.apply(wanted).summary.unchanged == 1
+
+
+def test_noop_touches_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """The report says what would be."""
+    report = runtime.apply(manifest(a={}), noop=True)
+    assert (report.summary.created, report.summary.noop, report.exit_code) == (1, True, 0)
+    assert coins == {}
+
+
+def test_a_plan_can_be_applied(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """Later, as it is."""
+    plan = runtime.plan(manifest(a={"worth": 1}))
+    assert runtime.apply(plan).summary.created == 1
+    assert "a" in coins
+
+
+def test_a_failed_resource_is_no_exception(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """It is in the report."""
+    coins["a"] = {"worth": 1}
+    report = runtime.apply(manifest(a={}))
+    assert report.exit_code == 1
+    assert report.summary.failed == 1
+    assert report.steps[0].error
+
+
+def test_resources_are_read(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """All that exist, or some by name; secrets wrapped; a missing one is absent."""
+    coins["a"] = {"name": "a", "ensure": "present", "code": "1234"}
+    assert runtime.resources("coin") == [{"name": "a", "ensure": "present", "code": Sensitive("1234")}]
+    assert runtime.resources("coin", names=["b"]) == [{"name": "b", "ensure": "absent"}]
+
+
+def test_what_a_caller_does_with_rows_changes_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """They are the caller's own."""
+    coins["a"] = {"name": "a", "ensure": "present"}
+    runtime.resources("coin")[0]["name"] = "z"
+    assert coins["a"]["name"] == "a"
+
+
+def test_a_wrong_manifest_is_an_exception_with_its_problems(runtime: Runtime, tmp_path: Path) -> None:
+    """Each with file, line and column; of one tree."""
+    path = tmp_path / "site.yaml"
+    path.write_text("resources:\n  Coin[a]:\n    wroth: 1\n", encoding="utf-8")
+    with pytest.raises(ManifestError) as caught:
+        runtime.plan(path)
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, problem.column) == (str(path), 3, 5)
+    assert "wroth" in problem.message
+    assert isinstance(caught.value, ResourceAPIError)
+
+
+def test_a_second_type_or_provider_of_one_name_is_refused(runtime: Runtime) -> None:
+    """Nothing is replaced in silence."""
+    with pytest.raises(DefinitionError, match="coin"):
+        runtime.registry.register_type(COIN)
+    with pytest.raises(DefinitionError, match="coin"):
+        runtime.registry.register_provider("coin", Mint)
+
+
+def test_a_provider_is_checked_when_it_is_registered() -> None:
+    """A promise that is not kept is an error at once."""
+    registry = Registry()
+    registry.register_type(COIN)
+
+    class Talker(BaseProvider):
+        def refresh(self) -> None:
+            """Promise what the type does not."""
+
+    with pytest.raises(DefinitionError, match="refresh"):
+        registry.register_provider("coin", Talker)
+    with pytest.raises(DefinitionError):
+        registry.register_provider("coin", Mint())  # type: ignore[arg-type] # the mistake that is tried
+    with pytest.raises(DefinitionError, match="Nosuch"):
+        registry.register_provider("nosuch", Mint)
+
+
+def test_an_empty_registry_has_no_types() -> None:
+    """The bundled ones are there when asked for."""
+    assert list(Registry().names()) == []
+    assert "file" in Registry.from_path().names()
+
+
+def test_a_mapping_is_not_changed(runtime: Runtime) -> None:
+    """It is the caller's."""
+    wanted = manifest(a={"worth": 5})
+    runtime.apply(wanted)
+    assert wanted == manifest(a={"worth": 5})
+
+
+def test_a_change_is_a_pair(coins: dict[str, dict[str, Any]]) -> None:
+    """Of what is and what should be, by name and by position."""
+    seen: list[Change] = []
+
+    class Watcher(Mint):
+        def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
+            seen.extend(changes.values())
+            assert len(changes) == 1
+            super().set(context, changes)
+
+    registry = Registry()
+    registry.register_type(COIN)
+    registry.register_provider("coin", type("Own", (Watcher,), {"coins": coins}))
+    assert Runtime(registry, state="memory:").apply(manifest(a={})).exit_code == 0
+    (is_, should), change = seen[0], seen[0]
+    assert is_ is None
+    assert change.is_ is is_
+    assert change.should is should
