@@ -120,7 +120,7 @@ def test_features_are_told_in_words() -> None:
     plain = widget(attributes={"name": Attribute("String", kind="namevar")}, features={"refreshable"})
     assert describe.features(plain) == [
         "is configured only: never created or deleted",
-        "can be refreshed: it reacts to notify and subscribe",
+        "can be refreshed: it reacts to notify and subscribe (refreshable)",
     ]
 
 

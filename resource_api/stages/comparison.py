@@ -12,7 +12,7 @@ from resource_api.nouns.change import Difference, diff, exists
 from resource_api.nouns.codec import seal
 from resource_api.nouns.errors import reason
 from resource_api.nouns.text import show
-from resource_api.nouns.values import UNKNOWN, Sensitive, same
+from resource_api.nouns.values import UNKNOWN, Sensitive, copied, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def compare(
 
 
 def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> Iterator[Difference]:
-    shown = dict(is_), dict(should)
+    shown = copied(is_), copied(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
             continue
@@ -68,7 +68,7 @@ def leftover(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], to
     return (
         not exists(should)
         and tools.insync is not None
-        and _ask(entry, "ensure", (dict(is_), dict(should)), tools)[0] is False
+        and _ask(entry, "ensure", (copied(is_), copied(should)), tools)[0] is False
     )
 
 
