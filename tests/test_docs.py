@@ -6,7 +6,8 @@ the directory ``/tmp/hello``; here that is another one on every run.
 - A block after a line that ends in a file's name and a colon is that file.
 - ``console``: lines after ``$`` are typed (``>`` continues them), the rest is what a terminal shows. ``...`` stands for
   anything: within a line, or as a line of its own for any lines. Seconds may differ.
-- ``yaml``: a manifest, or some of its resources, that must be valid. ``python`` is run. ``json`` must be JSON.
+- ``yaml``: a manifest, or some of its resources, that must be valid. ``json`` must be JSON.
+- ``python``: a program, which is run; a piece that imports nothing is compiled only.
 - ``sh``: typed by the reader, not here; ``TYPED_BY_READERS`` says why.
 - No language: a picture or a listing, no code.
 """
@@ -17,9 +18,12 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -192,17 +196,26 @@ def writing(file: str, text: str) -> str:
     return f"mkdir -p \"$(dirname '{file}')\" && cat > '{file}' <<'END OF FILE'\n{text}END OF FILE"
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Give a private directory whose path holds nothing that any output escapes."""
+    path = Path(tempfile.gettempdir()) / f"ra-test-{token_hex(8)}"
+    path.mkdir(mode=0o700)
+    yield path
+    shutil.rmtree(path)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path) -> None:
+def test_what_a_page_shows_is_what_happens(name: str, place: Path) -> None:
     """Typed from top to bottom, the commands of a page print what the page says; its Python runs."""
-    terminal = Terminal(tmp_path)
+    terminal = Terminal(place)
     steps: list[Typed] = []
     for block in blocks(ROOT / name):
         if block.file:
             steps.append(Typed(writing(block.file, block.text), "", block.line))
         elif block.language == "console":
             steps += typed(block)
-        elif block.language == "python":
+        elif block.language == "python" and "import " in block.text:
             steps.append(Typed(f"python - <<'END OF FILE'\n{block.text}END OF FILE", "", block.line))
     seen = terminal.run([step.command for step in steps]) if steps else []
     wrong = [
@@ -246,6 +259,8 @@ def test_every_block_of_a_page_is_of_a_kind_that_is_tried(name: str) -> None:
         assert block.language in {"console", "yaml", "python", "json", "sh", ""} or block.file, block
         if block.language == "json" and not block.file:
             json.loads(block.text)
+        if block.language == "python":
+            compile(block.text, name, "exec")
         if block.language == "sh":
             assert [line for line in block.text.splitlines() if line not in TYPED_BY_READERS] == []
 
