@@ -68,7 +68,7 @@ def left(directory: Path) -> list[str]:
 
 
 class TestDurability:
-    """F-01, K-03, K-06, K-07: on disk before it is seen, all of it, or not at all."""
+    """On disk before it is seen, all of it, or not at all."""
 
     def test_a_file_is_complete_and_on_disk_before_it_has_its_name(self, tmp_path: Path) -> None:
         """O_EXCL and 0600, write, owner, mode, fsync, rename, fsync of the directory: in this order."""
@@ -102,7 +102,7 @@ class TestDurability:
 
     @pytest.mark.parametrize("call", ["write", "fchown", "fchmod", "fsync", "close", "renameat"])
     def test_a_step_that_fails_leaves_the_old_file_and_nothing_else(self, tmp_path: Path, call: str) -> None:
-        """The error is raised, the old file stays, the temporary one goes, and no step is tried again (K-06)."""
+        """The error is raised, the old file stays, the temporary one goes, and no step is tried again."""
         path = tmp_path / "f"
         path.write_text("old")
         program = (
@@ -131,7 +131,7 @@ class TestDurability:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_short_write_is_completed(self, tmp_path: Path) -> None:
-        """When the system takes one byte, the rest is written next (K-07)."""
+        """When the system takes one byte, the rest is written next."""
         calls = trace(tmp_path, "files.replace(sys.argv[1], b'new')", tmp_path / "f", inject="write:retval=1:when=1")
         assert [c for c in calls if c.startswith("write(") and '"ew", 2)' in c]
 
@@ -186,7 +186,7 @@ def unshared(program: str, *arguments: object) -> None:
 
 
 class TestLeftovers:
-    """K-12, K-13: what a crash leaves is invisible to daemons, and gone with the next change."""
+    """What a crash leaves is invisible to daemons, and gone with the next change."""
 
     def test_temporary_names_are_hidden_and_loaded_by_nobody(self, tmp_path: Path) -> None:
         """They begin with a dot, end in the suffix, and fit however long the name is."""
@@ -221,7 +221,7 @@ class TestLeftovers:
 
 
 class TestRights:
-    """F-02, F-03, F-04: nobody gains a right on the way, and what is not managed is kept."""
+    """Nobody gains a right on the way, and what is not managed is kept."""
 
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
     def test_new_modes_do_not_depend_on_the_umask(self, tmp_path: Path, umask: int) -> None:
@@ -339,7 +339,7 @@ class TestRights:
         assert mode(path) == 0o644
 
     def test_a_mode_alone_touches_neither_content_nor_inode(self, tmp_path: Path) -> None:
-        """Rights are changed on the file that is there (F-13)."""
+        """Rights are changed on the file that is there."""
         path = tmp_path / "f"
         path.write_text("x")
         before = path.stat()
@@ -374,7 +374,7 @@ def run_as_nobody(program: str, directory: Path) -> subprocess.CompletedProcess[
 
 
 class TestLinks:
-    """F-05, F-07: whoever may write to a directory on the way leads us nowhere."""
+    """Whoever may write to a directory on the way leads us nowhere."""
 
     @pytest.fixture
     def theirs(self, tmp_path: Path) -> Path:
@@ -470,7 +470,7 @@ class TestLinks:
         assert names(ours) == ["shadow"]
 
     def test_a_hard_link_keeps_the_old_content(self, tmp_path: Path) -> None:
-        """Replacing a file breaks its links (F-07)."""
+        """Replacing a file breaks its links."""
         (tmp_path / "f").write_text("old")
         (tmp_path / "other").hardlink_to(tmp_path / "f")
         files.replace(f"{tmp_path}/f", b"new")
@@ -499,7 +499,7 @@ class TestLinks:
 
 
 class TestSpecial:
-    """F-08: what is no file is neither opened nor replaced."""
+    """What is no file is neither opened nor replaced."""
 
     def test_a_fifo_does_not_block_and_stays(self, tmp_path: Path) -> None:
         """Reading gives no content, replacing and changing rights is an error."""
@@ -563,7 +563,7 @@ class TestSpecial:
 
 
 class TestRemoval:
-    """F-09, F-11: what goes, goes whole; what must not, does not."""
+    """What goes, goes whole; what must not, does not."""
 
     @pytest.mark.parametrize("path", ["/", "/etc", "/usr/bin", "/home", "/var/lib", "/proc", "/root", "/bin"])
     def test_the_system_is_never_removed(self, path: str) -> None:

@@ -37,7 +37,7 @@ WIDGET = TypeDefinition(
 class Still(SimpleProvider):
     """Nothing exists; nothing is asked to change."""
 
-    def get(self, context: object, names: object = None) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
+    def get(self, context: object, names: object = None) -> list[dict[str, Any]]:  # noqa: ARG002 - a provider's
         """Give nothing."""
         return []
 

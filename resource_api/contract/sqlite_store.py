@@ -260,7 +260,7 @@ class SqliteStore:
 
     @contextmanager
     def _breaking(self, writer: _Writer) -> Iterator[None]:
-        """Write nothing more after the disk has refused something: a flush that failed is never tried again (K-06)."""
+        """Write nothing more after the disk has refused something: a flush that failed is never tried again."""
         try:
             yield
         except StateError as error:

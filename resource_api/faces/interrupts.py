@@ -1,7 +1,7 @@
 """What a signal does to a command: the first lets the running segment end, the second stops programs, the third us.
 
 Handlers only set a flag while a run is in its segments; an exception is raised in a provider's call alone, so that
-none lands inside what writes state (G-04).
+none lands inside what writes state.
 """
 
 from __future__ import annotations

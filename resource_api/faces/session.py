@@ -181,7 +181,7 @@ def _complete_streams() -> None:
 
 
 def _private_stdout(*, by_line: bool) -> TextIO:
-    """Keep stdout for ourselves: what a provider's children print goes to stderr (P-09)."""
+    """Keep stdout for ourselves: what a provider's children print goes to stderr."""
     with suppress(OSError):
         sys.stdout.flush()
     ours = os.dup(1)

@@ -135,7 +135,7 @@ class Command:
         arguments: tuple[Any, ...],
         *,
         env: Mapping[str, str] | None = None,
-        input: str | bytes | Sensitive[Any] | None = None,  # noqa: A002 - the contract's word
+        input: str | bytes | Sensitive[Any] | None = None,  # noqa: A002 - what it is called for authors
         timeout: float | None = None,
         cwd: str | os.PathLike[str] | None = None,
     ) -> _Call:

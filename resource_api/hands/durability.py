@@ -1,7 +1,7 @@
 """What has been changed but is not on disk yet, and the cheapest way to get it there.
 
 A few changes are made durable one by one, many by flushing their filesystem once: with ten thousand files that is
-the difference between one and ten thousand waits. A flush that fails is never tried again nor passed over (K-06).
+the difference between one and ten thousand waits. A flush that fails is never tried again nor passed over.
 """
 
 from __future__ import annotations

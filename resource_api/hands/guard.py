@@ -1,4 +1,4 @@
-"""Keeps foreign code from changing this process for everybody (P-11, P-12).
+"""Keeps foreign code from changing this process for everybody.
 
 The working directory, umask, environment, search path, signal handlers, standard streams and their descriptors are
 as before when the code has returned; a forked child that returns from it ends at once. Nothing here knows what a

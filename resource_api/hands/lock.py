@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PAUSE: Final = 0.05
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
-#: Locks that this process holds; a forked child closes them, or its descendants would keep them (C-03).
+#: Locks that this process holds; a forked child closes them, or its descendants would keep them.
 _held: set[int] = set()
 
 

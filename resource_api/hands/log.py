@@ -58,7 +58,7 @@ class Log:
 
 
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
-    """Give a sink that writes lines for people; a stream that has gone away never stops a run (G-05)."""
+    """Give a sink that writes lines for people; a stream that has gone away never stops a run."""
 
     def render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
         line = Line(event["level"], event["subject"], event["event"])

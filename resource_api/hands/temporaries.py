@@ -16,7 +16,7 @@ from resource_api.hands.directories import LISTING
 if TYPE_CHECKING:
     from resource_api.hands.directories import Directory
 
-#: What no daemon reads that loads all of a directory, and run-parts(8) and dpkg(1) do not either; hidden too (K-13).
+#: What no daemon reads that loads all of a directory, and run-parts(8) and dpkg(1) do not either; hidden too.
 SUFFIX: Final = ".resource-api~"
 _NAME: Final = re.compile(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
 #: With four bytes each and the rest of the name, less than the 255 bytes that a name can have.
@@ -24,7 +24,7 @@ _KEPT: Final = 40
 
 
 class Temporaries:
-    """Names for one batch; what earlier ones have left in a directory goes when its first name is asked for (K-12)."""
+    """Names for one batch; what earlier ones have left in a directory goes when its first name is asked for."""
 
     def __init__(self) -> None:
         """Begin a batch."""

@@ -39,7 +39,7 @@ class Attribute:
 
     def __init__(
         self,
-        type: str,  # noqa: A002 - the seed's word
+        type: str,  # noqa: A002 - the Puppet Resource API's word
         docs: str = "",
         *,
         kind: Kind | None = None,

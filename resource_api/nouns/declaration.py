@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.document import Document
 
-#: The keys of a resource that are not attributes (CONTRACT §2).
+#: The keys of a resource that are not attributes.
 METAPARAMETERS: Final = frozenset(
     {
         "require",

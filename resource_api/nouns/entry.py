@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Lifecycle(NamedTuple):
-    """How a resource may be replaced, deleted, and told apart from others (CONTRACT, "Metaparameters")."""
+    """How a resource may be replaced, deleted, and told apart from others."""
 
     #: None: not said; what was recorded holds.
     protect: bool | None = None

@@ -62,7 +62,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def reason(error: BaseException) -> str:
     """Give the sentence that an error says; its class too where the text alone would not be understood.
 
-    Works for exceptions whose ``str`` raises (P-01).
+    Works for exceptions whose ``str`` raises.
     """
     try:
         text = str(error).strip()
@@ -116,7 +116,7 @@ class ProviderError(ResourceAPIError):
     """A provider lied at run time: undeclared, not canonical, not converged, or unavailable."""
 
 
-class CannotList(ProviderError):  # noqa: N818 - the contract's name
+class CannotList(ProviderError):  # noqa: N818 - reads as what it says
     """Raised by ``get`` for ``names=None`` by a provider that cannot enumerate; says why."""
 
 

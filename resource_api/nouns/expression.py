@@ -1,7 +1,7 @@
 """References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${Type[title].attribute}``.
 
 The only syntax that manifests have (data in YAML, logic in Python). What a path leads to is told by a resolver;
-nothing that it yields is ever read as an expression again (B-12).
+nothing that it yields is ever read as an expression again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How values look to people: one line, no control characters, no secrets.
 
 Every renderer and every log line goes through here, so that nothing read from a machine can move a
-terminal's cursor or forge a line (L-01 of sudo's and kubectl's advisories). Layout is not decided here.
+terminal's cursor or forge a line (as advisories about sudo and kubectl have shown). Layout is not decided here.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
 
 
 def _escape(root: str, name: str) -> str:
-    """Say how ``name`` leads out of ``root``, if it does (B-18)."""
+    """Say how ``name`` leads out of ``root``, if it does."""
     if os.path.isabs(name) or ".." in name.split("/"):  # noqa: PTH117 - as above
         return "the name leads out of this file's directory"
     real = os.path.realpath(root)

@@ -1,6 +1,6 @@
 """Who must come before whom: explicit, implied and automatic relationships, the order, and cycles.
 
-Order is the manifest's, corrected by relationships (DESIGN §4.1). Automatic relationships give way to explicit ones
+Order is the manifest's, corrected by relationships. Automatic relationships give way to explicit ones
 that say the contrary and turn round where what they require is to become absent. Pure, iterative (a chain of 100,000
 is no deeper than one), and free where there is no edge.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.tools import Tools
 
-#: More rows than this from one ``get`` are a provider running away (P-10).
+#: More rows than this from one ``get`` are a provider running away.
 MOST_ROWS = 5_000_000
 
 

@@ -1,6 +1,6 @@
 """From the values that a resource is given to what it should be: checked, canonical, identified.
 
-Data types, ``canonicalize`` on copies, data types again, ``validate`` (CONTRACT §4, "Order for each resource"). The
+Data types, ``canonicalize`` on copies, data types again, ``validate``. The
 catalog does this for whole types at once; it is repeated for a single resource when values become known at its turn.
 Pure: what providers answer comes in as plain functions.
 """

@@ -1,6 +1,6 @@
 """What is: one batched ``get`` per type, each row that is used judged, nothing asked twice.
 
-An observation that fails is an error, never absence (P-02). What to conclude from it is the planner's business;
+An observation that fails is an error, never absence. What to conclude from it is the planner's business;
 this stage alone calls ``get`` and ``due``.
 """
 

@@ -63,7 +63,7 @@ class Work:
         return self.decision.action
 
     def change(self) -> Change:
-        """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with (P-04)."""
+        """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with."""
         if self.removal:
             return Change(_copy(self.is_), MappingProxyType({**self._identity(), "ensure": "absent"}))
         made_anew = self.decision.action in {Action.REPLACE, Action.CREATE}

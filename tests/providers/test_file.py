@@ -128,7 +128,7 @@ class TestFiles:
         assert path.read_text(encoding="utf-8") == "people's"
 
     def test_what_is_as_declared_is_not_written(self, tmp_path: Path) -> None:
-        """Neither inode nor any time changes, and a mode alone changes no content (F-13)."""
+        """Neither inode nor any time changes, and a mode alone changes no content."""
         path = tmp_path / "f"
         write({"path": path, "content": "x", "mode": "0644"})
         before = path.stat()
