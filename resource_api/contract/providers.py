@@ -59,7 +59,7 @@ class Providers:
 
         def call(method: str, *arguments: Any) -> Any:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
-            if method != "insync" and definition.sensitive:
+            if definition.sensitive:
                 self.run.log.mask.add(arguments)
             return guard.answer(getattr(self.instance(type_name), method), context, *arguments)
 
@@ -69,9 +69,13 @@ class Providers:
             if "canonicalize" in features
             else None,
             (lambda should: _problems(call("validate", copied(should)))) if "validate" in features else None,
-            (lambda *arguments: call("insync", *arguments)) if "custom_insync" in features else None,
+            self._insync(type_name, context) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
         )
+
+    def _insync(self, type_name: str, context: Context) -> Callable[..., Any]:
+        """Give the comparison, without anything around it: it is called for each attribute of each resource."""
+        return lambda *arguments: guard.answer(self.instance(type_name).insync, context, *arguments)
 
     def _context(self, definition: TypeDefinition) -> Context:
         return Context(definition, self.run, reading=True)

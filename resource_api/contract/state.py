@@ -90,7 +90,7 @@ class StateStore(Protocol):
 
 
 class MemoryStore:
-    """Keeps everything in this process: the store of tests and of runs that want none."""
+    """Keeps everything in this process: the store of tests and of programs that want none."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -154,6 +154,10 @@ class MemoryStore:
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nobody else can hold the lock
         """Nothing can be damaged."""
         return ["nothing to recover: state is kept in memory"]
+
+
+class NoStore(MemoryStore):
+    """Keeps nothing, because nobody will ask: the store of a single run without state, of which nothing is recorded."""
 
 
 def merged(state: StackState, commit: Commit) -> StackState:

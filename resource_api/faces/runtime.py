@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
-from resource_api.contract.state import MemoryStore, StackName
+from resource_api.contract.state import MemoryStore, NoStore, StackName
 from resource_api.hands import guard
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
@@ -243,7 +243,8 @@ class Runtime:
 
         name, run, started = self.name(plan.catalog), secrets.token_hex(8), time.time()
         self._announce(plan)
-        recorder = None if plan.options.noop or not record else Recorder(self.store, name, plan, run)
+        unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
+        recorder = None if unrecorded else Recorder(self.store, name, plan, run)
         transaction = Transaction(plan, snapshot, recorder, self.tell)
         self.run.applying = True
         try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.contract.registry import Registry
+from resource_api.contract.state import NoStore
 from resource_api.faces import documents
 from resource_api.faces.interrupts import Interrupts
 from resource_api.faces.runtime import Runtime
@@ -22,6 +23,7 @@ from resource_api.hands.context import current
 from resource_api.hands.loader import BUNDLED, Finder
 from resource_api.hands.log import Line, Log, console, json_lines, spoken
 from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError, reason
+from resource_api.nouns.event import Diagnosed
 from resource_api.nouns.step import Summary
 from resource_api.nouns.text import escape_lines
 
@@ -54,7 +56,7 @@ class Session:
         self.registry = Registry(Finder(_places(settings.get("module_path") or (), manifest)))
         self.runtime = Runtime(
             self.registry,
-            state=settings.get("state"),
+            state=NoStore() if settings.get("state") == "memory:" else settings.get("state"),
             stack=settings.get("stack") or "default",
             project=settings.get("project"),
             lock_timeout=settings.get("lock_timeout") or 0.0,
@@ -120,8 +122,6 @@ class Session:
             self.emit(document)
 
     def _diagnosed(self, event: Event) -> None:
-        from resource_api.nouns.event import Diagnosed  # noqa: PLC0415 - with the first event
-
         if isinstance(event, Diagnosed):
             self._say("Warning: ", event.problem)
 

@@ -60,12 +60,13 @@ class Log:
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
     """Give a sink that writes lines for people; a stream that has gone away never stops a run."""
 
-    def render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-        line = Line(event["level"], event["subject"], event["event"])
+    # Without structlog: a line for people has nothing to be processed, and there may be ten thousand of them.
+    def write(line: Line) -> None:
         tint = _COLORS[line.level] if color else ""
-        return f"{tint}{line}{_PLAIN}" if tint else str(line)
+        stream.write(f"{tint}{line}{_PLAIN}\n" if tint else f"{line}\n")
+        stream.flush()
 
-    return _Sink(stream, render)
+    return _Sink(lambda: write)
 
 
 def json_lines(stream: TextIO) -> Callable[[Line], None]:
@@ -78,7 +79,7 @@ def json_lines(stream: TextIO) -> Callable[[Line], None]:
         event["message"] = event.pop("event")
         return str(p.JSONRenderer(sort_keys=True)(logger, method, event))
 
-    return _Sink(stream, render)
+    return _Sink(lambda: _logger(stream, render))
 
 
 def structured() -> Callable[[Line], None]:
@@ -97,30 +98,30 @@ def structured() -> Callable[[Line], None]:
 
 
 class _Sink:
-    """A structlog logger of one stream, made with its first line."""
+    """What writes to one stream, made with its first line; silent once the stream is gone."""
 
-    def __init__(self, stream: TextIO, render: Callable[..., str]) -> None:
-        self._stream = stream
-        self._render = render
+    def __init__(self, make: Callable[[], Callable[[Line], None]]) -> None:
+        self._make = make
         self._write: Callable[[Line], None] | None = None
 
     def __call__(self, line: Line) -> None:
         if self._write is None:
-            self._write = self._open()
+            self._write = self._make()
         try:
             self._write(line)
         except (OSError, ValueError):
             self._write = _drop
 
-    def _open(self) -> Callable[[Line], None]:
-        import structlog  # noqa: PLC0415 - with the first line
 
-        class Lines(structlog.BoundLoggerBase):
-            def __call__(self, line: Line) -> None:
-                self._proxy_to_logger("msg", line.text, level=line.level, subject=line.subject)
+def _logger(stream: TextIO, render: Callable[..., str]) -> Callable[[Line], None]:
+    """Give a structlog logger of one stream."""
+    import structlog  # noqa: PLC0415 - with the first line
 
-        logger = structlog.WriteLogger(self._stream)
-        return Lines(logger, processors=[self._render], context={})
+    class Lines(structlog.BoundLoggerBase):
+        def __call__(self, line: Line) -> None:
+            self._proxy_to_logger("msg", line.text, level=line.level, subject=line.subject)
+
+    return Lines(structlog.WriteLogger(stream), processors=[render], context={})
 
 
 def spoken(say: Callable[[str], None], descriptor: int) -> TextIO:

@@ -56,10 +56,11 @@ class Judge:
             if name in found:
                 wrong[name] = Seen(None, f"get returned '{_shown(name)}' more than once")
             found[name] = row
-        lost = set(names or ()) - found.keys()
+        asked = set(names or ())
+        lost = asked - found.keys()
         if tools.canonicalize is None or not lost:
             return found, wrong
-        for name, row in list(found.items()):
+        for name, row in [(name, row) for name, row in found.items() if name not in asked]:
             try:
                 canonical = definition.name_of(tools.canonicalize([row])[0])
             except Exception:  # noqa: BLE001, S112 - a row that nobody asked for may be odd

@@ -7,7 +7,7 @@ Pure: what providers answer comes in as plain functions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import schemas
 from resource_api.nouns.errors import Problem, reason
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.definition import Resource, TypeDefinition
     from resource_api.nouns.tools import Tools
+
+
+#: So many texts of an attribute are remembered as accepted: modes and owners are few, and what is many is no gain.
+_FEW: Final = 64
 
 
 def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
@@ -34,10 +38,15 @@ def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
 
 def check(definition: TypeDefinition, resource: Mapping[str, Any]) -> list[Problem]:
     """Check known values against their data types; the fast path decides, jsonschema explains."""
-    accepts, whole = definition.accepts, definition.whole
+    accepts, whole, familiar = definition.accepts, definition.whole, definition.familiar
     problems = []
     for name, value in resource.items():
-        if type(value) in whole[name] or accepts[name](value) or value is UNKNOWN:
+        kind = type(value)
+        if kind in whole[name] or (kind is str and value in familiar[name]) or value is UNKNOWN:
+            continue
+        if accepts[name](value):
+            if kind is str and len(familiar[name]) < _FEW:
+                familiar[name].add(value)
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
@@ -49,7 +58,7 @@ def check(definition: TypeDefinition, resource: Mapping[str, Any]) -> list[Probl
 
 def missing(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
     """Name the mandatory attributes that are not declared; nothing is mandatory for what should be absent."""
-    if should.get("ensure") == "absent":
+    if not definition.mandatory or should.get("ensure") == "absent":
         return []
     return [
         Problem(None, f"attribute '{name}' is missing; it is mandatory", code="missing_attribute")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping as MappingABC
-from copy import deepcopy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands.ledger import Outcome
 from resource_api.nouns.change import Action, Change, describe
+from resource_api.nouns.values import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,40 +20,47 @@ if TYPE_CHECKING:
     from resource_api.nouns.definition import Name
     from resource_api.nouns.step import Operation, Step
 
+_MADE_ANEW = frozenset({Action.REPLACE, Action.CREATE})
 _WORDS = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
+
+
+#: The outcome of whatever no provider has spoken of; never changed.
+NOTHING_SAID: Final = Outcome()
 
 
 class Work:
     """One operation in progress."""
 
-    __slots__ = ("decision", "finished", "is_", "operation", "outcome", "should", "started", "why")
+    __slots__ = (
+        "decision",
+        "finished",
+        "is_",
+        "name",
+        "operation",
+        "outcome",
+        "removal",
+        "should",
+        "started",
+        "step",
+        "why",
+    )
 
     def __init__(self, operation: Operation) -> None:
         """Begin with what was planned."""
         self.operation = operation
-        self.decision = operation.step.decision
-        self.is_ = operation.step.is_
-        self.should: Mapping[str, Any] = operation.step.should
+        #: The step that this is part of, and whether it is the removal of what is replaced or no longer declared.
+        self.step: Step = operation.step
+        self.removal = operation.removal
+        #: What the resource is called that this operation is about.
+        self.name: Name = self.step.old_name if operation.removal else self.step.name
+        self.decision = self.step.decision
+        self.is_ = self.step.is_
+        self.should: Mapping[str, Any] = self.step.should
         self.finished = False
         self.started = 0.0
-        self.outcome = Outcome()
+        self.outcome = NOTHING_SAID
         #: Why the provider's call failed, where it did not say it of this resource.
         self.why = ""
-
-    @property
-    def step(self) -> Step:
-        """The step that this is part of."""
-        return self.operation.step
-
-    @property
-    def removal(self) -> bool:
-        """Whether this is the removal of what is replaced or no longer declared."""
-        return self.operation.removal
-
-    @property
-    def name(self) -> Name:
-        """What the resource is called that this operation is about."""
-        return self.step.old_name if self.removal else self.step.name
 
     @property
     def action(self) -> Action:
@@ -64,19 +71,24 @@ class Work:
 
     def change(self) -> Change:
         """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with."""
+        made_anew = self.decision.action in _MADE_ANEW and not self.removal
+        return Change(None if made_anew else _copy(self.is_), MappingProxyType(copied(self.asked())))
+
+    def asked(self) -> Mapping[str, Any]:
+        """Give what is asked for: what is declared, without what is to be ignored on something that stays."""
         if self.removal:
-            return Change(_copy(self.is_), MappingProxyType({**self._identity(), "ensure": "absent"}))
-        made_anew = self.decision.action in {Action.REPLACE, Action.CREATE}
-        ignored = () if made_anew else self.step.entry.meta.lifecycle.ignore_changes
-        should = {name: deepcopy(value) for name, value in self.should.items() if name not in ignored}
-        return Change(None if made_anew else _copy(self.is_), MappingProxyType(should))
+            return {**self._identity(), "ensure": "absent"}
+        ignored = self.step.entry.meta.lifecycle.ignore_changes
+        if not ignored or self.decision.action in _MADE_ANEW:
+            return self.should
+        return {name: value for name, value in self.should.items() if name not in ignored}
 
     def _identity(self) -> dict[str, Any]:
         """Give the namevars of what goes, with the parameters that its deletion may need."""
         definition = self.step.definition
         name = self.name if isinstance(self.name, tuple) else (self.name,)
         parameters = {key: self.should[key] for key in definition.of_kind("parameter") if key in self.should}
-        return {**deepcopy(parameters), **dict(zip(definition.namevars, name, strict=True))}
+        return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
 
     def lines(self) -> Iterator[str]:
         """Give the change lines that the provider has not written itself."""
@@ -92,7 +104,7 @@ class Work:
 
 
 def _copy(is_: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if is_ is None else MappingProxyType(deepcopy(dict(is_)))
+    return None if is_ is None else MappingProxyType(copied(is_))
 
 
 def deadline(works: list[Work]) -> float | None:
