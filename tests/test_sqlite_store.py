@@ -20,7 +20,7 @@ from resource_api.hands import database, marker
 from resource_api.hands.marker import Marker
 from resource_api.nouns.errors import StateError
 from resource_api.nouns.record import Commit, Intent, Record
-from resource_api.testing.state_compliance import content, record
+from resource_api.testing.state_examples import content, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -414,7 +414,7 @@ import sys
 from resource_api.contract.sqlite_store import SqliteStore
 from resource_api.contract.state import StackName
 from resource_api.nouns.record import Commit
-from resource_api.testing.state_compliance import record
+from resource_api.testing.state_examples import record
 store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 for start in range(0, 100, 20):
     with store.lock("write", 10):

@@ -21,7 +21,7 @@ from resource_api.faces.cli import COMMANDS, run
 from resource_api.nouns.codec import seal
 from resource_api.nouns.errors import ManifestError
 from resource_api.nouns.record import Commit, Record, StackState
-from resource_api.testing.state_compliance import attributes, content, record, records
+from resource_api.testing.state_examples import attributes, content, record, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

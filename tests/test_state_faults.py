@@ -5,11 +5,14 @@ The calls that change something are counted in one undisturbed run under strace;
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -19,7 +22,7 @@ import pytest
 from resource_api.contract.sqlite_store import SqliteStore
 from resource_api.contract.state import StackName
 from resource_api.nouns.record import Commit
-from resource_api.testing.state_compliance import record
+from resource_api.testing.state_examples import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +37,7 @@ from resource_api.contract.sqlite_store import SqliteStore
 from resource_api.contract.state import StackName
 from resource_api.nouns.errors import StateError
 from resource_api.nouns.record import Commit, Intent
-from resource_api.testing.state_compliance import record
+from resource_api.testing.state_examples import record
 store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 try:
     with store.lock("test", 0):
@@ -51,6 +54,8 @@ except StateError as error:
 """
 
 CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat,fchmod,flock"
+#: ext4's ioctl that stops a mounted filesystem, as a power cut would.
+SHUTDOWN: Final = 0x8004587D
 #: So many of the calls are hit in each test.
 POINTS: Final = 5
 FILES: Final = (
@@ -220,6 +225,43 @@ def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
     assert re.search(rf"(?s){flushed}.*{said}\"intended.*{flushed}.*{said}\"committed", text), text
 
 
+@contextmanager
+def switchable(image: Path, mounted: Path) -> Iterator[None]:
+    """Mount a filesystem that writes nothing by itself."""
+    subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(mounted)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+def cut_power(mounted: Path, mode: int) -> None:
+    """Stop a filesystem as it is on disk: 2 drops all that was not flushed, 1 writes names and sizes first."""
+    fd = os.open(mounted, os.O_RDONLY)
+    try:
+        fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", mode))
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("mode", [2, 1])
+def test_a_power_cut_loses_nothing_that_was_promised(tmp_path: Path, mode: int) -> None:
+    """Cut after the run, and at some of its flushes: what was said to be written is there."""
+    image, mounted = tmp_path / "image", tmp_path / "mounted"
+    mounted.mkdir()
+    for cut in ("", "fdatasync:signal=KILL:when=2", "fsync:signal=KILL:when=3", "fdatasync:signal=KILL:when=9"):
+        with image.open("wb") as file:
+            file.truncate(16 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+        path = mounted / "state" / "state.db"
+        with switchable(image, mounted):
+            done = traced(path, "-o/dev/null", *([f"-einject={cut}"] if cut else []))
+            assert (done.returncode == 0) == (not cut), f"{cut}: {done.returncode} {done.stderr}"
+            cut_power(mounted, mode)
+        with switchable(image, mounted):
+            judge(path, done)
+
+
 def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a shell script that may mount what it likes."""
     return subprocess.run(
@@ -240,7 +282,7 @@ from resource_api.contract.sqlite_store import SqliteStore
 from resource_api.contract.state import StackName
 from resource_api.nouns.errors import StateError
 from resource_api.nouns.record import Commit
-from resource_api.testing.state_compliance import record
+from resource_api.testing.state_examples import record
 store, name, last = SqliteStore(sys.argv[1] + "/s/state.db"), StackName("web", "default"), 0
 try:
     with store.lock("test", 0):

@@ -131,7 +131,7 @@ class Stack:
             rows = database.read(name, self.number * SPAN, (self.number + 1) * SPAN)
             values = to_values(rows)
             if name == "resource":
-                records = {entry.key: entry for entry in map(_record, values)}
+                records = {(entry[0], entry[1]): entry for entry in map(_record, values)}
                 table.fill(records, rows)
             elif name == "owed":
                 owed = {(kind, _name(key)): sources for kind, key, sources in values}

@@ -1,0 +1,85 @@
+"""Records, commits and whole histories of a stack to try a store with, and what of a state must come back.
+
+Which laws a store obeys is not said here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
+
+from resource_api.contract.state import StackName
+from resource_api.nouns import codec
+from resource_api.nouns.codec import seal
+from resource_api.nouns.record import Commit, Intent, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from resource_api.nouns.record import StackState
+
+    Write = tuple[StackName, Sequence[Intent], Commit]
+
+WEB: Final = StackName("web", "default")
+OTHER: Final = StackName("web", "staging")
+
+texts = st.text(max_size=8)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+    | st.builds(lambda text: seal(text, b"salt"), texts),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+attributes = st.dictionaries(texts, values, max_size=3)
+names = texts | st.tuples(texts, texts)
+references = st.lists(texts, max_size=2)
+records = st.builds(
+    Record,
+    type=st.sampled_from(["file", "user"]),
+    name=names,
+    title=texts,
+    inputs=attributes,
+    should=attributes,
+    is_=st.none() | attributes,
+    owned=st.booleans(),
+    requires=references,
+    value_requires=st.dictionaries(texts, references, max_size=2),
+    protect=st.booleans(),
+    replace=st.none() | st.just("never"),
+    deleted_with=st.none() | texts,
+    status=st.sampled_from(["ready", "tainted", "partial"]),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Write]:
+    """Give a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources."""
+    known = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda each: each.key))
+    some = st.lists(st.sampled_from([each.key for each in known]), max_size=3, unique=True)
+    history: list[Write] = []
+    for _ in range(draw(st.integers(1, 5))):
+        put = [each for each in known if draw(st.booleans())]
+        intents = [Intent("run", *key, "title", "create") for key in draw(some)]
+        owed = {key: ["File[/a]"] for key in draw(some)}
+        commit = Commit(put, draw(some), draw(some), owed, draw(some), draw(st.none() | attributes))
+        history.append((draw(st.sampled_from([WEB, OTHER])), intents, commit))
+    return history
+
+
+def record(name: Any = "/a", **changes: Any) -> Record:
+    """Give a small record."""
+    kept = {"ensure": "present", "content": "hi"}
+    return Record("file", name, str(name), kept, kept, kept, owned=True, requires=[])._replace(**changes)
+
+
+def content(state: StackState) -> str:
+    """Give everything of a state but its lineage and salt as one exact text; only records have an order."""
+    parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
+    parts += [codec.encode(each) for each in state.records.values()]
+    parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])
+    return "\n".join(parts)
