@@ -1,0 +1,87 @@
+"""The laws of references in values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.nouns.expression import Expression, Path, evaluate, find, parse
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.values import UNKNOWN, Sensitive
+
+KNOWN = {"inputs": {"a": 1, "s": Sensitive("x"), "list": [1], "none": None, "yes": True}}
+
+
+def resolve(path: Path) -> object:
+    """Answer for inputs; everything else is not known yet."""
+    return KNOWN["inputs"][path.keys[0]] if path.root == "inputs" else UNKNOWN
+
+
+@given(st.text())
+def test_text_that_is_escaped_is_text(text: str) -> None:
+    """Whatever it holds: ``$${`` stands for ``${``."""
+    assert parse(text.replace("${", "$${")) == text
+
+
+@given(st.lists(st.text(alphabet="ab$ ]}["), max_size=3), st.text(alphabet="/ab.:[ ", min_size=1))
+def test_an_expression_reads_back(texts: list[str], title: str) -> None:
+    """What is shown of an expression is the expression."""
+    parts: list[str | Path] = []
+    for text in texts:
+        parts += [text + ".", Path(Reference("file", title), ("content",))]
+    expression = Expression(tuple(parts))
+    if parts and "${" not in "".join(texts):
+        assert parse(str(expression)) == expression
+
+
+def test_a_title_ends_at_the_first_attribute() -> None:
+    """Brackets within a title are part of it."""
+    assert parse("${File[/a[1]/b].content}") == Expression((Path(Reference("file", "/a[1]/b"), ("content",)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${inputs.a}", 1),
+        ("n=${inputs.a}", "n=1"),
+        ("${inputs.a}${inputs.a}", "11"),
+        ("${inputs.yes}!", "true!"),
+        ("${inputs.s}", Sensitive("x")),
+        ("p=${inputs.s}", Sensitive("p=x")),
+        ("${File[x].serial}", UNKNOWN),
+        ("a${File[x].serial}", UNKNOWN),
+        ("$${inputs.a}", "${inputs.a}"),
+    ],
+)
+def test_a_whole_reference_keeps_its_kind_and_text_is_formatted(text: str, value: object) -> None:
+    """Secrets stay secret and unknowns unknown, also inside text."""
+    assert evaluate(text, resolve) == value
+    assert evaluate({"k": [text]}, resolve) == {"k": [value]}
+
+
+def test_what_a_reference_yields_is_never_read_again() -> None:
+    """A value that looks like a reference is a value."""
+    assert evaluate("${facts.x}", lambda _path: "${inputs.a}") == "${inputs.a}"
+
+
+@pytest.mark.parametrize("name", ["list", "none"])
+def test_only_scalars_become_part_of_a_text(name: str) -> None:
+    """The sentence names the reference."""
+    with pytest.raises(ValueError, match="cannot become part of a text"):
+        evaluate(f"x${{inputs.{name}}}", resolve)
+
+
+@pytest.mark.parametrize(
+    "text", ["${", "${}", "${inputs}", "${inputs.}", "${File[x]}", "${File[x].a", "${unknown.x}", "${ inputs.x }"]
+)
+def test_what_is_no_reference_says_what_to_write(text: str) -> None:
+    """Also how a literal is written."""
+    with pytest.raises(ValueError, match=r"is not a reference; write .* or \$\$\{ for a literal"):
+        parse(text)
+
+
+def test_references_are_found_at_any_depth() -> None:
+    """In lists, mappings and secrets."""
+    value = {"a": ["${inputs.a}", {"b": Sensitive("${facts.os}")}]}
+    assert [str(path) for path in find(value)] == ["${inputs.a}", "${facts.os}"]

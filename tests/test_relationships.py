@@ -1,0 +1,86 @@
+"""The laws of order: the manifest's, corrected by relationships, and cycles told whole."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.stages.relationships import Edge, descendants, order
+
+COUNT = 12
+PAIRS = st.lists(st.tuples(st.integers(0, COUNT - 1), st.integers(0, COUNT - 1), st.booleans()), max_size=30)
+
+
+def edges_of(pairs: list[tuple[int, int, bool]]) -> list[Edge]:
+    return [Edge(first, then, automatic=automatic) for first, then, automatic in pairs]
+
+
+def test_without_relationships_the_manifest_is_the_order() -> None:
+    """Nothing is sorted that nobody asked to sort."""
+    assert list(order(4, []).sequence) == [0, 1, 2, 3]
+
+
+def test_a_prerequisite_is_pulled_forward_and_nothing_else_moves() -> None:
+    """``z requires y`` in the manifest z, y, a gives y, z, a."""
+    assert list(order(3, [Edge(1, 0)]).sequence) == [1, 0, 2]
+
+
+@given(PAIRS)
+def test_every_edge_that_holds_points_forward(pairs: list[tuple[int, int, bool]]) -> None:
+    """What comes first comes first, whatever else is asked."""
+    found = order(COUNT, edges_of(pairs))
+    if found.cycles:
+        assert list(found.sequence) == []
+        return
+    place = {number: index for index, number in enumerate(found.sequence)}
+    assert sorted(found.sequence) == list(range(COUNT))
+    assert all(place[edge.first] < place[edge.then] for edge in found.edges)
+
+
+@given(PAIRS)
+def test_only_automatic_relationships_give_way(pairs: list[tuple[int, int, bool]]) -> None:
+    """What somebody wrote holds, or is told as a cycle."""
+    edges = edges_of(pairs)
+    found = order(COUNT, edges)
+    assert all(edge.automatic for edge in found.yielded)
+    assert set(found.edges) | set(found.yielded) == set(edges)
+
+
+@given(PAIRS)
+def test_a_cycle_is_told_whole(pairs: list[tuple[int, int, bool]]) -> None:
+    """Each link of what is told is an edge, and it ends where it began."""
+    found = order(COUNT, edges_of(pairs))
+    links = {(edge.first, edge.then) for edge in found.edges}
+    for cycle in found.cycles:
+        assert set(zip(cycle, [*cycle[1:], cycle[0]], strict=True)) <= links
+        assert cycle[0] == min(cycle)
+
+
+def test_requiring_oneself_is_a_cycle() -> None:
+    """A resource cannot come before itself."""
+    assert order(2, [Edge(1, 1)]).cycles == [[1]]
+
+
+def test_a_cycle_of_automatic_relationships_alone_is_told() -> None:
+    """Nothing explicit says which of them should give way."""
+    found = order(2, [Edge(0, 1, automatic=True), Edge(1, 0, automatic=True)])
+    assert found.cycles == [[0, 1]]
+
+
+def test_an_explicit_relationship_beats_an_automatic_one() -> None:
+    """The automatic one gives way, and that can be told."""
+    automatic = Edge(0, 1, automatic=True)
+    found = order(2, [automatic, Edge(1, 0)])
+    assert (list(found.sequence), list(found.yielded)) == ([1, 0], [automatic])
+
+
+def test_a_chain_of_a_hundred_thousand_is_no_deeper_than_one() -> None:
+    """Order is iterative: it cannot run out of stack."""
+    count = 100_000
+    found = order(count, [Edge(index + 1, index) for index in range(count - 1)])
+    assert list(found.sequence[:3]) == [count - 1, count - 2, count - 3]
+
+
+def test_descendants_are_everything_that_comes_after() -> None:
+    """Directly or not, the start included."""
+    assert descendants([0], {0: [1], 1: [2], 3: [4]}) == {0, 1, 2}
