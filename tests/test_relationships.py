@@ -12,6 +12,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, COUNT - 1), st.integers(0, COUNT - 1),
 
 
 def edges_of(pairs: list[tuple[int, int, bool]]) -> list[Edge]:
+    """Make edges of drawn pairs."""
     return [Edge(first, then, automatic=automatic) for first, then, automatic in pairs]
 
 

@@ -39,6 +39,7 @@ VALUES = st.recursive(
 
 
 def written(*rows: dict[str, Any]) -> str:
+    """Give the manifest of rows as text."""
     return "\n".join(yaml_writer.resources(TYPE, rows)) + "\n"
 
 

@@ -39,6 +39,8 @@ def _step(step: Step, *, notified: bool, color: bool) -> Iterator[str]:
     if step.action is Action.REPLACE and step.entry.meta.lifecycle.replace == "create_first":
         symbol = "+/-"
     notes = [*map(escape, step.decision.reasons)]
+    if step.previous:
+        notes.append(f"was {escape(step.previous)}")
     if step.noop:
         notes.append("noop")
     if step.refreshed_by:

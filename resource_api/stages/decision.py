@@ -46,7 +46,7 @@ def _ghost(entry: Entry, is_: Mapping[str, Any] | None, known: Known) -> Decisio
     if known.ghost == "removed":
         return _forget("listed under removed")
     if not record.owned:
-        return _forget("it was there before us")
+        return _forget("it is not ours: it was there before us, or lifecycle.owned says so")
     if not entry.definition.ensurable:
         return _forget("resources of this type are configured, not deleted")
     if not exists(is_):
