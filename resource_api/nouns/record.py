@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from resource_api.nouns.change import Action
 from resource_api.nouns.reference import Reference
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 #: Type and canonical name: what a record is found by.
 Key = tuple[str, Any]
+
+
+#: What makes a resource ours.
+MAKES_OURS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
 
 
 class Record(NamedTuple):
@@ -75,6 +80,11 @@ class Intent(NamedTuple):
     def key(self) -> Key:
         """The resource that it was about."""
         return self.type, self.name
+
+    @property
+    def makes(self) -> bool:
+        """Whether it was to make the resource ours."""
+        return self.action in MAKES_OURS
 
 
 class StackState(NamedTuple):

@@ -45,6 +45,8 @@ class Ending:
         #: What has changed and all that comes after it: these may have been moved.
         self.stirred: set[int] = set()
         self.same_works: list[Work] = []
+        #: What was refreshed and nothing else: what it is may still be news.
+        self.refreshed: list[Work] = []
         self._recorder = recorder
         self._after = reverse(plan.waits)
         self._reported: set[int] = set()
@@ -70,6 +72,8 @@ class Ending:
         if action is not Action.REPLACE or work.removal == work.step.create_first:
             differences = work.decision.differences if action is not Action.REFRESH else ()
             self._report(work, action, "noop" if noop else "success", differences)
+        if action is Action.REFRESH and work.decision.action is Action.SAME and not noop:
+            self.refreshed.append(work)
         if not noop:
             self.changed.add(work.operation.number)
             self.stirred |= descendants([work.operation.number], self._after)

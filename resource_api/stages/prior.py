@@ -12,11 +12,12 @@ from resource_api.nouns import reference
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.record import Commit, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.nouns.record import Key, Record, StackState
+    from resource_api.nouns.record import Key, StackState
     from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
@@ -36,12 +37,17 @@ class Prior(NamedTuple):
     ghosts: Mapping[int, str] = {}
     #: Keys under which nothing is recorded any more once the run is over.
     superseded: Sequence[Key] = ()
+    #: What is to be written of a run that was cut, before anything else is.
+    doubts: Commit = Commit()
 
 
 def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
     """Give the catalog with its ghosts, and who is who. ``prune``: what is undeclared is to go."""
-    if not state.records:
-        return catalog, Prior(state, {}, {})
+    doubts = _doubts(catalog, state) if state.intents else Commit()
+    if not state.records and doubts.empty:
+        return catalog, Prior(state, {}, {}, doubts=doubts)
+    if not doubts.empty:
+        state = _known(state, doubts)
     records, superseded = _claim(catalog, state)
     claimed = {record.key for record in records.values()}
     left = {key: record for key, record in state.records.items() if key not in claimed}
@@ -52,7 +58,37 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
     going = [record for record in left.values() if prune or record.reference in removed]
     undeclared = [record for record in left.values() if not (prune or record.reference in removed)]
     catalog, ghosts = _haunt(catalog, going, removed, tools)
-    return catalog, Prior(state, records, successors, undeclared, ghosts, superseded)
+    return catalog, Prior(state, records, successors, undeclared, ghosts, superseded, doubts)
+
+
+def _doubts(catalog: Catalog, state: StackState) -> Commit:
+    """Give what a run that was cut may have done beside what its resources show.
+
+    What it was about to make and nobody declares is ours; what it was about to change notifies, for it may have.
+    """
+    cut = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
+    owed: dict[Key, Sequence[str]] = {}
+    for index, sources in catalog.subscribes.items():
+        target = catalog.entries[index]
+        names = [cut[source] for source in sources if source in cut]
+        if names and "refreshable" in target.definition.features:
+            owed[target.key] = names
+    declared = {entry.key for entry in catalog.entries}
+    orphans = [intent for key, intent in state.intents.items() if key not in declared]
+    made = [
+        Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, status="partial")
+        for intent in orphans
+        if intent.makes and intent.key not in state.records
+    ]
+    return Commit(made, done=[intent.key for intent in orphans], owed=owed)
+
+
+def _known(state: StackState, doubts: Commit) -> StackState:
+    """Give the state as it is once the doubts are written; intents stay, for people are told of them."""
+    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in doubts.owed.items()}
+    return state._replace(
+        records={**state.records, **{record.key: record for record in doubts.put}}, owed={**state.owed, **owed}
+    )
 
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.nouns.change import Action, exists
 from resource_api.nouns.codec import seal, sealed
 from resource_api.nouns.expression import find
-from resource_api.nouns.record import Commit, Intent, Record
+from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import is_flat, is_unknown
 from resource_api.stages.decision import protected
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from resource_api.stages.plan import Plan
     from resource_api.stages.work import Work
 
-_MAKES_OURS = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
-
 
 class Recorder:
     """The writing side of one run; a run under ``--noop`` has none."""
@@ -39,13 +37,25 @@ class Recorder:
         self._run = run
         self._intents = plan.prior.state.intents
 
+    def begin(self) -> None:
+        """Write what an earlier run that was cut may have done, before anything else is."""
+        doubts = self._plan.prior.doubts
+        if doubts.done or not doubts.empty:
+            self._commit(doubts)
+
     def intend(self, works: Iterable[Work]) -> None:
         """Note durably what is about to be changed."""
-        intents = [
-            Intent(self._run, work.step.definition.name, work.name, work.step.entry.title, str(work.action))
-            for work in works
-        ]
-        self._store.intend(self._name, intents)
+        self._store.intend(self._name, [self._intent(work) for work in works])
+
+    def _intent(self, work: Work) -> Intent:
+        """Give the intent of a work; what an earlier run may have made stays made by us if this one is cut too."""
+        kind, action = work.step.definition.name, str(work.action)
+        cut = self._intents.get((kind, work.name))
+        if work.removal:
+            action = str(Action.DELETE)
+        elif cut is not None and cut.makes and work.action is not Action.DELETE:
+            action = cut.action
+        return Intent(self._run, kind, work.name, work.step.entry.title, action)
 
     def settle(self, works: Sequence[Work], owed: Mapping[Key, Sequence[str]], paid: Sequence[Key] = ()) -> None:
         """Write the outcome of works that have ended: their records, the refreshes owed now, and those paid."""
@@ -62,13 +72,14 @@ class Recorder:
     def finish(self, same: Iterable[Work], outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read and differs from what is recorded; nothing when all is as it was."""
         state = self._plan.prior.state
+        same = list(same)
         put = [record for work in same if (record := self._news(work)) is not None]
         manifest = self._plan.catalog.manifest.file
         kept = sealed(outputs, state.salt) if outputs is not None else None
         commit = Commit(
             put,
-            self._plan.prior.superseded,
-            list(self._intents),
+            [*self._plan.prior.superseded, *self._gone(same)],
+            [work.step.entry.key for work in same if work.step.entry.key in self._intents] if self._intents else (),
             outputs=kept if kept != state.outputs else None,
         )
         if not commit.empty or not state.serial:
@@ -121,18 +132,27 @@ class Recorder:
         """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it."""
         if entry.meta.lifecycle.owned is not None:
             return entry.meta.lifecycle.owned
-        if before is not None and (before.owned or work.action is not Action.CREATE):
-            return before.owned or work.action is Action.IMPORT
         cut = self._intents.get(entry.key)
-        made_before_the_cut = cut is not None and cut.action in {str(Action.CREATE), str(Action.REPLACE)}
-        return work.action in _MAKES_OURS or made_before_the_cut
+        recorded = before is not None and before.owned
+        return recorded or work.action in MAKES_OURS or (cut is not None and cut.makes)
+
+    def _gone(self, works: Iterable[Work]) -> list[Key]:
+        """Give what is recorded, should be absent and is: it has gone by itself, or in a run that was cut."""
+        return [
+            work.step.entry.key
+            for work in works
+            if work.step.entry.index in self._plan.prior.records
+            and not (work.removal or work.step.noop or exists(work.is_) or exists(work.should))
+        ]
 
     def _news(self, work: Work) -> Record | None:
         """Give the record of what was left as it is, unless the same is recorded already."""
-        if work.step.noop or work.removal or work.step.decision.error or "imperative" in work.step.definition.features:
+        if work.step.noop or work.removal or work.step.decision.error:
             return None
+        if "imperative" in work.step.definition.features:
+            return self.record(work) if work.step.entry.key in self._intents else None
         before = self._plan.prior.records.get(work.step.entry.index)
-        if work.is_ is None and before is None:
+        if (work.is_ is None and before is None) or not (exists(work.is_) or exists(work.should)):
             return None
         record = self.record(work)
         if before is None or record is None:

@@ -57,6 +57,8 @@ class Transaction:
     def run(self) -> Report:
         """Carry out every operation; gives what happened. An interrupt is kept in ``stopped``, never raised."""
         started = time.monotonic()
+        if self._recorder is not None:
+            self._recorder.begin()
         if self._idle():
             for operation in self.plan.operations:
                 self.ending.same(Work(operation))
@@ -68,7 +70,7 @@ class Transaction:
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
         if self._recorder is not None:
             whole = self.plan.complete and not code
-            self._recorder.finish(self.ending.same_works, outputs if whole else None)
+            self._recorder.finish([*self.ending.same_works, *self.ending.refreshed], outputs if whole else None)
         if outputs:
             self._tell(Outputs(outputs))
         return Report(self.ending.reports, summary, code, time.monotonic() - started, outputs)
