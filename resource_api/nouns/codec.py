@@ -13,6 +13,7 @@ from typing import Any, Final
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
 
 _TAG: Final = "$resource_api"
+_SEALED: Final = {_TAG, "digest"}
 
 
 class Sealed:
@@ -92,7 +93,7 @@ def decode(text: str) -> Any:
 
 
 def _untagged(found: dict[str, Any]) -> Any:
-    return Sealed(found["digest"]) if found.get(_TAG) == "sealed" else found
+    return Sealed(found["digest"]) if found.keys() == _SEALED and found[_TAG] == "sealed" else found
 
 
 def encode_name(name: Any) -> str:
