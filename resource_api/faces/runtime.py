@@ -6,7 +6,7 @@ Nothing is decided here that a stage could decide, and nothing is printed.
 from __future__ import annotations
 
 import gc
-import secrets
+import os
 import time
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,6 @@ from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.survey import survey
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.contract.registry import Registry
@@ -176,7 +175,8 @@ class Runtime:
         """Give the catalog of a manifest, with ``providers`` made for this run; its secrets are masked from now on."""
         manifest = self._read(source.source if isinstance(source, _Emptied) else source, inputs or {})
         if isinstance(source, _Emptied):
-            manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=())
+            manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=(), inputs={}, values={})
+            inputs = None
         catalog = compiling.compile(manifest, inputs or {}, self.facts, providers.tools)
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
@@ -241,7 +241,7 @@ class Runtime:
         from resource_api.stages.recorder import Recorder  # noqa: PLC0415 - only a run needs it
         from resource_api.stages.transaction import Transaction  # noqa: PLC0415 - the same
 
-        name, run, started = self.name(plan.catalog), secrets.token_hex(8), time.time()
+        name, run, started = self.name(plan.catalog), os.urandom(8).hex(), time.time()
         self._announce(plan)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
         recorder = None if unrecorded else Recorder(self.store, name, plan, run)

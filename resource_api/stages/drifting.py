@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.change import Difference, exists
-from resource_api.nouns.codec import seal, sealed
+from resource_api.nouns.codec import Sealed, seal, sealed
 from resource_api.nouns.values import same
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | N
         if attribute not in record.should or attribute in definition.write_only:
             continue
         before, after = record.is_.get(attribute), row.get(attribute)
-        if before is not after and not same(before, after) and before != sealed(after, salt):
+        if before is not after and not same(before, after) and before != _as_kept(before, after, salt):
             changes.append(Difference(attribute, before, after))
     return changes
 
@@ -75,3 +75,8 @@ def corrective(step: Step, record: Record, salt: bytes) -> bool:
         if not same(declared, asked) and sealed(declared, salt) != asked:
             return False
     return bool(moved(definition, record, step.is_, salt))
+
+
+def _as_kept(before: Any, value: Any, salt: bytes) -> Any:
+    """Give a value in the form in which one was recorded: a secret that is one only by reference comes back plain."""
+    return seal(value, salt) if isinstance(before, Sealed) else sealed(value, salt)

@@ -13,7 +13,7 @@ from resource_api.nouns.codec import seal, sealed
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import is_flat, is_unknown
+from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
 from resource_api.stages.decision import protected
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Recorder:
             type=entry.type,
             name=entry.name,
             title=entry.title,
-            inputs=_sealed(entry.spelling, salt),
+            inputs=written(entry, work.should, salt),
             should=should,
             is_=_sealed(_told(work), salt) if work.is_ is not None else None,
             owned=self._owned(entry, work, before),
@@ -165,10 +165,26 @@ class Recorder:
         return None if read_as else record
 
 
+def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
+    """Give the values of a resource as written, sealed; what is a secret by its type was written in clear."""
+    definition = entry.definition
+    hidden = definition.sensitive | definition.write_only
+    if not is_flat(should):
+        hidden |= {name for name, value in should.items() if is_secret(value)}
+    kept = _sealed(entry.spelling, salt)
+    if hidden := hidden & kept.keys():
+        return {**kept, **{name: seal(entry.spelling[name], salt) for name in hidden}}
+    return kept
+
+
 def _told(work: Work) -> dict[str, Any]:
     """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business."""
     should, kept = work.should, work.step.definition.kept
-    return {name: value for name, value in (work.is_ or {}).items() if name in should or name in kept}
+    told = {name: value for name, value in (work.is_ or {}).items() if name in should or name in kept}
+    if not is_flat(should):
+        # What is secret by reference comes back plain from where it was put.
+        told.update({name: Sensitive(value) for name, value in told.items() if is_secret(should.get(name))})
+    return told
 
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
