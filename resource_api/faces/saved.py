@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _COMPARED: Final = ("reference", "action", "is", "should", "unknown", "changes", "previous", "refreshed_by")
 
 
-def write(plan: Plan, inputs: Mapping[str, Any], path: str) -> None:
+def write(plan: Plan, path: str) -> None:
     """Save a plan. Raises ``ResourceAPIError`` when it holds a secret, which would be written in clear."""
     secret = next((str(step.reference) for step in plan.steps if any(map(is_secret, step.should.values()))), "")
     hidden = next((name for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
@@ -39,7 +39,7 @@ def write(plan: Plan, inputs: Mapping[str, Any], path: str) -> None:
     document["manifest"] = {
         "files": plan.catalog.manifest.text,
         "directory": os.path.dirname(os.path.abspath(plan.catalog.manifest.file)),  # noqa: PTH100, PTH120 - text
-        "inputs": {name: str(value) for name, value in inputs.items()},
+        "inputs": dict(plan.catalog.scope.inputs),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
