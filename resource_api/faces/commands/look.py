@@ -13,9 +13,10 @@ from resource_api.nouns.errors import DefinitionError, UsageError
 
 if TYPE_CHECKING:
     from resource_api.faces.graph import Form
+    from resource_api.nouns.definition import TypeDefinition
 
 
-def definition(session: Session, type_name: str) -> Any:
+def definition(session: Session, type_name: str) -> TypeDefinition:
     """Give a type that the command line names; one that does not exist is wrong usage."""
     name = type_name[:1].lower() + type_name[1:]
     try:
@@ -33,25 +34,20 @@ def types(**settings: Any) -> int:
     session = Session(settings)
 
     def work() -> int:
-        found = []
-        for name in session.registry.names():
-            try:
-                found.append(session.registry.type(name))
-            except DefinitionError as error:
-                session.log.write("warning", name, str(error))
+        from resource_api.faces import describe as describing  # noqa: PLC0415 - only for this command
+
+        listed = describing.types_list(session.registry)
+        for broken in (each for each in listed if each.error):
+            session.log.write("warning", broken.name, broken.error)
+        found = [each for each in listed if not each.error]
         if session.json:
-            session.print_json([{"name": each.name, "docs": each.docs} for each in found])
+            session.print_json([{"name": each.name, "docs": each.summary} for each in found])
         else:
             width = max((len(each.name) for each in found), default=0)
-            session.print([f"{each.name:{width}}  {_first_sentence(each.docs)}".rstrip() for each in found])
+            session.print([f"{each.name:{width}}  {each.summary}".rstrip() for each in found])
         return 0
 
     return session.carry(work)
-
-
-def _first_sentence(docs: str) -> str:
-    line = " ".join(docs.strip().split("\n\n")[0].split())
-    return line.split(". ")[0].rstrip(".") + "." if line else ""
 
 
 @click.command()
@@ -95,6 +91,17 @@ def validate(manifest: str, **settings: Any) -> int:
     return session.carry(work)
 
 
+def _definitions(session: Session) -> list[TypeDefinition]:
+    """Give every type that works; a broken file disables its own type only, and is told."""
+    found = []
+    for name in session.registry.names():
+        try:
+            found.append(session.registry.type(name))
+        except DefinitionError as error:
+            session.log.write("warning", name, str(error))
+    return found
+
+
 @click.command()
 @options.common
 def schema(**settings: Any) -> int:
@@ -104,12 +111,7 @@ def schema(**settings: Any) -> int:
     def work() -> int:
         from resource_api.faces import schema as describing  # noqa: PLC0415 - only for this command
 
-        found = []
-        for name in session.registry.names():
-            try:
-                found.append(session.registry.type(name))
-            except DefinitionError as error:
-                session.log.write("warning", name, str(error))
+        found = _definitions(session)
         session.print(json.dumps(describing.manifest_schema(found), indent=2))
         return 0
 
