@@ -192,10 +192,10 @@ def stop_all() -> None:
 
 
 def _kill(pid: int) -> None:
-    """End a child that has had no time to start others."""
-    with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    """End a child that is not registered yet, with the group that it leads by now."""
+    for call, argument in ((os.killpg, signal.SIGKILL), (os.kill, signal.SIGKILL), (os.waitpid, 0)):
+        with suppress(OSError):
+            call(pid, argument)
 
 
 def _readable(fd: int, milliseconds: int) -> bool:
