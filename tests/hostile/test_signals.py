@@ -1,0 +1,253 @@
+"""What signals do to a run: the first lets the running step end, the second stops programs, the third ends us."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.hostile.conftest import Box
+
+SLOW: Final = '''
+"""Takes its time: in Python, or in a program."""
+import os
+import time
+from pathlib import Path
+
+from resource_api import Command
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    sh = Command("sh")
+
+    def get(self, context):
+        self._wait("get")
+        return super().get(context)
+
+    def set(self, context, changes):
+        for name, (_, should) in changes.items():
+            if name == "a":
+                self._wait("set")
+            self._put(name, should)
+
+    def _wait(self, where):
+        here = Path(os.environ["SHELF"])
+        if os.environ["WHERE"] != where:
+            return
+        if os.environ["HOW"] == "program":
+            self.sh("-c", 'echo $$ > "$0/pid"; sleep "$1"; echo survived > "$0/survived"', here, os.environ["FOR"])
+            return
+        (here / "pid").write_text("0")
+        end = time.monotonic() + float(os.environ["FOR"])
+        while time.monotonic() < end:
+            time.sleep(0.02)
+'''
+
+CODES: Final = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+@pytest.fixture
+def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a run that waits in ``where``, and give it once it waits there; nothing of it survives the test."""
+    box.type("bad")
+    box.provider("bad", SLOW)
+    resources = {"Good[before]": {"size": 1}, "Bad[a]": {"size": 1}, "Bad[b]": {"size": 2}, "Good[after]": {"size": 2}}
+    box.manifest(resources)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(where: str = "set", how: str = "python", seconds: float = 30, **options: Any) -> subprocess.Popen[bytes]:
+        box.env |= {"WHERE": where, "HOW": how, "FOR": str(seconds)}
+        started.append(box.start("apply", "site.json", "--json", **options))
+        until(lambda: started[-1].poll() is not None or ((box.path / "pid").exists() and _read(box.path / "pid")))
+        assert started[-1].poll() is None, started[-1].communicate()
+        return started[-1]
+
+    yield start
+    for process in started:
+        for each in descendants(process.pid):
+            with suppress(psutil.Error):
+                each.kill()
+        process.kill()
+        process.communicate()
+
+
+def until(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Wait for what is about to happen."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Give what a process has started, and what that has."""
+    with suppress(psutil.Error):
+        return list(psutil.Process(pid).children(recursive=True))
+    return []
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    """Wait for the kernel to have done with what was killed."""
+    _, alive = psutil.wait_procs(processes, timeout=3)
+    assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any], str]:
+    """Give the exit code, what became of each resource, the summary, and stderr."""
+    out, err = process.communicate(timeout=25)
+    events = [json.loads(line) for line in out.decode().splitlines()]
+    steps = {event["reference"]: event for event in events if event["type"] == "step_end"}
+    assert events[-1]["type"] == "summary"
+    assert "Traceback" not in err.decode()
+    return process.returncode, steps, events[-1], err.decode()
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("how", ["python", "program"])
+def test_the_first_signal_lets_the_running_step_end(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str, number: signal.Signals
+) -> None:
+    """What has begun is finished and verified, nothing else starts, and the summary says so."""
+    process = slow("set", how, 1)
+    process.send_signal(number)
+    code, steps, summary, err = finish(process)
+    assert (code, summary["exit_code"]) == (CODES[number], CODES[number])
+    assert steps["Bad[a]"]["status"] == "success"
+    assert steps["Good[after]"]["status"] == "skipped"
+    assert box.shelf("bad")["a"] == {"size": 1}
+    assert box.shelf("good") == {"before": {"size": 1}}
+    assert "interrupted" in err
+    assert (box.path / "survived").exists() is (how == "program")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", ["python", "program"])
+def test_the_second_signal_ends_the_step_and_its_programs(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str, number: signal.Signals
+) -> None:
+    """Children are gone, what was cut has failed, the summary is written all the same."""
+    process = slow("set", how)
+    children = descendants(process.pid)
+    assert bool(children) is (how == "program")
+    process.send_signal(number)
+    time.sleep(0.3)
+    assert process.poll() is None
+    start = time.monotonic()
+    process.send_signal(number)
+    code, steps, summary, _ = finish(process)
+    assert time.monotonic() - start < 5
+    assert (code, summary["exit_code"]) == (CODES[number], CODES[number])
+    assert steps["Bad[a]"]["status"] == "failed"
+    assert steps["Good[after]"]["status"] == "skipped"
+    assert_gone(children)
+    assert not (box.path / "survived").exists()
+
+
+@pytest.mark.parametrize("how", ["python", "program"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_is_enough_before_anything_changes(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str, number: signal.Signals
+) -> None:
+    """While the plan is made, nothing needs to end in order."""
+    process = slow("get", how)
+    children = descendants(process.pid)
+    process.send_signal(number)
+    code, _, summary, err = finish(process)
+    assert (code, summary["exit_code"]) == (CODES[number], CODES[number])
+    assert "interrupted" in err
+    assert box.shelf("good") == {}
+    assert_gone(children)
+
+
+def test_a_provider_that_ignores_interrupts_ends_with_the_third(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """Then the process ends at once."""
+    box.provider("bad", SLOW.replace("            time.sleep(0.02)", STUBBORN))
+    process = slow("set", "python")
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == 130
+
+
+STUBBORN: Final = """            try:
+                time.sleep(0.02)
+            except BaseException:
+                pass"""
+
+
+def test_after_a_signal_the_next_run_continues(box: Box, slow: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Nothing is locked, nothing is in doubt, and the rest converges."""
+    process = slow("set", "program")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    finish(process)
+    box.env["WHERE"] = "nowhere"
+    assert box.run("apply", "site.json").code == 0
+    assert box.shelf("bad") | box.shelf("good") == {
+        "a": {"size": 1},
+        "b": {"size": 2},
+        "d": {"size": 4},
+        "before": {"size": 1},
+        "after": {"size": 2},
+    }
+
+
+def test_an_ignored_signal_stays_ignored(slow: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """``nohup`` keeps a run going when its terminal goes away."""
+    process = slow("set", "python", 1, preexec_fn=_ignore_hangups)
+    process.send_signal(signal.SIGHUP)
+    code, steps, *_ = finish(process)
+    assert code == 0
+    assert steps["Good[after]"]["status"] == "success"
+
+
+def _ignore_hangups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
+    """Ctrl-C reaches us alone: a package manager that is half-way through ends its work."""
+    box.type("bad")
+    box.provider("bad", SLOW)
+    box.env |= {"WHERE": "set", "HOW": "program", "FOR": "1"}
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(box.path)
+        os.execvpe(box.command[0], [*box.command, "apply", "site.json"], box.env)  # noqa: S606 - as a shell would
+    until((box.path / "pid").exists)
+    program = psutil.Process(int(_read(box.path / "pid")))
+    assert program.terminal() is None
+    os.write(terminal, b"\x03")
+    said = b""
+    with suppress(OSError):
+        while chunk := os.read(terminal, 4096):
+            said += chunk
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert _read(box.path / "survived") == "survived"
+    assert b"interrupted: the running step ends" in said
+    assert b"1 skipped" in said or b"2 skipped" in said
+
+
+def _read(path: Path) -> str:
+    until(lambda: path.exists() and path.read_text())
+    return path.read_text(encoding="utf-8").strip()
