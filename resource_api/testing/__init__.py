@@ -1,4 +1,4 @@
-"""The laws that every provider obeys, as test classes that an author inherits. Needs pytest and hypothesis.
+"""The laws that every provider and every store of state obeys, as test classes that an author inherits. Needs pytest and hypothesis.
 
 Nothing in the package imports this. A test of a provider is a subclass with an example; what is skipped follows
 from the features that the type declares.
@@ -7,9 +7,10 @@ from the features that the type declares.
 import pytest
 
 # Before the laws are imported, so that their assertions show values in the author's tests too.
-_LAWS = ("provider_compliance", "reading_laws", "changing_laws", "running_laws", "bench")
+_LAWS = ("provider_compliance", "reading_laws", "changing_laws", "running_laws", "bench", "state_compliance")
 pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAWS))
 
 from resource_api.testing.provider_compliance import ProviderCompliance  # noqa: E402 - see above
+from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance  # noqa: E402 - see above
 
-__all__ = ["ProviderCompliance"]
+__all__ = ["ProviderCompliance", "SharedStateCompliance", "StateCompliance"]

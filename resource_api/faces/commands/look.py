@@ -41,7 +41,8 @@ def types(**settings: Any) -> int:
             session.log.write("warning", broken.name, broken.error)
         found = [each for each in listed if not each.error]
         if session.json:
-            session.print_json([{"name": each.name, "docs": each.summary} for each in found])
+            docs = {each.name: session.registry.type(each.name).docs for each in found}
+            session.print_json([{"name": name, "docs": text} for name, text in docs.items()])
         else:
             width = max((len(each.name) for each in found), default=0)
             session.print([f"{each.name:{width}}  {each.summary}".rstrip() for each in found])
