@@ -23,6 +23,16 @@ def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def _name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Refuse the name of a stack or project that could not stand in a URN."""
+    from resource_api.nouns.reference import STACK_NAME  # noqa: PLC0415 - only for a command that knows stacks
+
+    if value is None or STACK_NAME.match(value):
+        return value
+    msg = f"'{value}' is no name: write 1 to 100 letters, digits, '.', '_' and '-', beginning with one of the first two"
+    raise click.BadParameter(msg)
+
+
 common = _stack(
     click.option(
         "--module-path",
@@ -43,9 +53,17 @@ stacked = _stack(
     click.option(
         "--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."
     ),
-    click.option("--stack", envvar="RESOURCE_API_STACK", default="default", help="The stack; default: default."),
-    click.option("--project", help="The project; default: the manifest's."),
-    click.option("--lock-timeout", type=float, default=0.0, metavar="S", help="Wait so long for the state's lock."),
+    click.option(
+        "--stack", envvar="RESOURCE_API_STACK", default="default", callback=_name, help="The stack; default: default."
+    ),
+    click.option("--project", callback=_name, help="The project; default: the manifest's."),
+    click.option(
+        "--lock-timeout",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="S",
+        help="Wait so long for the state's lock.",
+    ),
 )
 
 given_inputs = _stack(
