@@ -7,6 +7,7 @@ needs (seed, "Runtime Environment"). What is called when is the stages' business
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard
@@ -74,8 +75,14 @@ class Providers:
         )
 
     def _insync(self, type_name: str, context: Context) -> Callable[..., Any]:
-        """Give the comparison, without anything around it: it is called for each attribute of each resource."""
-        return lambda *arguments: guard.answer(self.instance(type_name).insync, context, *arguments)
+        """Give the comparison, its method looked up once: it is called for each attribute of each resource."""
+
+        @cache
+        def method() -> Callable[..., Any]:
+            found: Callable[..., Any] = self.instance(type_name).insync
+            return found
+
+        return lambda *arguments: guard.answer(method(), context, *arguments)
 
     def _context(self, definition: TypeDefinition) -> Context:
         return Context(definition, self.run, reading=True)
@@ -89,11 +96,14 @@ def _canonicalized(
     run: Run, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
 ) -> list[Resource]:
     """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
-    copies = [copied(resource) for resource in resources]
+    copies: list[Resource] = []
     wrapped: dict[int, set[str]] = {}
-    for index, copy in enumerate(copies):
-        if is_flat(copy):
+    for index, resource in enumerate(resources):
+        if is_flat(resource):
+            copies.append(dict(resource))
             continue
+        copy = copied(resource)
+        copies.append(copy)
         wrapped[index] = {key for key in copy.keys() - definition.sensitive if isinstance(copy[key], Sensitive)}
         for key in wrapped[index]:
             run.log.mask.add(copy[key])

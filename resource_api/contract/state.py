@@ -6,7 +6,7 @@ time, for one run at a time.
 
 from __future__ import annotations
 
-import secrets
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -101,7 +101,7 @@ class MemoryStore:
         """Give what is known of a stack."""
         state = self._states.get(name)
         if state is None:
-            state = self._states[name] = StackState(name.project, name.stack, salt=secrets.token_bytes(32))
+            state = self._states[name] = StackState(name.project, name.stack, salt=os.urandom(32))
         return state
 
     def stacks(self) -> Sequence[StackName]:
@@ -129,7 +129,7 @@ class MemoryStore:
         changed = state._replace(intents={k: v for k, v in state.intents.items() if k not in done})
         if not commit.empty:
             changed = merged(changed, commit)._replace(
-                lineage=state.lineage or secrets.token_hex(16), serial=state.serial + 1
+                lineage=state.lineage or os.urandom(16).hex(), serial=state.serial + 1
             )
         self._states[name] = changed
         return changed

@@ -6,7 +6,6 @@ From the standard library and psutil alone: a fact costs no process. Nothing her
 from __future__ import annotations
 
 import platform
-import socket
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +63,8 @@ def _debian_version() -> str:
 
 
 def _networking() -> dict[str, Any]:
+    import socket  # noqa: PLC0415 - takes as long as the rest of this module
+
     import psutil  # noqa: PLC0415 - only for this fact
 
     hostname, _, domain = socket.gethostname().partition(".")

@@ -40,6 +40,9 @@ class Action(StrEnum):
         member.symbol = symbol
         return member
 
+    # The word's own: that of enumerations is a call of Python for each look into a set.
+    __hash__ = str.__hash__
+
 
 class Change(NamedTuple):
     """What a provider's ``set`` gets for one name: the two states of the resource.

@@ -89,6 +89,8 @@ class Step(NamedTuple):
     @property
     def acts(self) -> bool:
         """Whether it would change something: it neither fails in the plan, nor is it noop, read, or same."""
+        if self.decision is SAME and not self.refreshed_by:
+            return False
         return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
 
     @property

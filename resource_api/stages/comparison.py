@@ -49,7 +49,9 @@ def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tool
             yield Difference(attribute, value, UNKNOWN)
             continue
         verdict, message = _ask(entry, attribute, shown, tools)
-        if verdict is False or (verdict is None and value is not wanted and not same(value, wanted)):
+        if verdict is None:
+            verdict = value is wanted or same(value, wanted)
+        if not verdict:
             yield Difference(attribute, value, wanted, message)
 
 
@@ -81,7 +83,7 @@ def _ask(
     except Exception as error:  # a foreign comparison may fail in any way
         msg = f"insync of '{attribute}' failed: {reason(error)}"
         raise Incomparable(msg) from error
-    if answer is None or isinstance(answer, bool):
+    if answer is None or answer is True or answer is False:
         return answer, ""
     if isinstance(answer, tuple) and len(answer) == 2 and answer[0] is False:  # noqa: PLR2004 - (False, message)
         return False, str(answer[1])

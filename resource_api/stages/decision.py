@@ -39,24 +39,31 @@ def decide(
         return Decision(Action.UPDATE, error=str(error))
 
 
+def forgotten(entry: Entry, known: Known) -> str:
+    """Give why a ghost is only forgotten, whether it exists or not; empty when that is not known yet."""
+    assert known.record is not None
+    if known.ghost == "removed":
+        return "listed under removed"
+    if not (known.record.owned or known.ghost == "replaced"):
+        return "it was there before us"
+    if not entry.definition.ensurable:
+        return "resources of this type are configured, not deleted"
+    if entry.meta.lifecycle.retain and not entry.meta.lifecycle.protect:
+        return "retained"
+    return ""
+
+
 def _ghost(entry: Entry, is_: Mapping[str, Any] | None, known: Known) -> Decision:
     """What is recorded and no longer declared: delete what is ours and may go, forget the rest."""
-    record, lifecycle = known.record, entry.meta.lifecycle
-    assert record is not None
-    if known.ghost == "removed":
-        return _forget("listed under removed")
-    if not record.owned:
-        return _forget("it is not ours: it was there before us, or lifecycle.owned says so")
-    if not entry.definition.ensurable:
-        return _forget("resources of this type are configured, not deleted")
+    if why := forgotten(entry, known):
+        return _forget(why)
     if not exists(is_):
         return _forget("it is gone already")
-    if lifecycle.protect:
+    if entry.meta.lifecycle.protect:
         error = "is protected and would be deleted; declare it with lifecycle.protect: false first"
         return Decision(Action.DELETE, _gone(is_), error=error)
-    if lifecycle.retain:
-        return _forget("retained")
-    return Decision(Action.DELETE, _gone(is_), reasons=("no longer declared",))
+    why = "another has replaced it" if known.ghost == "replaced" else "no longer declared"
+    return Decision(Action.DELETE, _gone(is_), reasons=(why,))
 
 
 def _forget(why: str) -> Decision:
@@ -100,11 +107,10 @@ def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], k
 
 def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
     lifecycle = entry.meta.lifecycle
-    found = [
-        difference
-        for difference in compare(entry, is_, should, tools, known)
-        if difference.attribute not in lifecycle.ignore_changes
-    ]
+    found = compare(entry, is_, should, tools, known)
+    if not found and not known.forced and lifecycle.import_ is None:
+        return SAME
+    found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
     wanted = [difference.attribute for difference in found if difference.attribute in lifecycle.replace_on_changes]
     fixed = [difference for difference in found if _fixed(entry, difference)]
     forced = known.forced or (f"{', '.join(wanted)} changed" if wanted else "")

@@ -6,15 +6,16 @@ plan of the empty manifest and ``--noop`` a plan that is not applied: there are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns import expression
 from resource_api.nouns.change import Action, Difference, exists
+from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import URN, Reference
 from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import drifting, foresight, sequence
-from resource_api.stages.decision import decide
+from resource_api.stages.decision import decide, forgotten
 from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.drifting import Drift
     from resource_api.stages.prior import Prior
+
+
+_RECORD: Final = Step._fields.index("record")
 
 
 class World(NamedTuple):
@@ -108,16 +112,22 @@ class _Planner:
         self._resolve = catalog.scope.resolver(self._of_resource)
 
     def add(self, entry: Entry) -> None:
-        step = self._refresh(self._recall(self._step(entry)))
+        step = self._step(entry)
+        if self.prior.state.records:
+            step = self._recall(step)
+        if "refreshable" in entry.definition.features:
+            step = self._refresh(step)
         self.steps[entry.index] = step
         self.acting = self.acting or step.acts
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
-        should, unknown, error = self._known(entry)
+        should, unknown, error = self._known(entry) if entry.pending else (entry.should, (), "")
         if error:
             return Step(entry, None, should, Decision(Action.UPDATE, error=error), noop)
-        if "imperative" in entry.definition.features and entry.index not in self.prior.ghosts:
+        if entry.index in self.prior.ghosts and (step := self._let_go(entry, noop=noop)) is not None:
+            return step
+        if "imperative" in entry.definition.features:
             return self._imperative(entry, should, unknown, noop=noop)
         row, failure = self.world.seen(entry)
         if failure:
@@ -126,8 +136,22 @@ class _Planner:
             return Step(entry, None, should, Decision(Action.UPDATE, error=failure), noop)
         known = self._wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.type), known)
-        noop = noop or self._waits_for_noop(entry, unknown)
-        return Step(entry, row, should, decision, noop, unknown=unknown)
+        if not unknown:
+            return Step(entry, row, should, decision, noop)
+        return Step(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
+
+    def _let_go(self, entry: Entry, *, noop: bool) -> Step | None:
+        """Plan for a ghost what does not depend on what there is: it is only forgotten, or nobody can delete it."""
+        known = self._wishes.known(entry, self.steps)
+        if why := forgotten(entry, known):
+            row = self.world.seen(entry)[0]
+            return Step(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
+        try:
+            self.world.tools(entry.type)
+        except DefinitionError as error:
+            why = f"cannot be deleted: {error}; bring its type back, or forget it: state rm {entry.reference}"
+            return Step(entry, None, entry.should, Decision(Action.DELETE, error=why), noop)
+        return None
 
     def _imperative(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if unknown:
@@ -151,13 +175,15 @@ class _Planner:
         if record is None:
             successor = self.prior.successors.get(index)
             return step if successor is None else step._replace(record=successor)
+        if step.decision is SAME and record.title == step.entry.title:
+            return Step._make((*step[:_RECORD], record, False))
         previous = str(record.reference) if record.title != step.entry.title else ""
         corrective = step.acts and drifting.corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
 
     def _refresh(self, step: Step) -> Step:
         """Note whose change refreshes this resource, in this run or in one before that could not."""
-        if "refreshable" not in step.definition.features or not _present(step):
+        if not present(step):
             return step
         sources = self.catalog.subscribes.get(step.entry.index, ())
         noisy = [self.steps[source] for source in sources if source in self.steps]
@@ -167,7 +193,9 @@ class _Planner:
 
     def let_go(self) -> None:
         """Delete nothing that goes with something else that is deleted (``deleted_with``)."""
-        deleted = {str(step.reference) for step in self.steps.values() if step.action is Action.DELETE}
+        deleted = {str(step.reference) for step in self.steps.values() if step.decision.action is Action.DELETE}
+        if not deleted:
+            return
         for index, step in self.steps.items():
             with_ = step.entry.meta.lifecycle.deleted_with
             if step.action is Action.DELETE and with_ in deleted and not step.decision.error:
@@ -177,8 +205,6 @@ class _Planner:
 
     def _known(self, entry: Entry) -> tuple[Mapping[str, Any], Sequence[str], str]:
         """Give what should be as far as it is known, the attributes that are not, and what is wrong."""
-        if not entry.pending:
-            return entry.should, (), ""
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
@@ -225,7 +251,7 @@ def would(step: Step) -> bool:
     return step.action not in {Action.SAME, Action.READ} and not step.decision.error
 
 
-def _present(step: Step) -> bool:
+def present(step: Step) -> bool:
     """Whether there will be something to refresh."""
     return step.action not in {Action.DELETE, Action.FORGET} and (
         step.is_ is not None or step.action is not Action.SAME or "imperative" in step.definition.features

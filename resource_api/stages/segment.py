@@ -96,7 +96,7 @@ class Segment:
         self._read(undecided)
         for work in undecided:
             change = changes[work.name]
-            if self._blocked(work.name) or not self._missing(work):
+            if self._blocked(work.name) or not (self._missing(work) or work.unproven):
                 continue
             work.outcome = Outcome()
             again = self.caller.set([work], {work.name: self._renewed(work, change)}, self._blocked, noop=False)
@@ -128,7 +128,7 @@ class Segment:
         if work.outcome.status == "failed":
             work.why = work.outcome.reason
             self.ending.fail(work, work.why, told=True)
-        elif not self.imperative and not self._missing(work):
+        elif not (self.imperative or self._missing(work) or work.unproven):
             self.ending.say(work)
             self.ending.succeed(work, work.decision.action)
         elif why:
@@ -197,7 +197,7 @@ class Segment:
         if work.outcome.status == "failed":
             return work.outcome.reason
         missing = self._missing(work)
-        if not missing:
+        if not missing and not (work.why and work.unproven):
             work.why = ""
             return ""
         if work.why:

@@ -33,6 +33,7 @@ class Wishes:
         self._catalog = catalog
         self._prior = prior
         self._asked: set[int] = set()
+        self._nothing = Known(salt=prior.state.salt)
         for pattern in options.replace:
             matches = matcher(pattern)
             hits = {entry.index for entry in catalog.entries if matches(str(entry.reference))}
@@ -49,7 +50,11 @@ class Wishes:
         if (why := prior.ghosts.get(index)) is not None:
             names = entry.key
             return Known(prior.state.records[names], None, prior.state.salt, ghost=why)
-        return Known(record, prior.successors.get(index), prior.state.salt, self._forced(entry, steps))
+        wished = record is not None or self._asked or entry.meta.lifecycle.replace_triggered_by
+        forced = self._forced(entry, steps) if wished else ""
+        if record is None and not forced and index not in prior.successors:
+            return self._nothing
+        return Known(record, prior.successors.get(index), prior.state.salt, forced)
 
     def _forced(self, entry: Entry, steps: Mapping[int, Step]) -> str:
         if entry.index in self._asked:

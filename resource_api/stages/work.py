@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands.ledger import Outcome
-from resource_api.nouns.change import Action, Change, describe
+from resource_api.nouns.change import Action, Change, describe, exists
 from resource_api.nouns.values import copied
 
 if TYPE_CHECKING:
@@ -89,6 +89,16 @@ class Work:
         name = self.name if isinstance(self.name, tuple) else (self.name,)
         parameters = {key: self.should[key] for key in definition.of_kind("parameter") if key in self.should}
         return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
+
+    @property
+    def unproven(self) -> bool:
+        """Whether something was to be set that cannot be read back: a call that was cut proves nothing of it."""
+        hidden = self.step.definition.write_only
+        if not hidden or self.removal or not exists(self.should):
+            return False
+        if self.decision.action in {Action.REPLACE, Action.CREATE}:
+            return not hidden.isdisjoint(self.should)
+        return any(difference.attribute in hidden for difference in self.decision.differences)
 
     def lines(self) -> Iterator[str]:
         """Give the change lines that the provider has not written itself."""
