@@ -375,16 +375,17 @@ def test_every_property_is_shown_by_tests_that_exist() -> None:
 
 
 def test_every_page_can_be_reached() -> None:
-    """Starting from the README, links lead to every page."""
+    """Starting from the README, links lead to every page; one to a directory leads to all that is in it."""
     seen: set[Path] = set()
     left = [ROOT / "README.md"]
     while left:
         page = left.pop()
-        if page in seen or page.suffix != ".md":
+        if page in seen or page.suffix != ".md" or not page.is_file():
             continue
         seen.add(page)
         paths = [link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8"))]
-        left += [(page.parent / path).resolve() for path in paths if path and (page.parent / path).is_file()]
+        targets = [(page.parent / path).resolve() for path in paths if path]
+        left += [each for target in targets for each in (target.iterdir() if target.is_dir() else [target])]
     assert set(PAGES) - seen == set()
 
 
