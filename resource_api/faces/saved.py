@@ -61,8 +61,10 @@ def read(path: str) -> dict[str, Any] | None:
     if not path.endswith(".json"):
         return None
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than the file
-            document = json.load(file)
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs more than the file
+            text = file.read()
+        # A manifest is not read twice to see that it is none.
+        document = json.loads(text.decode()) if b'"format_version"' in text else None
     except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) and "format_version" in document else None

@@ -16,7 +16,7 @@ from resource_api.stages import shapes
 from resource_api.stages.shapes import Flaw
 
 if TYPE_CHECKING:
-    from resource_api.nouns.document import Document
+    from resource_api.nouns.document import Document, Position
     from resource_api.stages.shapes import Path
 
 SECTIONS: Final = (
@@ -70,8 +70,9 @@ class Gatherer:
                     taken[name] = value
         self._check_providers(source, data)
         metas = self._take_defaults(source, self._mapping(source, "defaults", data))
+        heads = source.head("resources")
         for key, body in self._mapping(source, "resources", data).items():
-            self._take_resource(source, key, body, metas)
+            self._take_resource(source, key, body, metas, heads.get(key, (0, 0)))
         self._take_moved(source, data.get("moved"))
         self._take_removed(source, data.get("removed"))
 
@@ -178,7 +179,9 @@ class Gatherer:
                 self._put(source, flaw._replace(path=(*path, *flaw.path)), named)
         return meta
 
-    def _take_resource(self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
+    def _take_resource(
+        self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]], place: Position
+    ) -> None:
         path = ("resources", key)
         named = self._reference(source, path, key, body)
         if named is None:
@@ -192,13 +195,12 @@ class Gatherer:
         if not METAPARAMETERS.isdisjoint(body):
             meta = self._meta(source, path, body, str(named))
             attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
-        if metas.get(named.type):
+        if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
-        line, column = source.head("resources").get(key, (0, 0))
         # A body may stand for several resources by way of an alias; each gets its own mapping.
         attributes = dict(attributes)
         origin = Origin(source, path)
-        declared = Declaration(named.type, named.title, attributes, meta, source.file, line, column, origin)
+        declared = Declaration(named.type, named.title, attributes, meta, source.file, *place, origin)
         first = self.resources.setdefault(named, declared)
         if first is not declared and first.origin:
             self._twice(source, path, f"{text.escape(str(named))} is declared twice", first.origin)

@@ -8,9 +8,11 @@ import click
 
 from resource_api.faces import documents, options, render, saved
 from resource_api.faces.session import Session
+from resource_api.nouns.options import Options
 
 if TYPE_CHECKING:
     from resource_api.nouns.step import Report
+    from resource_api.stages.plan import Plan
 
 
 @click.command()
@@ -25,14 +27,16 @@ def apply(manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
     session = Session(settings, manifest=manifest, stream=True)
 
+    def show(plan: Plan) -> None:
+        if settings["noop"] and not session.json:
+            session.print(render.plan(plan, color=session.color))
+
     def work() -> int:
         inputs, wishes = options.inputs(settings), options.wishes(settings)
         if (document := saved.read(manifest)) is not None:
             report = saved.apply(session.runtime, document, manifest, noop=settings["noop"])
         else:
-            if settings["noop"] and not session.json:
-                session.print(render.plan(session.runtime.plan(manifest, inputs, **wishes), color=session.color))
-            report = session.runtime.apply(manifest, inputs, **wishes)
+            report = session.runtime.apply_planned(manifest, inputs, Options(**wishes), show)
         code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
         if session.json:
             session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
