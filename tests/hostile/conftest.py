@@ -145,6 +145,18 @@ class Box:
         )
         return Done(done.returncode, done.stdout or b"", done.stderr or b"")
 
+    def run_shell(self, line: str) -> Done:
+        """Run a line of bash here, in which ``"$@"`` is the command."""
+        done = subprocess.run(
+            ["bash", "-c", line, "bash", *self.command],
+            cwd=self.path,
+            env=self.env,
+            check=False,
+            timeout=50,
+            capture_output=True,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start the command here, to be signalled."""
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

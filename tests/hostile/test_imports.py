@@ -1,0 +1,105 @@
+"""What each command must not load, counted: start-up time is what people feel first."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.hostile.conftest import Box
+
+HEAVY: Final = frozenset(
+    {"sh", "jsonschema", "structlog", "yaml", "psutil", "sqlite3", "asyncio", "dataclasses", "subprocess"}
+)
+
+#: Runs the command in this process and tells at the end which modules are loaded.
+TELL: Final = """
+import json, os, sys
+before = set(sys.modules)
+from resource_api.faces import cli
+tell = os.dup(2)
+code = cli.run(sys.argv[1:])
+os.write(tell, ("\\n" + json.dumps([code, sorted(set(sys.modules) - before)])).encode())
+os._exit(0)
+"""
+
+
+def loaded(box: Box, *arguments: str) -> tuple[int, set[str]]:
+    """Give the exit code of a command and the top-level modules that it has loaded."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TELL, *arguments], cwd=box.path, env=box.env, capture_output=True, check=False
+    )
+    code, names = json.loads(done.stderr.splitlines()[-1])
+    return code, {name.partition(".")[0] for name in names}
+
+
+def test_the_version_costs_click_alone(box: Box) -> None:
+    """No other package, and nothing of ours but the command itself."""
+    code, names = loaded(box, "--version")
+    assert code == 0
+    assert "click" in names
+    assert not names & HEAVY
+
+
+def test_the_version_loads_no_module_of_ours_but_the_command(box: Box) -> None:
+    """Each subcommand is imported when it is called."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TELL, "--version"], cwd=box.path, env=box.env, capture_output=True, check=False
+    )
+    _, names = json.loads(done.stderr.splitlines()[-1])
+    assert {name for name in names if name.startswith("resource_api")} == {
+        "resource_api",
+        "resource_api.faces",
+        "resource_api.faces.cli",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        ("resource user root", HEAVY),
+        ("types", HEAVY),
+        ("describe file", HEAVY),
+        ("validate site.json", HEAVY),
+        ("apply site.json", HEAVY - {"sqlite3"}),
+    ],
+)
+def test_a_command_loads_what_it_uses(box: Box, arguments: str, unwanted: frozenset[str]) -> None:
+    """An apply has nothing to do here: it says nothing, runs nothing, and finds no mistake to explain."""
+    box.manifest({"Good[a]": {"size": 1, "parts": ["x"]}})
+    assert box.run("apply", "site.json").code == 0
+    code, names = loaded(box, *arguments.split())
+    assert code == 0
+    assert not names & unwanted
+
+
+def test_the_library_loads_nothing_until_it_is_used(box: Box) -> None:
+    """Importing it costs neither click nor sh, sets up no logging and takes no signal."""
+    program = (
+        "import sys, signal, logging\nbefore = set(sys.modules), [signal.getsignal(n) for n in range(1, 32)]\n"
+        "import resource_api\n"
+        "assert [signal.getsignal(n) for n in range(1, 32)] == before[1]\n"
+        "assert not logging.getLogger().handlers\n"
+        "print({n.split('.')[0] for n in set(sys.modules) - before[0]} - sys.stdlib_module_names)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], env=box.env, capture_output=True, check=True)
+    assert done.stdout.strip() == b"{'resource_api'}"
+
+
+def test_using_the_library_loads_neither_click_nor_sh(box: Box) -> None:
+    """A program that embeds the runtime applies a manifest without either."""
+    program = (
+        "import sys\nfrom resource_api import Registry, Runtime\n"
+        "report = Runtime(Registry.from_path('.'), state='memory:').apply('site.json')\n"
+        "assert report.exit_code == 0, report\n"
+        "assert not {'click', 'sh', 'jsonschema', 'yaml'} & set(sys.modules)"
+    )
+    box.manifest({"Good[a]": {"size": 1}})
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=box.path, env=box.env, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
