@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from resource_api.nouns import codec
+from resource_api.nouns.errors import UsageError
 from resource_api.nouns.record import Intent, StackState
+from resource_api.nouns.reference import STACK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +27,14 @@ class StackName(NamedTuple):
 
     project: str
     stack: str
+
+    def checked(self) -> Self:
+        """Give it back, or raise ``UsageError`` for a project or stack that cannot be called so."""
+        for kind, text in zip(self._fields, self, strict=True):
+            if not STACK_NAME.match(text):
+                msg = f"'{text}' cannot be the name of a {kind}; use letters, digits, dot, dash and underscore"
+                raise UsageError(msg)
+        return self
 
 
 class StateStore(Protocol):

@@ -222,8 +222,8 @@ class Runtime:
         return source if isinstance(source, Manifest) else reading.read(source, python)
 
     def name(self, catalog: Catalog) -> StackName:
-        """Give whose state a run is about."""
-        return StackName(self.project or catalog.manifest.project, self.stack)
+        """Give whose state a run is about. Raises ``UsageError`` for a stack or project that cannot be one."""
+        return StackName(self.project or catalog.manifest.project, self.stack).checked()
 
     def _may_prune(self, catalog: Catalog, state: StackState, options: Options) -> None:
         """A project that is only a file's name may be somebody else's: then nothing is deleted for being undeclared."""

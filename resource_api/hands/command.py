@@ -143,6 +143,8 @@ class Command:
         variables = program.environment(self.program, {**self.env, **(env or {})})
         given = program.stdin(self.program, input)
         context = lent_to(self.provider) if self.provider is not None else current.get()
+        if context is not None:
+            context.conceal(input)
         seconds = self.timeout if timeout is None else timeout
         where = "/" if cwd is None else os.fspath(cwd)
         return _Call(argv, seconds, context, Invocation("", argv[1:], variables, where, given))

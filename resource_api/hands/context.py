@@ -114,6 +114,10 @@ class Context:
         """Give the user's reference of a name, title as written: ``Apt_key[0xF1D2]``."""
         return self._ledger.shown([name])
 
+    def conceal(self, value: object) -> None:
+        """Mask what is secret in ``value`` from now on, wherever it turns up."""
+        self._run.log.mask.add(value)
+
     # Plain messages
 
     def debug(self, titles: Any, message: str | None = None) -> None:

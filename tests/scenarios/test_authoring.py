@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
@@ -74,39 +72,6 @@ def test_a_provider_may_say_that_a_change_needs_a_replacement(bench: Bench) -> N
     assert bench.things("probe")["a"]["size"] == 2
 
 
-@pytest.mark.xfail(strict=True, reason="one call after the other")
-def test_calls_run_side_by_side_and_keep_relationships(bench: Bench) -> None:
-    """With ``--parallel``, types of their own; what is required still comes first."""
-    for name in ("left", "right"):
-        bench.type(
-            name,
-            """
-            "name": Attribute("String", "n", kind="namevar"),
-            "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-            """,
-            provider=f"""
-            def get(self, context):
-                path = Path(os.environ["BENCH"], "{name}")
-                return [{{"name": "a", "ensure": "present"}}] if path.exists() else []
-            def create(self, context, name, should):
-                import time
-                other = Path(os.environ["BENCH"], "{"left" if name == "right" else "right"}-begun")
-                Path(os.environ["BENCH"], "{name}-begun").touch()
-                for _ in range(500):
-                    if other.exists():
-                        break
-                    time.sleep(0.01)
-                else:
-                    context.fail("the other one has not begun")
-                Path(os.environ["BENCH"], "{name}").touch()
-            """,
-        )
-    manifest = "resources: {'Left[a]': {}, 'Right[a]': {}, 'Widget[w]': {require: ['Left[a]', 'Right[a]']}}"
-    done = bench.stream(manifest, "--parallel", "2")
-    assert done.code == 0, done
-    assert [end["reference"] for end in done.events("step_end")][-1] == "Widget[w]"
-
-
 def test_what_cannot_be_read_back_is_set_at_creation(bench: Bench) -> None:
     """And is no part of what is verified."""
     done = bench.stream("resources: {'Account[a]': {pin: '1234', password: hunter22}}")
@@ -152,7 +117,6 @@ def test_a_secret_is_refused_as_an_argument_of_a_command(bench: Bench) -> None:
     assert "Error: Probe[a]: Creating failed: " in done.err
 
 
-@pytest.mark.xfail(strict=True, reason="only what the manifest calls a secret is masked")
 def test_a_secret_that_a_provider_made_is_masked_once_a_command_has_had_it(bench: Bench) -> None:
     """What comes back on stdout is logged at debug, without it."""
     bench.probe(
