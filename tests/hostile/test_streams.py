@@ -169,7 +169,7 @@ def test_no_text_from_anywhere_moves_a_cursor(box: Box, command: str) -> None:
     assert done.code in {0, 1}, done.text
     assert not OBEYED.search(done.out.decode() + done.text)
     if "-d" in command:
-        assert ("\\u001b" if "json" in command else "\\x1b") in done.text
+        assert ("\\u001b" if "--log-format" in command else "\\x1b") in done.text
 
 
 NOISY: Final = """
