@@ -205,6 +205,7 @@ def place() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+@pytest.mark.timeout(240)  # a page may run tests of its own
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_page_shows_is_what_happens(name: str, place: Path) -> None:
     """Typed from top to bottom, the commands of a page print what the page says; its Python runs."""
