@@ -13,7 +13,7 @@ PYTEST_ARGS ?= -q -n auto --dist loadfile
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=
 
-.PHONY: help run test tools lint format clean
+.PHONY: help run bench test tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -22,6 +22,7 @@ help:
 	@echo 'make test             all checks: layout, lint, types, layers, tests with branch coverage (PYTEST_ARGS=...)'
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
 	@echo 'make format           put the source into its canonical form'
+	@echo 'make bench            measure processor time beside what must be done anyway, and write docs/performance.md'
 	@echo 'make clean            remove what these commands made'
 
 .venv/bin/python:
@@ -51,6 +52,9 @@ run: .venv/.run
 	echo "== apply --noop: what would change in $$directory"; apply --noop; \
 	echo '== apply'; apply; \
 	echo '== apply again: nothing changes'; apply --detailed-exitcodes
+
+bench: .venv/.run
+	@$(BIN)/python -m benchmarks
 
 test: tools lint
 	@mkdir -p .venv/coverage

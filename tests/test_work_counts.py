@@ -1,0 +1,226 @@
+"""What must not grow is counted, not timed: system calls, calls of providers, commits, imports, calls, objects."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.contract.state import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from resource_api.contract.state import StackName
+    from resource_api.hands.context import Context
+    from resource_api.nouns.change import Change
+    from resource_api.nouns.record import Commit, Intent, StackState
+
+_COMMAND: Final = "from resource_api.faces.cli import main; main()"
+#: What costs milliseconds to import, and which runs need it.
+_HEAVY: Final = {"jsonschema", "structlog", "sh", "psutil", "yaml", "sqlite3", "subprocess", "socket", "tempfile"}
+_COUNT: Final = 40
+
+TYPE: Final = TypeDefinition(
+    name="part",
+    attributes={
+        "name": Attribute("String", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", default="present"),
+        "size": Attribute("Integer", default=1),
+    },
+    features=["simple_get_filter"],
+)
+
+
+class Counting(MemoryStore):
+    """Counts what a run asks of its store."""
+
+    def __init__(self) -> None:
+        """Count from nothing."""
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+        """Count it."""
+        self.calls["intend"] += 1
+        super().intend(name, intents)
+
+    def commit(self, name: StackName, commit: Commit) -> StackState:
+        """Count it."""
+        self.calls["commit"] += 1
+        return super().commit(name, commit)
+
+
+class World:
+    """Parts in memory, and how often their provider was called."""
+
+    def __init__(self) -> None:
+        """Begin with no part."""
+        parts: dict[str, dict[str, Any]] = {}
+        calls: Counter[str] = Counter()
+
+        class Provider(BaseProvider):
+            def get(self, _context: Context, names: Collection[str] | None = None) -> list[dict[str, Any]]:
+                calls["get"] += 1
+                return [dict(part) for name, part in parts.items() if names is None or name in names]
+
+            def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
+                calls["set"] += 1
+                parts.update({name: dict(change.should) for name, change in changes.items()})
+
+        registry = Registry()
+        registry.register_type(TYPE)
+        registry.register_provider("part", Provider)
+        self.calls = calls
+        self.store = Counting()
+        self.runtime = Runtime(registry, state=self.store)
+
+    def apply(self, resources: Mapping[str, Any]) -> tuple[Counter[str], Counter[str]]:
+        """Apply once; gives the calls of the provider and of the store."""
+        self.calls.clear()
+        self.store.calls.clear()
+        assert self.runtime.apply({"project": "counts", "resources": resources}).exit_code == 0
+        return Counter(self.calls), Counter(self.store.calls)
+
+
+def flat(count: int) -> dict[str, Any]:
+    """Give resources that do not know of each other."""
+    return {f"Part[{number}]": {"size": number} for number in range(count)}
+
+
+def chain(count: int) -> dict[str, Any]:
+    """Give resources each of which requires the one before."""
+    return {f"Part[{n}]": {"require": f"Part[{n - 1}]"} if n else {} for n in range(count)}
+
+
+def fan(count: int) -> dict[str, Any]:
+    """Give resources all of which require the first."""
+    return {f"Part[{n}]": {"require": "Part[0]"} if n else {} for n in range(count)}
+
+
+@pytest.mark.parametrize("shape", [flat, chain, fan])
+def test_a_segment_is_one_set_two_gets_one_intent_and_one_commit(shape: Any) -> None:
+    """One reading to plan and one to verify, however many resources there are."""
+    provider, store = World().apply(shape(_COUNT))
+    assert provider == {"get": 2, "set": 1}
+    assert store["intend"] == 1
+    assert store["commit"] <= 2  # the manifest's name and the outputs come with the end of the run
+
+
+def test_where_nothing_changes_everything_is_read_once_and_nothing_is_written() -> None:
+    """Knowing that all is well costs one reading."""
+    world = World()
+    world.apply(flat(_COUNT))
+    provider, store = world.apply(flat(_COUNT))
+    assert provider == {"get": 1}
+    assert not store
+
+
+@pytest.mark.parametrize("shape", [flat, chain, fan])
+def test_twice_the_resources_are_twice_the_calls(shape: Any) -> None:
+    """Counted in calls of functions, when everything is made and when all of it is in order."""
+    small, large = World(), World()
+    for _ in ("made", "in order"):
+        assert calls(large, shape(8 * _COUNT)) < 2.1 * calls(small, shape(4 * _COUNT))
+
+
+def calls(world: World, resources: Mapping[str, Any]) -> int:
+    """Count the calls of functions, ours and those of C, in one run."""
+    count = 0
+
+    def note(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        world.apply(resources)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_a_resource_in_order_leaves_few_objects() -> None:
+    """The plan, its catalog and what was read, held together: memory grows by so much for each resource."""
+    world = World()
+    world.apply(flat(2 * 1000))
+
+    def blocks(count: int) -> int:
+        manifest = {"project": "counts", "resources": flat(count)}
+        before = sys.getallocatedblocks()
+        plan = world.runtime.plan(manifest)
+        after = sys.getallocatedblocks()
+        assert plan.summary.unchanged == count
+        return after - before
+
+    blocks(1000)
+    assert blocks(2 * 1000) - blocks(1000) < 45 * 1000
+
+
+def files(directory: Path, count: int) -> Path:
+    """Write a manifest of files that are in order."""
+    wanted = {f"File[{directory}/{n:04d}]": {"content": f"{n}\n", "mode": "0644"} for n in range(count)}
+    manifest = directory / f"site-{count}.json"
+    manifest.write_text(json.dumps({"project": "counts", "resources": wanted}))
+    for number in range(count):
+        path = directory / f"{number:04d}"
+        path.write_text(f"{number}\n")
+        path.chmod(0o644)
+    return manifest
+
+
+def system_calls(manifest: Path) -> Counter[str]:
+    """Count the system calls of one run, by name; those that only manage memory are not counted."""
+    trace = manifest.with_suffix(".trace")
+    command = [sys.executable, "-c", _COMMAND, "apply", str(manifest), "--state", "memory:"]
+    subprocess.run(
+        ["strace", "-f", "-qq", "-e", "trace=%file,%desc,%process", "-o", str(trace), *command],
+        check=True,
+        capture_output=True,
+    )
+    lines = trace.read_text().splitlines()
+    return Counter(line.split(maxsplit=1)[1].partition("(")[0] for line in lines if "(" in line)
+
+
+def test_an_unchanged_file_costs_four_system_calls(tmp_path: Path) -> None:
+    """Look, open, read, close: nothing beside what tells that it is as it should be."""
+    few, many = files(tmp_path, 50), files(tmp_path, 250)
+    system_calls(few)
+    more = system_calls(many) - system_calls(few)
+    assert {name for name, count in more.items() if count >= 200} == {"newfstatat", "openat", "read", "close"}
+    assert sum(more.values()) < 4.1 * 200
+
+
+def imported(*arguments: str) -> set[str]:
+    """Give what a command has imported by its end."""
+    script = (
+        "import sys\n"
+        "from resource_api.faces.cli import run\n"
+        "run(sys.argv[1:])\n"
+        "sys.stderr.write('\\n'.join(['', 'modules:', *sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True, text=True)
+    return set(done.stderr.partition("modules:\n")[2].splitlines())
+
+
+def test_the_version_imports_one_module_of_ours() -> None:
+    """All else waits for the command that needs it."""
+    ours = {name for name in imported("--version") if name.startswith("resource_api.")}
+    assert ours == {"resource_api.faces", "resource_api.faces.cli"}
+
+
+def test_showing_a_resource_imports_nothing_heavy() -> None:
+    """Neither a parser, nor a database, nor what starts programs."""
+    assert _HEAVY.isdisjoint(imported("resource", "user", "root"))
+
+
+def test_a_run_from_json_without_news_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Nothing to explain, nothing to start, nothing to keep: nothing for it is loaded."""
+    assert _HEAVY.isdisjoint(imported("apply", str(files(tmp_path, 3)), "--state", "memory:"))
