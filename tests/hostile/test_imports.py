@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -103,3 +105,23 @@ def test_using_the_library_loads_neither_click_nor_sh(box: Box) -> None:
         [sys.executable, "-P", "-c", program], cwd=box.path, env=box.env, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize(("arguments", "budget"), [("--version", 1.6), ("resource user root", 3.0), ("types", 3.0)])
+def test_starting_costs_little_more_than_click(box: Box, arguments: str, budget: float) -> None:
+    """Processor time of the whole process, as multiples of ``import click``; pairs, so that a busy machine is fair."""
+    box.env |= {"PYTHONPYCACHEPREFIX": str(box.path / "cache")}
+    del box.env["PYTHONDONTWRITEBYTECODE"]
+    ours = [*box.command, *arguments.split()]
+    click = [sys.executable, "-P", "-c", "import click"]
+    seconds(box, ours), seconds(box, click)
+    ratios = [seconds(box, ours) / seconds(box, click) for _ in range(7)]
+    assert median(ratios) <= budget, ratios
+
+
+def seconds(box: Box, command: list[str]) -> float:
+    """Give the processor time that a command takes, in user and system mode."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=box.path, env=box.env, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

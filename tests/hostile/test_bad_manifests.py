@@ -1,0 +1,299 @@
+"""Manifests that are wrong or worse, given to the command: an error of ours with a position, at once, and no traceback.
+
+What the readers refuse, with which words, is tried where they are; here it is that nothing else ever comes out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.hostile.conftest import Box, Done
+
+YAML: Final[dict[str, str | bytes]] = {
+    "python tag": "resources: !!python/object/apply:os.system ['touch pwned']\n",
+    "unknown tag": "resources: !include other.yaml\n",
+    "binary tag": "resources: {'Good[a]': {colour: !!binary aGk=}}\n",
+    "duplicate key": "resources:\n  Good[a]: {}\n  Good[a]: {}\n",
+    "duplicate attribute": "resources:\n  Good[a]: {size: 1, size: 2}\n",
+    "merged duplicate": "x: &x {size: 1}\nresources:\n  Good[a]: {<<: *x, size: 2}\n",
+    "recursive alias": "resources: &r\n  Good[a]: *r\n",
+    "unknown alias": "resources: *nobody\n",
+    "bomb": "a: &a [x,x,x,x,x,x,x,x,x]\n"
+    + "".join(f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True)),
+    "brackets": "resources: " + "[" * 25_000,
+    "a million brackets": "[" * 1_000_000,
+    "braces": "resources: " + "{a: " * 25_000,
+    "deep indentation": "".join(" " * n + "a:\n" for n in range(2_000)),
+    "deep sequence": "- " * 10_000 + "x\n",
+    "nothing": "",
+    "only a comment": "# nothing\n",
+    "null": "~\n",
+    "list": "- a\n",
+    "text": "hello\n",
+    "number": "7\n",
+    "two documents": "resources: {}\n---\nresources: {}\n",
+    "nul": b"resources: {'Good[a]': {colour: \"\x00\"}}\n",
+    "escaped nul": 'resources: {"Good[a]": {colour: "\\0"}}\n',
+    "bad utf-8": b"resources: {'Good[a]': {colour: '\xff\xfe'}}\n",
+    "utf-16": "resources: {}\n".encode("utf-16"),
+    "lone surrogate": 'resources: {"Good[a]": {colour: "\\ud800"}}\n',
+    "control character": b"resources: {'Good[a]': {colour: '\x1b[31m'}}\n",
+    "control character in a title": 'resources: {"Good[\\e[31m]": {}}\n',
+    "tab": "resources:\n\tGood[a]: {}\n",
+    "unclosed quote": 'resources: {"Good[a]: {}}\n',
+    "unclosed brace": "resources: {'Good[a]': {}\n",
+    "key is a list": "resources: {[a]: {}}\n",
+    "key is a number": "resources: {7: {}}\n",
+    "key is null": "resources: {~: {}}\n",
+    "key is no reference": "resources: {Good: {}}\n",
+    "key is quoted inside": "resources: {\"Good['a']\": {}}\n",
+    "key without end": "resources: {'Good[a': {}}\n",
+    "type is a path": "resources: {'../../etc/passwd[a]': {}}\n",
+    "type is a module": "resources: {'Os.path[a]': {}}\n",
+    "type is too long": f"resources: {{'{'G' * 5000}[a]': {{}}}}\n",
+    "unknown type": "resources: {'Goood[a]': {}}\n",
+    "unknown top-level key": "resourcs: {}\n",
+    "unknown attribute": "resources: {'Good[a]': {sise: 1}}\n",
+    "unknown metaparameter value": "resources: {'Good[a]': {loglevel: loud}}\n",
+    "unknown lifecycle": "resources: {'Good[a]': {lifecycle: {protekt: true}}}\n",
+    "wrong type": "resources: {'Good[a]': {size: big}}\n",
+    "octal": "resources: {'Good[a]': {size: 0o17777777777777777777777}}\n",
+    "yes is text": "resources: {'Good[a]': {size: yes}}\n",
+    "sexagesimal": "resources: {'Good[a]': {size: 1:30}}\n",
+    "date": "resources: {'Good[a]': {size: 2026-11-21}}\n",
+    "float for integer": "resources: {'Good[a]': {size: 1.0}}\n",
+    "huge integer": f"resources: {{'Good[a]': {{size: {'9' * 5000}}}}}\n",
+    "infinity": "resources: {'Good[a]': {ratio: .inf}}\n",
+    "not a number": "resources: {'Good[a]': {ratio: .nan}}\n",
+    "attributes are a list": "resources: {'Good[a]': [size]}\n",
+    "resources are a list": "resources: ['Good[a]']\n",
+    "self edge": "resources: {'Good[a]': {require: 'Good[a]'}}\n",
+    "dangling edge": "resources: {'Good[a]': {require: 'Good[b]'}}\n",
+    "cycle": "resources: {'Good[a]': {require: 'Good[b]'}, 'Good[b]': {require: 'Good[a]'}}\n",
+    "value cycle": "resources: {'Good[a]': {colour: '${Good[b].colour}'}, 'Good[b]': {colour: '${Good[a].colour}'}}\n",
+    "values in a circle": (
+        "values: {a: '${values.b}', b: '${values.a}'}\nresources: {'Good[a]': {colour: '${values.a}'}}\n"
+    ),
+    "open expression": "resources: {'Good[a]': {colour: '${'}}\n",
+    "nested expression": "resources: {'Good[a]': {colour: '${${inputs.a}}'}}\n",
+    "unknown input": "resources: {'Good[a]': {colour: '${inputs.nobody}'}}\n",
+    "unknown attribute of another": "resources: {'Good[a]': {colour: '${Good[b].weight}'}, 'Good[b]': {}}\n",
+    "bad input type": "inputs: {a: {type: 'Integer['}}\nresources: {}\n",
+    "bad input pattern": "inputs: {a: {type: 'Pattern[/(/]'}}\nresources: {}\n",
+    "missing input": "inputs: {a: {type: String}}\nresources: {}\n",
+    "include upwards": "include: [../../../../etc/passwd]\nresources: {}\n",
+    "include absolute": "include: [/etc/passwd]\nresources: {}\n",
+    "include itself": "include: [site.yaml]\nresources: {}\n",
+    "include missing": "include: [nobody.yaml]\nresources: {}\n",
+    "bad project": "project: '../x'\nresources: {}\n",
+    "alias taken": "resources: {'Good[a]': {alias: b}, 'Good[b]': {}}\n",
+    "two of one identity": "resources: {'Good[a]': {}, 'Good[b]': {name: a}}\n",
+}
+
+JSON: Final[dict[str, str | bytes]] = {
+    "empty": "",
+    "cut": '{"resources": {"Good[a]": {',
+    "trailing comma": '{"resources": {},}',
+    "duplicate key": '{"resources": {"Good[a]": {}, "Good[a]": {}}}',
+    "nan": '{"resources": {"Good[a]": {"ratio": NaN}}}',
+    "huge exponent": '{"resources": {"Good[a]": {"ratio": 1e999}}}',
+    "huge integer": '{"resources": {"Good[a]": {"size": ' + "9" * 5000 + "}}}",
+    "deep": '{"resources":' * 30_000,
+    "deep list": "[" * 1_000_000,
+    "lone surrogate": '{"resources": {"Good[a]": {"colour": "\\ud800"}}}',
+    "byte order mark": b"\xef\xbb\xbf\xff{}",
+    "two values": "{} {}",
+    "list": "[]",
+    "a plan of nobody": '{"format_version": 1}',
+    "a plan of the future": '{"format_version": 99, "steps": []}',
+    "a plan of nonsense": '{"format_version": "x", "steps": 7, "manifest": {}}',
+}
+
+PYTHON: Final[dict[str, str | bytes]] = {
+    "syntax": "def manifest(m:\n",
+    "raises": "raise RuntimeError('no')\n",
+    "exits": "import sys\nsys.exit(0)\n",
+    "no function": "PROJECT = 'x'\n",
+    "function raises": "def manifest(m):\n    m.nothing_of_that_name('a')\n",
+    "function exits": "def manifest(m):\n    raise SystemExit(0)\n",
+    "recursion": "def manifest(m):\n    manifest(m)\n",
+    "duplicate": "def manifest(m):\n    m.resource('good', 'a', {})\n    m.resource('good', 'a', {})\n",
+    "unknown attribute": "def manifest(m):\n    m.resource('good', 'a', {'weight': 1})\n",
+    "odd value": "def manifest(m):\n    m.resource('good', 'a', {'tree': object()})\n",
+    "cyclic value": "def manifest(m):\n    x = []\n    x.append(x)\n    m.resource('good', 'a', {'tree': x})\n",
+    "null byte": b"x = '\x00'\n",
+}
+
+CORPUS: Final = [
+    *((f"site.{kind}", name, text) for kind, texts in (("yaml", YAML), ("json", JSON)) for name, text in texts.items()),
+]
+
+
+def validate(box: Box, file: str, text: str | bytes) -> tuple[Done, float]:
+    """Validate a manifest; give how that went and how long it took."""
+    (box.path / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+    start = time.monotonic()
+    done = box.run("validate", file)
+    return done, time.monotonic() - start
+
+
+@pytest.mark.parametrize(("file", "name", "text"), CORPUS, ids=[f"{file[5:]}: {name}" for file, name, _ in CORPUS])
+def test_a_wrong_manifest_is_an_error_with_a_place(box: Box, file: str, name: str, text: str | bytes) -> None:
+    """At exit code 65, within a second, with no traceback; nothing in it is executed."""
+    done, seconds = validate(box, file, text)
+    assert done.code in ({0, 65} if name in FINE else {65}), (done.code, done.text[-500:])
+    assert "Traceback" not in done.text
+    assert seconds < 1 + SLACK, seconds
+    assert not (box.path / "pwned").exists()
+    if done.code:
+        lines = done.text.splitlines()
+        assert lines
+        assert len(done.text) < 20_000
+        assert re.match(rf"(\S*/)?{re.escape(file)}(:\d+:\d+)?: ", lines[0]) or "include" in name, lines[0]
+        assert name in PLACELESS or re.match(r"\S+:\d+:\d+: ", lines[0]), lines[0]
+
+
+#: What may be read as something harmless.
+FINE: Final = {
+    *("nothing", "only a comment", "null", "include itself", "empty", "binary tag", "alias taken", "unknown alias"),
+    *("two documents", "control character in a title", "utf-16"),
+}
+#: What is wrong as a whole, not at a line.
+PLACELESS: Final = {
+    *("missing input", "list", "text", "number", "empty", "a plan of nobody", "a plan of the future"),
+    *("a plan of nonsense", "nothing", "bad utf-8", "utf-16", "byte order mark", "bad input type"),
+}
+#: Seconds for starting the program on a machine that does other things as well.
+SLACK: Final = 1.0
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_a_wrong_python_manifest_is_an_error_too(box: Box, name: str) -> None:
+    """The author's mistake is shown with its file; what their code raises ends nothing."""
+    done, _ = validate(box, "site.py", PYTHON[name])
+    assert done.code == 65, (done.code, done.text[-500:])
+    assert "Traceback" not in done.text
+    assert "site.py" in done.text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "path", ["nobody.yaml", ".", "/dev/null", "site.txt", "no\nsuch.yaml", "x" * 300, "fifo.yaml.d/"]
+)
+def test_what_is_no_file_is_an_error(box: Box, path: str) -> None:
+    """A manifest that is missing, a directory, a device, or of no known kind."""
+    (box.path / "site.txt").write_text("resources: {}\n")
+    done = box.run("validate", path)
+    assert done.code in {64, 65}, (done.code, done.text)
+    assert "Traceback" not in done.text
+    assert done.text.count("\n") <= 3
+
+
+def test_broken_manifests_are_json_for_programs(box: Box) -> None:
+    """Each command that takes one ends its output as documented."""
+    box.write("site.yaml", "resources:\n  Good[a]: {sise: 1}\n  Good[b]: {colour: 1}\n")
+    for command in ("validate", "plan"):
+        document = json.loads(box.run(command, "site.yaml", "--json").out)
+        assert [(each["line"], each["reference"]) for each in document["diagnostics"]] == [
+            (2, "Good[a]"),
+            (3, "Good[b]"),
+        ]
+    done = box.run("apply", "site.yaml", "--json")
+    assert [event["type"] for event in done.events] == ["diagnostic", "diagnostic", "summary"]
+    assert done.events[-1]["exit_code"] == 65
+
+
+def test_a_long_chain_is_no_problem(box: Box) -> None:
+    """Ten thousand resources, each requiring the one before: no recursion; turned into a ring, the ring is named."""
+    chain: dict[str, Any] = {f"Good[{n}]": {"require": f"Good[{n - 1}]"} if n else {} for n in range(10_000)}
+    box.manifest(chain)
+    assert box.run("validate", "site.json").code == 0
+    box.manifest({**chain, "Good[0]": {"require": "Good[9999]"}})
+    done = box.run("validate", "site.json")
+    assert done.code == 65
+    assert done.text.startswith("site.json:1:16: Good[0]: dependency cycle: Good[0] => Good[1] => ")
+    assert done.text.endswith("Good[9999] => Good[0]\n")
+
+
+def test_nothing_read_is_ever_evaluated(box: Box) -> None:
+    """Templates, formats and commands of other tools are text."""
+    texts = ["{{7*7}}", "%s", "{0.__class__}", "$(id)", "`id`", "\\g<0>", "$${inputs.x}", "<%= 1 %>", "!!python/none"]
+    box.manifest({f"Good[{n}]": {"colour": text} for n, text in enumerate(texts)})
+    assert box.run("apply", "site.json").code == 0
+    assert [box.shelf("good")[str(n)]["colour"] for n in range(len(texts))] == [
+        text.replace("$${", "${") for text in texts
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_bytes_are_a_manifest_or_an_error(box: Box, seed: int) -> None:
+    """Good manifests with pieces cut, doubled and replaced by noise, many at a time in one process."""
+    box.write("mutants.py", MUTANTS)
+    done = box.run_shell(f'"$1" -P mutants.py {seed} 300')
+    assert done.code == 0, done.err.decode()[-2000:]
+    assert int(done.out) > 0
+
+
+MUTANTS: Final = '''
+"""Reads mutants of a manifest; any exception but ours, or a second without an answer, ends it with a report."""
+import random
+import signal
+import sys
+
+from resource_api import ManifestError, Registry, Runtime
+
+GOOD = b"""project: web
+inputs: {domain: {type: String, default: example.org}}
+values: {a: &a [1, 2.5, true, null, "x y"], b: *a}
+resources:
+  Good[x]: {size: 3, colour: "in ${inputs.domain}", parts: [a, b]}
+  "Good[y: z]":
+    colour: |
+      several
+      lines
+    require: Good[x]
+    lifecycle: {protect: true}
+outputs: {c: "${Good[x].colour}"}
+"""
+NOISE = [
+    *(b"[", b"{", b"*a", b"&b", b"!!x ", b"${", b"]", b"}", b": ", b"- ", b"\\n", b"\\t", b"\\x00", b"\\xff"),
+    *(b"'", b'"', b"|", b">", b"#", b"? ", b"<<: ", b"%YAML 1.1\\n", b"---\\n", b"...", b"9" * 400, b"~", b"@"),
+]
+
+
+def mutant(chance):
+    data = GOOD
+    for _ in range(chance.randint(1, 6)):
+        start = chance.randrange(len(data) + 1)
+        end = start + chance.choice([0, 0, 1, 2, 8])
+        piece = chance.choice([b"", chance.choice(NOISE), bytes([chance.randrange(256)]), data[start:end] * 3])
+        data = data[:start] + piece + data[end:]
+    return data
+
+
+def stop(*_):
+    raise TimeoutError
+
+
+signal.signal(signal.SIGALRM, stop)
+chance, refused = random.Random(int(sys.argv[1])), 0
+runtime = Runtime(Registry.from_path("."), state="memory:")
+for number in range(int(sys.argv[2])):
+    data = mutant(chance)
+    open("mutant.yaml", "wb").write(data)
+    signal.setitimer(signal.ITIMER_REAL, 3)
+    try:
+        runtime.validate("mutant.yaml")
+    except ManifestError as error:
+        assert error.problems
+        refused += 1
+    except BaseException as error:
+        sys.exit(f"{error!r} for {data!r}")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print(refused)
+'''
