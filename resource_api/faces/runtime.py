@@ -268,7 +268,8 @@ class Runtime:
             text = f"an earlier run was cut while it was about to {intent.action} it; what is there now decides"
             self.log.write("notice", f"{intent.type.capitalize()}[{intent.title}]", text)
         for record in plan.prior.undeclared:
-            self.log.write("notice", str(record.reference), "is recorded but no longer declared; --prune deletes it")
+            way = "deletes" if record.owned and not record.retain else "forgets"
+            self.log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")
         for step in plan.steps:
             if step.action.value != "same" or step.decision.error:
                 self.tell(PlannedChange(step))

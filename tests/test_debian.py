@@ -1,0 +1,542 @@
+"""A whole Debian machine under the command: every bundled type in one manifest, from nothing to nothing again.
+
+Each test has the machine for itself: a mount namespace where what lies over /etc, the homes, the crontabs and the
+directories of apt and dpkg takes all writes. It is gone with the namespace, however the test ends.
+"""
+
+from __future__ import annotations
+
+import compileall
+import ctypes
+import hashlib
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+import resource_api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+TYPES: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
+
+#: Their things cannot be listed: there is no end of files, and a command is none.
+UNLISTED: Final = {"exec", "file"}
+
+STAGE: Final = Path("/srv")  # a file system in memory covers it
+OWN: Final = STAGE / ".ra-test"
+REPOSITORY: Final = STAGE / ".ra-test-repository"
+
+#: The machine's own, but what is written there goes elsewhere. The first is small enough for a copy.
+COPIED: Final = "/etc"
+LAYERED: Final = ("/home", "/var/lib/dpkg")
+#: As on a machine where nobody has done anything yet: other tests use those of the real one meanwhile.
+EMPTY: Final = ("/var/cache/apt", "/var/lib/apt", "/var/log", "/var/mail", "/var/spool/cron")
+
+#: What is compared; of the rest, the list of packages is.
+COMPARED: Final = ("/etc", "/home/ra-test-guest", "/home/ra-test-user", "/var/mail", "/var/spool/cron", str(STAGE))
+
+#: The account files as they were before their last change, and their lock: no change of the machine.
+ASIDE: Final = {Path("/etc/.pwd.lock")} | {
+    Path(f"/etc/{name}-") for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")
+}
+#: What crontab(1) writes above a table: when it was installed.
+_HEADER: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
+CLONE_NEWNS: Final = 0x00020000
+
+#: A key made up; nobody has the other half.
+KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
+
+MANIFEST: Final = """
+    project: ra-test
+    inputs:
+      greeting: {type: String, default: hello}
+    defaults:
+      File: {owner: root, group: root}
+    resources:
+      # What was there before, as it was: looked after, never ours.
+      Group[ra-test-old]: {}
+      Package[ra-test-old]: {ensure: present}
+      Host[ra-test-old]: {ip: 192.0.2.1}
+      Cron[ra-test-old]: {command: /bin/true, minute: 5}
+
+      Apt_key[FINGERPRINT]:
+        source: /srv/.ra-test-repository/key.asc
+        before: Package[ra-test-tool]
+      Package[ra-test-tool]: {ensure: latest}
+      Group[ra-test-staff]: {}
+      User[ra-test-user]:
+        gid: ra-test-staff
+        groups: [audio, ra-test-old]
+        comment: Ra Test
+        home: /home/ra-test-user
+        shell: /bin/bash
+        managehome: true
+      Ssh_authorized_key[ra-test-key]:
+        user: ra-test-user
+        type: ssh-ed25519
+        key: KEY
+        options: [no-pty]
+      Host[ra-test.example]: {ip: 192.0.2.2, host_aliases: [ra-test], require: "Package[ra-test-tool]"}
+      Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
+
+      File[/etc/ra-test]: {ensure: directory, mode: "0750", group: ra-test-staff, force: true}
+      Exec[ra-test-initialise]:
+        command: [/bin/sh, -c, "echo once >> /etc/ra-test/initialised"]
+        creates: /etc/ra-test/initialised
+        require: File[/etc/ra-test]
+      File[/etc/ra-test/tool.conf]:
+        content: "${inputs.greeting} from ${User[ra-test-user].home}\\n"
+        require: Package[ra-test-tool]
+        notify: Exec[ra-test-reload]
+      File[/etc/ra-test/motd]: {content: "Welcome.\\n", mode: "0640"}
+      File[/etc/ra-test/current]: {target: tool.conf}
+      File[/etc/ra-test/copy]: {source: /srv/ra-test-tool/README, require: "Package[ra-test-tool]"}
+      Exec[ra-test-reload]:
+        command: echo reloaded >> /etc/ra-test/reloads
+        shell: true
+        refreshonly: true
+    outputs:
+      conf: ${File[/etc/ra-test/tool.conf].checksum}
+"""
+OLD: Final = {"Group[ra-test-old]", "Package[ra-test-old]", "Host[ra-test-old]", "Cron[ra-test-old]"}
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a machine to change")
+
+
+def run(*argv: str | Path, data: bytes | None = None) -> str:
+    """Run a program that must succeed and give what it says."""
+    done = subprocess.run(argv, check=False, capture_output=True, input=data)
+    assert done.returncode == 0, (argv, done.stderr.decode())
+    return done.stdout.decode()
+
+
+class Outcome(NamedTuple):
+    """How one run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Give the objects of one type of a JSON stream."""
+        return [each for each in map(json.loads, self.out.splitlines()) if each["type"] == kind]
+
+    @property
+    def ends(self) -> dict[str, dict[str, Any]]:
+        """The ends of the steps by reference."""
+        return {each["reference"]: each for each in self.events("step_end")}
+
+    @property
+    def done(self) -> list[tuple[str, str]]:
+        """What was done, or would have been: references and actions in order."""
+        return [(each["reference"], each["action"]) for each in self.events("step_end")]
+
+
+class Machine:
+    """The machine as the tests use it: through the command, and through what an administrator looks at."""
+
+    def __init__(self, home: Path, fingerprint: str) -> None:
+        """Keep the manifest and the state in ``home``."""
+        self.home = home
+        self.fingerprint = fingerprint
+        self.manifest = home / "site.yaml"
+        text = dedent(MANIFEST).replace("FINGERPRINT", fingerprint).replace("KEY", KEY)
+        self.manifest.write_text(text, encoding="utf-8")
+        self.state = home / "state" / "state.db"
+
+    def command(self, *arguments: str | Path) -> Outcome:
+        """Run ``resource-api`` with the private state."""
+        environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
+            "RESOURCE_API_STATE": f"sqlite:{self.state}",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "resource_api", *map(str, arguments)],
+            cwd=self.home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def apply(self, *options: str) -> Outcome:
+        """Apply the manifest, with JSON for an answer."""
+        return self.command("apply", self.manifest, "--json", *options)
+
+    def converged(self) -> Outcome:
+        """Apply, and demand that it succeeds."""
+        outcome = self.apply()
+        assert outcome.code == 0, outcome.err
+        return outcome
+
+    def declared(self) -> list[dict[str, Any]]:
+        """Give the resources of the manifest."""
+        graph = json.loads(self.command("graph", self.manifest, "--format", "json").out)
+        return list(graph["nodes"])
+
+    def serial(self) -> int:
+        """Give how often the recorded state has changed."""
+        exported: dict[str, Any] = json.loads(self.command("state", "export").out)
+        return int(exported["serial"])
+
+    def content(self) -> dict[str, Any]:
+        """Give all that the machine holds, in files and in the list of packages, but for what programs keep aside."""
+        found: dict[str, Any] = {"packages": run("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status}\n")}
+        for directory, names, files in chain.from_iterable(map(os.walk, COMPARED)):
+            names[:] = [name for name in names if not name.startswith(".ra-test")]
+            for path in (Path(directory, name) for name in ("", *names, *files)):
+                if path not in ASIDE:
+                    found[str(path)] = described(path)
+        return found
+
+    def writes(self) -> dict[str, Any]:
+        """Give when each file of the machine that can have changed in this test was last written or changed."""
+        return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_ctime_ns) for path in OWN.rglob("*")}
+
+
+def described(path: Path) -> tuple[object, ...]:
+    """Give what a file is: kind and permissions, owners, and its bytes or target."""
+    status, inside = path.lstat(), ""
+    if stat.S_ISREG(status.st_mode):
+        data = path.read_bytes()
+        inside = hashlib.sha256(_HEADER.sub(b"", data) if "cron" in path.parts else data).hexdigest()
+    elif stat.S_ISLNK(status.st_mode):
+        inside = str(path.readlink())
+    return oct(status.st_mode), status.st_uid, status.st_gid, inside
+
+
+def own(place: str) -> Path:
+    """Give the directory that stands for ``place``, or takes the writes to it."""
+    return OWN / place.replace("/", "-")
+
+
+def twin(place: str, path: Path) -> None:
+    """Make an empty directory that belongs to the same as ``place``, with the same permissions."""
+    path.mkdir()
+    status = Path(place).stat()
+    os.chown(path, status.st_uid, status.st_gid)
+    path.chmod(stat.S_IMODE(status.st_mode))
+
+
+def isolate() -> None:
+    """Cover each place that the test may change."""
+    run("mount", "--make-rprivate", "/")
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
+    OWN.mkdir()
+    run("cp", "-a", COPIED, own(COPIED))
+    for place in (*LAYERED, *EMPTY):
+        twin(place, own(place))
+    twin("/var/spool/cron/crontabs", own("/var/spool/cron") / "crontabs")
+    for place in LAYERED:
+        work = own(place).with_suffix(".work")
+        work.mkdir()
+        layers = f"lowerdir={place},upperdir={own(place)},workdir={work}"
+        run("mount", "-t", "overlay", "-o", layers, "ra-test", place)
+    for place in (COPIED, *EMPTY):
+        run("mount", "--bind", own(place), place)
+    Path("/var/log/apt").mkdir()
+
+
+def build(name: str, version: str) -> str:
+    """Build a package and give its paragraph of the repository's index."""
+    tree = STAGE / ".ra-test-tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    fields = f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody\nDescription: test\n"
+    (tree / "DEBIAN" / "control").write_text(fields)
+    (tree / "srv" / name).mkdir(parents=True)
+    (tree / "srv" / name / "README").write_text(f"{name} {version}\n")
+    file = REPOSITORY / f"{name}_{version}.deb"
+    run("dpkg-deb", "-Znone", "--root-owner-group", "--build", tree, file)
+    run("rm", "-r", tree)
+    data = file.read_bytes()
+    return f"{fields}Filename: ./{file.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
+
+
+def furnish(fingerprint: str, key: str) -> None:
+    """Give the machine a repository, and what stands for all that people have made on it before."""
+    REPOSITORY.mkdir()
+    (REPOSITORY / "key.asc").write_text(key)
+    index = [build("ra-test-tool", "1.0"), build("ra-test-tool", "1.1"), build("ra-test-old", "1.0")]
+    (REPOSITORY / "Packages").write_text("\n".join(index))
+    run("rm", "-rf", *(f"/etc/apt/{name}.d" for name in ("apt.conf", "sources.list", "preferences")))
+    for name in ("apt.conf", "preferences"):
+        Path(f"/etc/apt/{name}.d").mkdir()
+    Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{REPOSITORY} ./\n")
+    # apt knows an outdated cache by whole seconds, and tests are faster.
+    Path("/etc/apt/apt.conf").write_text('Dir::Cache { pkgcache ""; srcpkgcache ""; };\n')
+    run("apt-get", "update")
+    assert fingerprint not in run("apt-key", "--quiet", "list")
+    run("dpkg", "--install", REPOSITORY / "ra-test-old_1.0.deb")
+    run("groupadd", "ra-test-old")
+    run("useradd", "--create-home", "--groups", "ra-test-old", "ra-test-guest")
+    ssh = Path("/home/ra-test-guest/.ssh")
+    ssh.mkdir(mode=0o700)
+    (ssh / "authorized_keys").write_text(f"# mine\nssh-ed25519 {KEY} ra-test-guest's\n")
+    run("chown", "-R", "ra-test-guest:", ssh)
+    with Path("/etc/hosts").open("a") as hosts:
+        hosts.write("192.0.2.1\tra-test-old\n")
+    jobs = b"# by hand\n0 4 * * * /bin/false\n\n# resource-api: ra-test-old\n5 * * * * /bin/true\n"
+    run("crontab", "-u", "root", "-", data=jobs)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """Compile the package once; without bytecode every run of the command takes twice as long."""
+    compileall.compile_dir(Path(resource_api.__file__).parent, quiet=2)
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Make a key for apt: its fingerprint and its text."""
+    home = tmp_path_factory.mktemp("gpg")
+    gpg = ("gpg", "--homedir", str(home), "--batch", "--quiet")
+    try:
+        run(*gpg, "--passphrase", "", "--quick-gen-key", "ra-test", "ed25519", "sign", "never")
+        [fingerprint] = [
+            line.split(":")[9] for line in run(*gpg, "--with-colons", "-k").splitlines() if line[:3] == "fpr"
+        ]
+        yield fingerprint, run(*gpg, "--armor", "--export")
+    finally:
+        run("gpgconf", "--homedir", home, "--kill", "all")
+
+
+@pytest.fixture
+def machine(key: tuple[str, str], tmp_path: Path) -> Iterator[Machine]:
+    """Enter a namespace with a furnished machine, and leave it whatever happens."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    here, before = Path.cwd(), os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    try:
+        isolate()
+        furnish(*key)
+        yield Machine(tmp_path, key[0])
+    finally:
+        assert libc.setns(before, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+        os.close(before)
+        os.chdir(here)
+    assert not REPOSITORY.exists()
+
+
+def references(document: list[dict[str, Any]]) -> set[str]:
+    """Give the references of what a JSON document lists."""
+    return {each["reference"] for each in document}
+
+
+def test_every_bundled_type_is_in_the_manifest(machine: Machine) -> None:
+    """Whoever adds a type shows it at work here, beside files of each kind, relationships and a notification."""
+    graph = json.loads(machine.command("graph", machine.manifest, "--format", "json").out)
+    assert sorted({node["type"] for node in graph["nodes"]}) == TYPES
+    assert {"require", "notify"} <= {edge["kind"] for edge in graph["edges"]}
+    machine.converged()
+    shown = [
+        json.loads(machine.command("resource", "file", path, "--json").out)[0]["ensure"]
+        for path in ("/etc/ra-test", "/etc/ra-test/motd", "/etc/ra-test/current")
+    ]
+    assert shown == ["directory", "file", "link"]
+
+
+def test_noop_lists_what_apply_then_does_and_touches_nothing(machine: Machine) -> None:
+    """The same references with the same actions in the same order; no file of the machine is written meanwhile."""
+    before, writes = machine.content(), machine.writes()
+    said = machine.apply("--noop")
+    assert (said.code, machine.state.parent.exists()) == (0, False), said.err
+    assert machine.content() == before
+    assert machine.writes() == writes
+    done = machine.converged()
+    assert {each["status"] for each in said.ends.values()} == {"noop"}
+    assert said.done == done.done
+
+
+def test_apply_converges(machine: Machine) -> None:
+    """Every step succeeds, and other programs than ours see what was asked for."""
+    outcome = machine.converged()
+    assert {each["status"] for each in outcome.ends.values()} == {"success"}
+    assert outcome.ends.keys() == references(outcome.events("planned_change"))
+    assert run("id", "-Gn", "ra-test-user").split() == ["ra-test-staff", "audio", "ra-test-old"]
+    assert run("getent", "hosts", "ra-test").split() == ["192.0.2.2", "ra-test.example", "ra-test"]
+    assert "15 3 * * * date > /dev/null" in run("crontab", "-u", "ra-test-user", "-l").splitlines()
+    assert run("dpkg-query", "-W", "-f", "${Status} ${Version}", "ra-test-tool") == "install ok installed 1.1"
+    assert machine.fingerprint in run("apt-key", "--quiet", "finger").replace(" ", "")
+    key = Path("/home/ra-test-user/.ssh/authorized_keys")
+    assert (key.read_text(), key.owner()) == (f"no-pty ssh-ed25519 {KEY} ra-test-key\n", "ra-test-user")
+    site = Path("/etc/ra-test")
+    assert {path.name: path.read_text() for path in site.iterdir()} == {
+        "current": "hello from /home/ra-test-user\n",
+        "copy": "ra-test-tool 1.1\n",
+        "initialised": "once\n",
+        "motd": "Welcome.\n",
+        "reloads": "reloaded\n",
+        "tool.conf": "hello from /home/ra-test-user\n",
+    }
+
+
+def test_a_second_apply_changes_nothing(machine: Machine) -> None:
+    """Not the machine, not the recorded state, and it says so."""
+    machine.converged()
+    before, writes, serial = machine.content(), machine.writes(), machine.serial()
+    again = machine.apply("--detailed-exitcodes")
+    [summary] = again.events("summary")
+    assert (again.code, again.done) == (0, []), again.err
+    assert summary["unchanged"] == len(machine.declared())
+    assert machine.serial() == serial
+    assert machine.content() == before
+    assert machine.writes() == writes
+
+
+def test_what_was_damaged_is_named_and_mended_and_nothing_else(machine: Machine) -> None:
+    """A file's content, a job and a shell that somebody has changed: drift in the plan, corrective in the apply."""
+    machine.converged()
+    good = machine.content()
+    Path("/etc/ra-test/motd").write_text("Go away.\n")
+    run("crontab", "-u", "ra-test-user", "-r")
+    run("usermod", "--shell", "/bin/sh", "ra-test-user")
+    damaged = {
+        "File[/etc/ra-test/motd]": ("update", "content"),
+        "Cron[ra-test-job]": ("create", "ensure"),
+        "User[ra-test-user]": ("update", "shell"),
+    }
+    writes = machine.writes()
+    plan = json.loads(machine.command("plan", machine.manifest, "--json").out)
+    assert machine.writes() == writes
+    assert references(plan["drift"]) == damaged.keys()
+    assert references([step for step in plan["steps"] if step["action"] != "same"]) == damaged.keys()
+    mended = machine.apply("--detailed-exitcodes")
+    assert mended.code == 2, mended.err
+    assert references(mended.events("resource_drift")) == damaged.keys()
+    steps = mended.ends.items()
+    assert {name: (step["action"], *(each["attribute"] for each in step["changes"])) for name, step in steps} == damaged
+    assert {(step["status"], step["corrective"]) for _, step in steps} == {("success", True)}
+    assert machine.content() == good
+
+
+def test_what_has_vanished_is_made_again(machine: Machine) -> None:
+    """A directory, a user and a group, deleted by hand with all that hung on them: one apply brings it all back."""
+    machine.converged()
+    good = machine.content()
+    run("rm", "-r", "/etc/ra-test")
+    run("crontab", "-u", "ra-test-user", "-r")
+    run("userdel", "-r", "ra-test-user")
+    run("groupdel", "ra-test-staff")
+    said, done = machine.apply("--noop"), machine.converged()
+    assert said.done == done.done
+    assert {step["corrective"] for step in done.ends.values() if step["action"] == "create"} == {True}
+    assert machine.content() == good
+    assert machine.apply().done == []
+
+
+def test_what_the_manifest_changes_is_not_corrective(machine: Machine) -> None:
+    """Another wish notifies as it should, and is told apart from what somebody has damaged."""
+    machine.converged()
+    changed = machine.apply("-i", "greeting=goodbye")
+    steps = {name: (step["action"], step["corrective"]) for name, step in changed.ends.items()}
+    assert steps == {"File[/etc/ra-test/tool.conf]": ("update", False), "Exec[ra-test-reload]": ("refresh", False)}
+    assert Path("/etc/ra-test/reloads").read_text() == "reloaded\n" * 2
+
+
+def test_what_is_listed_is_a_manifest_that_changes_nothing(machine: Machine) -> None:
+    """For every type whose things can be listed: all that the machine has, taken for a manifest, is in sync."""
+    machine.converged()
+    before, found = machine.content(), {}
+    for name in TYPES:
+        listed = machine.command("resource", name)
+        if listed.code:
+            found[name] = "unlisted"
+            continue
+        manifest = machine.home / f"{name}.yaml"
+        manifest.write_text(listed.out, encoding="utf-8")
+        assert (machine.fingerprint if name == "apt_key" else "ra-test") in listed.out
+        applied = machine.command("apply", manifest, "--json", "--detailed-exitcodes")
+        found[name] = "listed" if (applied.code, applied.done) == (0, []) else applied.err
+    assert found == {name: "unlisted" if name in UNLISTED else "listed" for name in TYPES}
+    assert machine.content() == before
+
+
+def test_destroy_takes_away_exactly_what_was_made(machine: Machine) -> None:
+    """What was there before is forgotten, not deleted; the machine is then as it was, and so is the state."""
+    before = machine.content()
+    made = {name for name, step in machine.converged().ends.items() if step["action"] == "create"}
+    assert machine.command("destroy", machine.manifest).code == 64
+    gone = machine.command("destroy", machine.manifest, "--yes", "--json")
+    assert gone.code == 0, gone.err
+    assert {name for name, action in gone.done if action == "delete"} == made
+    assert {name for name, action in gone.done if action == "forget" and not name.startswith("Exec[")} == OLD
+    assert machine.content() == before
+    assert machine.command("state", "list").out == ""
+
+
+def test_destroy_forgets_what_has_vanished(machine: Machine) -> None:
+    """A user that somebody has deleted already, its job and its key with it, is in nobody's way."""
+    before = machine.content()
+    machine.converged()
+    run("crontab", "-u", "ra-test-user", "-r")
+    run("userdel", "-r", "ra-test-user")
+    gone = machine.command("destroy", machine.manifest, "--yes", "--json")
+    assert gone.code == 0, gone.err
+    vanished = {"User[ra-test-user]", "Cron[ra-test-job]", "Ssh_authorized_key[ra-test-key]"}
+    assert {action for name, action in gone.done if name in vanished} == {"forget"}
+    assert machine.content() == before
+
+
+def test_absent_takes_away_in_the_order_that_it_needs(machine: Machine) -> None:
+    """All that was made, declared absent in the order in which it came: each goes after what needed it.
+
+    A user says which group it needs, and a job or a key whose it is, as where they are declared present.
+    """
+    before = machine.content()
+    made = [name for name, step in machine.converged().ends.items() if step["action"] == "create"]
+    defaults = {"File": {"force": True}, "User": {"managehome": True}}
+    related = {
+        "User[ra-test-user]": {"gid": "ra-test-staff"},
+        "Cron[ra-test-job]": {"user": "ra-test-user"},
+        "Ssh_authorized_key[ra-test-key]": {"user": "ra-test-user"},
+    }
+    wanted = {name: {"ensure": "absent", **related.get(name, {})} for name in made}
+    machine.manifest.write_text(json.dumps({"project": "ra-test", "defaults": defaults, "resources": wanted}))
+    said, done = machine.apply("--noop"), machine.converged()
+    assert said.done == done.done
+    assert sorted(done.done) == sorted((name, "delete") for name in made)
+    assert machine.content() == before
+
+
+def test_prune_does_with_the_undeclared_what_was_said(machine: Machine) -> None:
+    """What is ours is deleted, what was there before is forgotten; until then each is only reported, as such."""
+    before, made = machine.content(), machine.converged()
+    present = machine.content()
+    machine.manifest.write_text("project: ra-test\nresources: {}\n")
+    reported = machine.converged()
+    assert (reported.done, machine.content()) == ([], present)
+    told = re.findall(r"Notice: (?!Exec)(\S+): is recorded but no longer declared; --prune (\w+)s it", reported.err)
+    pruned = machine.apply("--prune")
+    assert sorted(each for each in pruned.done if not each[0].startswith("Exec[")) == sorted(told), pruned.err
+    assert {name for name, action in told if action == "delete"} == {
+        name for name, step in made.ends.items() if step["action"] == "create"
+    }
+    assert machine.content() == before
+
+
+def test_the_example_of_a_server_comes_and_goes(machine: Machine) -> None:
+    """What people are shown does on a real machine what it says, changes nothing the second time, and goes again."""
+    before, example = machine.content(), ROOT / "examples" / "server.yaml"
+    made = machine.command("apply", example, "--json")
+    assert ("User[ra-example]", "create") in made.done, made.err
+    assert machine.command("apply", example, "--detailed-exitcodes").code == 0
+    assert machine.command("destroy", example, "--yes").code == 0
+    assert machine.content() == before
