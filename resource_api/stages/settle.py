@@ -136,4 +136,6 @@ def _validate(tools: Tools, should: Resource) -> list[Problem]:
         found = tools.validate(should)
     except Exception as error:  # noqa: BLE001 - becomes a problem of this resource
         return [Problem(None, f"validate failed: {reason(error)}", code="validate")]
-    return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in found]
+    return found and [
+        problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in found
+    ]

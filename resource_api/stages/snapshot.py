@@ -155,14 +155,15 @@ class Snapshot:
         judged = self._judge.judge(tools, [by_name[name] for name in wanted])
         if whole:
             reading.seen, reading.kept, reading.whole_at = {}, {}, self.epoch
-        reading.kept.update(by_name)
-        for name in by_name:
-            reading.seen.pop(name, None)
         for name in names or ():
-            reading.seen[name] = ABSENT
-        for name, seen in zip(wanted, judged, strict=True):
-            del reading.kept[name]
-            reading.seen[name] = seen
+            reading.kept.pop(name, None)
+        if len(by_name) > len(wanted):
+            beside = {name: by_name[name] for name in by_name.keys() - set(wanted)}
+            reading.kept.update(beside)
+            for name in beside:
+                reading.seen.pop(name, None)
+        reading.seen.update(dict.fromkeys(names or (), ABSENT))
+        reading.seen.update(zip(wanted, judged, strict=True))
         reading.read_at.update(dict.fromkeys(names or (), self.epoch))
         for name, seen in {**wrong, **failed}.items():
             reading.kept.pop(name, None)
