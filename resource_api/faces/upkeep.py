@@ -17,6 +17,7 @@ from resource_api.nouns.event import Drifted
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.step import Summary
 from resource_api.stages import drifting
+from resource_api.stages.recorder import written
 from resource_api.stages.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -119,10 +120,7 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         entry.type,
         entry.name,
         entry.title,
-        sealed(
-            {key: value for key, value in entry.spelling.items() if key in known and key not in entry.pending},
-            state.salt,
-        ),
+        written(entry, entry.should, state.salt),
         sealed({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
         sealed(dict(row), state.salt),
         owned=True,

@@ -46,13 +46,19 @@ class Record(NamedTuple):
     external: bool = False
     provider: str | None = None
     schema_version: int = 1
-    #: ready; tainted: to be replaced; partial: only partly as it should be.
+    #: ready; tainted: to be replaced; partial: only partly as it should be; replaced: another has taken its place, and
+    #: it is to go.
     status: str = "ready"
 
     @property
     def key(self) -> Key:
         """What it is found by."""
         return self.type, self.name
+
+    @property
+    def condemned(self) -> bool:
+        """Whether it is to go without being asked for: a replacement was cut before it had."""
+        return self.status == "replaced"
 
     @property
     def reference(self) -> Reference:

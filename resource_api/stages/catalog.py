@@ -58,6 +58,7 @@ def compile(  # noqa: A001 - the arrow's name
     edges = binding.bind(register.entries, valuation.references, register.find, complaints.of, register.broken)
     order = relationships.order(len(register.entries), edges)
     _cycles(register.entries, order, complaints)
+    _moves(manifest, register, complaints)
     for name, value in manifest.outputs.items():
         try:
             valuation.check(value)
@@ -66,6 +67,18 @@ def compile(  # noqa: A001 - the arrow's name
     if complaints.problems:
         raise ManifestError(complaints.problems)
     return _catalog(manifest, register, order, scope)._replace(warnings=complaints.warnings)
+
+
+def _moves(manifest: Manifest, register: Register, complaints: Complaints) -> None:
+    """A name that is still declared has not moved, and two cannot move to one."""
+    targets = set()
+    for wish in manifest.moved:
+        still = register.find(wish.source)
+        if still is not None and still is not register.find(wish.target):
+            complaints.of_move(wish, f"{wish.source} is still declared, so it has not moved to {wish.target}")
+        if wish.target in targets:
+            complaints.of_move(wish, f"two names have moved to {wish.target}")
+        targets.add(wish.target)
 
 
 def _cycles(entries: Sequence[Entry], order: Order, complaints: Complaints) -> None:

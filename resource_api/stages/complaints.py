@@ -10,7 +10,7 @@ from resource_api.nouns.reference import Reference
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.nouns.declaration import Declaration, Manifest
+    from resource_api.nouns.declaration import Declaration, Manifest, Moved
     from resource_api.nouns.entry import Entry
 
 
@@ -43,6 +43,10 @@ class Complaints:
         """Complain of an output."""
         place = self.manifest.place(("outputs", name))
         self.problems.append(Problem(None, f"output '{name}': {message}", "error", "", *place, code="expression"))
+
+    def of_move(self, wish: Moved, message: str) -> None:
+        """Complain of a pair of names under ``moved``."""
+        self.problems.append(Problem(None, message, "error", "", *wish.place(), code="moved"))
 
     def where(self, entry: Entry) -> str:
         """Give ``site.yaml:14`` for a resource."""

@@ -165,4 +165,7 @@ def _replacement(
         return Decision(Action.REPLACE, found, reasons, why, because)
     if protected(entry, known.record):
         return Decision(Action.REPLACE, found, reasons, "is protected and would be replaced", because)
+    if entry.meta.lifecycle.retain:
+        why = "is retained, and replacing it under its own name would delete it"
+        return Decision(Action.REPLACE, found, reasons, why, because)
     return Decision(Action.REPLACE, found, reasons, replaces_because=because)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from resource_api.nouns.change import Action
+from resource_api.nouns.change import Action, exists
 from resource_api.nouns.event import StepEnd
 from resource_api.nouns.step import StepReport
-from resource_api.stages.relationships import descendants
+from resource_api.stages.plan import present
 from resource_api.stages.selection import reverse
+from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
-    from resource_api.stages.work import Work
 
 
 class Ending:
@@ -45,12 +45,15 @@ class Ending:
         #: What has changed and all that comes after it: these may have been moved.
         self.stirred: set[int] = set()
         self.same_works: list[Work] = []
+        self._resting = False
         #: What was refreshed and nothing else: what it is may still be news.
         self.refreshed: list[Work] = []
         self._recorder = recorder
         self._after = reverse(plan.waits)
         self._reported: set[int] = set()
         self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
+        told = plan.catalog.subscribes
+        self._hearing = {i for i, n in self._place.items() if i in told and present(plan.operations[n].step)}
         self._listeners = reverse(plan.catalog.subscribes)
         #: What waits for a step that cannot be carried out: nothing of its chain is touched.
         self.doomed = _doomed(plan, self._after)
@@ -58,7 +61,15 @@ class Ending:
     @property
     def unchanged(self) -> int:
         """How many steps had nothing to do."""
+        if self._resting:
+            return len(self.plan.steps)
         return len({id(w.step) for w in self.same_works if w.step.entry.index not in self._reported})
+
+    def rest(self) -> None:
+        """Nothing was to be done at all; what that means for each is only of interest where it is recorded."""
+        self._resting = True
+        if self._recorder is not None:
+            self.same_works = [Work(operation) for operation in self.plan.operations]
 
     def same(self, work: Work) -> None:
         """Nothing was to be done."""
@@ -76,7 +87,16 @@ class Ending:
             self.refreshed.append(work)
         if not noop:
             self.changed.add(work.operation.number)
-            self.stirred |= descendants([work.operation.number], self._after)
+            self._stir(work.operation.number)
+
+    def _stir(self, number: int) -> None:
+        """Note what has changed and all that comes after it; what comes after those that are noted is noted too."""
+        waiting = [number]
+        while waiting:
+            number = waiting.pop()
+            if number not in self.stirred:
+                self.stirred.add(number)
+                waiting += self._after.get(number, ())
 
     def fail(self, work: Work, why: str, *, told: bool = False) -> None:
         """An operation has failed; ``told`` when the provider has logged why already."""
@@ -117,12 +137,14 @@ class Ending:
         """Say what the provider did not report."""
         level = work.step.entry.meta.loglevel
         if self.log.enabled(level) and not (work.removal and work.decision.action is Action.REPLACE):
+            reference = str(work.step.reference)
             for line in work.lines():
-                self.log.write(level, str(work.step.reference), line)
+                self.log.write(level, reference, line)
 
     def refreshers(self, work: Work) -> list[str]:
         """Give the references of those that have changed and notify this resource, now or in a run before."""
-        if "refreshable" not in work.step.definition.features:
+        features = work.step.definition.features
+        if "refreshable" not in features or not (exists(work.is_) or "imperative" in features or work.step.noop):
             return []
         if work.step.noop:
             return list(work.step.refreshed_by)
@@ -148,11 +170,11 @@ class Ending:
             return
         owed: dict[Key, list[str]] = {}
         for work in ended:
-            if work.operation.number not in self.changed or work.step.noop:
+            if work.operation.number not in self.changed or work.step.noop or work.removal:
                 continue
             for listener in self._listeners.get(work.step.entry.index, ()):
                 entry = self.plan.catalog.entries[listener]
-                if "refreshable" in entry.definition.features and listener in self._place:
+                if "refreshable" in entry.definition.features and listener in self._hearing:
                     owed.setdefault(entry.key, []).append(str(work.step.reference))
         self._recorder.settle(ended, owed)
 

@@ -16,6 +16,7 @@ from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, S
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import drifting, foresight, sequence
 from resource_api.stages.decision import decide, forgotten
+from resource_api.stages.succession import Succession
 from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -87,6 +88,10 @@ class Plan(NamedTuple):
 
 def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World, options: Options) -> Plan:
     """Decide every selected entry, in order, so that references find what was decided before them."""
+    if prior.successors or prior.superseded:
+        succession = Succession(catalog, prior, world.seen, world.tools)
+        selected = succession.settle(selected, prune=options.prune)
+        catalog, prior = succession.catalog, succession.prior
     planner = _Planner(catalog, prior, world, options)
     for entry in catalog.entries:
         if selected is None or entry.index in selected:
@@ -192,14 +197,26 @@ class _Planner:
         return step._replace(refreshed_by=tuple(names)) if names else step
 
     def let_go(self) -> None:
-        """Delete nothing that goes with something else that is deleted (``deleted_with``)."""
-        deleted = {str(step.reference) for step in self.steps.values() if step.decision.action is Action.DELETE}
-        if not deleted:
-            return
-        for index, step in self.steps.items():
-            with_ = step.entry.meta.lifecycle.deleted_with
-            if step.action is Action.DELETE and with_ in deleted and not step.decision.error:
-                self.steps[index] = step._replace(decision=Decision(Action.FORGET, reasons=(f"deleted with {with_}",)))
+        """Delete nothing that goes with something else that is deleted (``deleted_with``), through a chain too."""
+        going = {
+            str(step.reference): index
+            for index, step in self.steps.items()
+            if step.decision.action is Action.DELETE and not step.decision.error
+        }
+        hosts = {
+            index: going[with_]
+            for index in going.values()
+            if (with_ := self.steps[index].entry.meta.lifecycle.deleted_with) in going
+        }
+        for index in hosts:
+            host, seen = index, {index}
+            while host in hosts and hosts[host] not in seen:
+                host = hosts[host]
+                seen.add(host)
+            if host not in hosts:
+                step = self.steps[index]
+                why = f"deleted with {step.entry.meta.lifecycle.deleted_with}"
+                self.steps[index] = step._replace(decision=Decision(Action.FORGET, reasons=(why,)))
 
     # Values that only another resource's state tells
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns import reference
+from resource_api.nouns.attribute import Attribute
 from resource_api.nouns.declaration import Declaration
+from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.record import Commit, Record
@@ -55,9 +57,14 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
     for record in successors.values():
         left.pop(record.key, None)
     removed = {wish.reference for wish in catalog.manifest.removed}
-    going = [record for record in left.values() if prune or record.reference in removed]
-    undeclared = [record for record in left.values() if not (prune or record.reference in removed)]
-    catalog, ghosts = _haunt(catalog, going, removed, tools)
+    going: list[tuple[Record, str]] = []
+    undeclared: list[Record] = []
+    for record in left.values():
+        if why := _why(record, removed, prune=prune):
+            going.append((record, why))
+        else:
+            undeclared.append(record)
+    catalog, ghosts = haunt(catalog, going, tools)
     return catalog, Prior(state, records, successors, undeclared, ghosts, superseded, doubts)
 
 
@@ -93,7 +100,7 @@ def _known(state: StackState, doubts: Commit) -> StackState:
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
     """Give each entry its record: by identity, else by a name that it had (``aliases``, ``moved``)."""
-    by_title = {(record.type, record.title): record for record in state.records.values()}
+    by_title = {(record.type, record.title): record for record in state.records.values() if not record.condemned}
     moved = {wish.target: wish.source for wish in catalog.manifest.moved}
     found: dict[int, Record] = {}
     superseded: list[Key] = []
@@ -123,7 +130,7 @@ def _former(entry: Entry, moved: Mapping[Reference, Reference]) -> list[tuple[st
 
 def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record]) -> dict[int, Record]:
     """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
-    by_title = {(record.type, record.title): record for record in left.values()}
+    by_title = {(record.type, record.title): record for record in left.values() if not record.condemned}
     found = {}
     for entry in catalog.entries:
         if entry.index in records or entry.meta.lifecycle.replace not in {"delete_first", "create_first"}:
@@ -134,26 +141,50 @@ def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[K
     return found
 
 
-def _haunt(
-    catalog: Catalog, going: Sequence[Record], removed: set[Reference], tools: Callable[[str], Tools]
+def _why(record: Record, removed: set[Reference], *, prune: bool) -> str:
+    """Give why a record that nobody claims is to go; empty: it stays."""
+    if record.reference in removed:
+        return "removed"
+    if record.condemned:
+        return "replaced"
+    return "undeclared" if prune else ""
+
+
+def haunt(
+    catalog: Catalog, going: Sequence[tuple[Record, str]], tools: Callable[[str], Tools]
 ) -> tuple[Catalog, dict[int, str]]:
-    """Append an entry for each record that is to go, the last made first."""
+    """Append an entry for each record that is to go, the last made first, with the dependencies that it had."""
+    if not going:
+        return catalog, {}
     entries = list(catalog.entries)
     ghosts: dict[int, str] = {}
-    for record in reversed(going):
-        try:
-            definition = tools(record.type).definition
-        except DefinitionError:
-            continue
-        entry = ghost(record, definition)
+    for record, why in reversed(going):
+        entry = ghost(record, tools)
         entry.index = len(entries)
         entries.append(entry)
-        ghosts[entry.index] = "removed" if record.reference in removed else "undeclared"
-    return catalog._replace(entries=entries), ghosts
+        ghosts[entry.index] = why
+    places = {str(entry.reference): entry.index for entry in entries}
+    requires = dict(catalog.requires)
+    for (record, _), index in zip(reversed(going), ghosts, strict=True):
+        if needed := [places[name] for name in record.requires if places.get(name, index) != index]:
+            requires[index] = needed
+    return catalog._replace(entries=entries, requires=requires), ghosts
 
 
-def ghost(record: Record, definition: Any) -> Entry:
+def _definition(record: Record, tools: Callable[[str], Tools]) -> TypeDefinition:
+    """Give the type of a record; of one that cannot be found any more, as much as naming its record takes."""
+    try:
+        return tools(record.type).definition
+    except DefinitionError:
+        names = record.name if isinstance(record.name, tuple) else (record.name,)
+        attributes = {f"name{number}": Attribute("Any", "A name.", kind="namevar") for number in range(len(names))}
+        ensure = Attribute("Enum[present, absent]", "Whether it exists.")
+        return TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
+
+
+def ghost(record: Record, tools: Callable[[str], Tools]) -> Entry:
     """Give the entry that stands for a record: it should be absent."""
+    definition = _definition(record, tools)
     entry = Entry(Declaration(record.type, record.title, {}, {}), definition, record.title)
     entry.name = record.name
     names = record.name if isinstance(record.name, tuple) else (record.name,)
@@ -168,6 +199,6 @@ def ghost(record: Record, definition: Any) -> Entry:
     return entry
 
 
-def _parameters(definition: Any, record: Record) -> dict[str, Any]:
+def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
     """Give the parameters that the resource was last set with: a deletion may need them."""
     return {name: record.should[name] for name in definition.of_kind("parameter") if name in record.should}

@@ -59,15 +59,24 @@ class Recorder:
 
     def settle(self, works: Sequence[Work], owed: Mapping[Key, Sequence[str]], paid: Sequence[Key] = ()) -> None:
         """Write the outcome of works that have ended: their records, the refreshes owed now, and those paid."""
-        put, drop = [], []
+        put: list[Record] = []
+        drop: list[Key] = []
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
-                if not exists(work.is_) or work.action is Action.FORGET:
+                if not exists(work.is_) or work.action is Action.FORGET or work.spared:
                     drop.append((work.step.definition.name, work.name))
             elif (record := self.record(work)) is not None:
-                put.append(record)
+                put += [record, *self._replaced(work)]
         done = [(work.step.definition.name, work.name) for work in works]
+        put = [record for record in put if record.key not in drop] if drop else put
         self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed, paid))
+
+    def _replaced(self, work: Work) -> list[Record]:
+        """Give the record of what has been replaced and still exists: whatever happens, it is to go."""
+        old = self._plan.prior.successors.get(work.step.entry.index)
+        if old is None or not work.step.create_first or work.outcome.status == "failed" or work.why:
+            return []
+        return [old._replace(status="replaced", retain=work.step.entry.meta.lifecycle.retain)]
 
     def finish(self, same: Iterable[Work], outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read and differs from what is recorded; nothing when all is as it was."""

@@ -63,8 +63,10 @@ class Segment:
                 self.ending.succeed(work, Action.FORGET)
             elif work.decision.action is Action.READ or (work.removal and not exists(work.is_)):
                 self.ending.same(work)
-            elif work.decision.action is Action.FORGET or (
-                work.decision.action is Action.IMPORT and not work.decision.differences
+            elif (
+                work.decision.action is Action.FORGET
+                or work.spared
+                or (work.decision.action is Action.IMPORT and not work.decision.differences)
             ):
                 self.ending.succeed(work, work.decision.action)
             else:
@@ -128,7 +130,7 @@ class Segment:
         if work.outcome.status == "failed":
             work.why = work.outcome.reason
             self.ending.fail(work, work.why, told=True)
-        elif not (self.imperative or self._missing(work) or work.unproven):
+        elif self._done(work):
             self.ending.say(work)
             self.ending.succeed(work, work.decision.action)
         elif why:
@@ -182,7 +184,7 @@ class Segment:
         for work in works:
             if not self.imperative:
                 work.is_ = self.snapshot.seen(self.definition.name, work.name).row
-            if work.outcome.status is None and not work.why and self._blocked(work.name):
+            if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
                 self.ending.skip_for(work)
                 continue
             failed = work.why or work.outcome.reason if self.imperative else self._failure(work)
@@ -191,6 +193,10 @@ class Segment:
                 continue
             self.ending.say(work)
             self.ending.succeed(work, work.decision.action)
+
+    def _done(self, work: Work) -> bool:
+        """Whether what was asked is there, and can be seen to be."""
+        return not (self.imperative or work.unproven or self._missing(work))
 
     def _failure(self, work: Work) -> str:
         """Give why a work failed; empty when what was asked is there."""

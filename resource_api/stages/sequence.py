@@ -38,6 +38,7 @@ def _rearrange(
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     nodes = list(_nodes(steps, ghosts))
     edges = list(_edges(nodes, requires))
+    edges = _spared(nodes, edges)
     order = relationships.order(len(nodes), edges)
     if order.cycles:
         order = relationships.order(len(nodes), [edge for edge in edges if not edge.automatic])
@@ -47,6 +48,22 @@ def _rearrange(
     for edge in order.edges:
         waits.setdefault(place[edge.then], []).append(place[edge.first])
     return operations, waits
+
+
+def _spared(nodes: Sequence[tuple[Step, bool]], edges: list[Edge]) -> list[Edge]:
+    """Let what goes with something else wait for that: who waited for the former waits for what came before it."""
+    places = {str(step.reference): number for number, (step, removal) in enumerate(nodes) if removal}
+    hosts = {}
+    for number, (step, _) in enumerate(nodes):
+        host = places.get(step.entry.meta.lifecycle.deleted_with or "")
+        if step.action is Action.FORGET and host is not None and host != number:
+            hosts[number] = host
+    for number in hosts:
+        earlier = [edge.first for edge in edges if edge.then == number]
+        later = [edge.then for edge in edges if edge.first == number]
+        edges = [edge for edge in edges if edge.first != number]
+        edges += [Edge(first, then, automatic=True) for first in earlier for then in later]
+    return edges + [Edge(host, number) for number, host in hosts.items()]
 
 
 def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Step, bool]]:

@@ -33,6 +33,9 @@ def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[t
         names.setdefault(entry.type, []).append(entry.name)
         if index in prior.successors:
             names[entry.type].append(prior.successors[index].name)
+    for type_name, name in prior.superseded:
+        if type_name in definitions:
+            names[type_name].append(name)
     return [(definitions[type_name], list(dict.fromkeys(wanted))) for type_name, wanted in names.items()]
 
 

@@ -60,8 +60,7 @@ class Transaction:
         if self._recorder is not None:
             self._recorder.begin()
         if self._idle():
-            for operation in self.plan.operations:
-                self.ending.same(Work(operation))
+            self.ending.rest()
         else:
             for operations in self._segments():
                 self._segment(operations)
@@ -71,6 +70,9 @@ class Transaction:
         if self._recorder is not None:
             whole = self.plan.complete and not code
             self._recorder.finish([*self.ending.same_works, *self.ending.refreshed], outputs if whole else None)
+        if self.stopped is not None:
+            # The next run of the same program is not cancelled.
+            self.providers.run.cancelled = False
         if outputs:
             self._tell(Outputs(outputs))
         return Report(self.ending.reports, summary, code, time.monotonic() - started, outputs)
@@ -103,7 +105,7 @@ class Transaction:
             return True
         name = step.old_name if operation.removal else step.name
         inside = members.intersection(self.plan.waits.get(operation.number, ()))
-        if name in names or (step.unknown and inside):
+        if name in names or (inside and (step.unknown or step.action is Action.FORGET)):
             return True
         # What is refreshed notifies in turn: whom it notifies comes after that.
         return bool(step.refreshed_by) and any(self.plan.operations[index].step.refreshed_by for index in inside)
@@ -134,10 +136,10 @@ class Transaction:
             ending.skip(work, "the run was interrupted")
         elif self.plan.options.fail_fast and ending.bad:
             ending.skip(work, "an earlier resource failed (--fail-fast)")
-        elif ending.skip_for(work):
-            return None
         elif step.decision.error:
             ending.fail(work, step.decision.error)
+        elif ending.skip_for(work):
+            return None
         elif step.action is Action.SAME and not self._may_have_moved(operation):
             ending.same(work)
         else:
@@ -166,7 +168,7 @@ class Transaction:
         self.snapshot.read(definition, [work.name for work in live], fresh=True)
         for work in live:
             row, failure = self.snapshot.seen(definition.name, work.name)
-            if failure:
+            if failure and work.decision.action is not Action.FORGET:
                 self.ending.fail(work, failure)
                 continue
             work.is_ = row

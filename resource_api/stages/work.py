@@ -91,6 +91,11 @@ class Work:
         return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
 
     @property
+    def spared(self) -> bool:
+        """Whether it is the old one of a replacement and is only to be forgotten."""
+        return self.removal and self.decision.action is Action.REPLACE and self.step.entry.meta.lifecycle.retain
+
+    @property
     def unproven(self) -> bool:
         """Whether something was to be set that cannot be read back: a call that was cut proves nothing of it."""
         hidden = self.step.definition.write_only

@@ -1,0 +1,117 @@
+"""What must hold of every plan, and after every run: of state, world and report together.
+
+Called by the bench around each run of each test, so that a scenario proves more than the one thing that it is about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.nouns import codec
+from resource_api.nouns.change import Action
+from resource_api.nouns.values import same
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.nouns.record import StackState
+    from resource_api.nouns.step import Report
+    from resource_api.stages.plan import Plan
+    from tests.lifecycle.world import Bench
+
+
+class Before(NamedTuple):
+    """World and state as they were before a run."""
+
+    things: Mapping[str, Mapping[str, Any]]
+    state: StackState
+
+
+def of_plan(plan: Plan) -> None:
+    """Every step once, every operation after what it waits for, and no deletion beside another step of one thing."""
+    references = [str(step.reference) for step in plan.steps if step.entry.index not in plan.prior.ghosts]
+    assert len(references) == len(set(references)), references
+    seen: dict[tuple[Any, Any], list[tuple[Action, bool]]] = {}
+    for place, operation in enumerate(plan.operations):
+        assert operation.number == place
+        assert all(other < place for other in plan.waits.get(place, ())), "an operation waits for a later one"
+        step = operation.step
+        name = step.old_name if operation.removal else step.name
+        seen.setdefault((step.entry.type, name), []).append((step.action, operation.removal))
+    for key, uses in seen.items():
+        actions = {action for action, _ in uses}
+        assert len(uses) == 1 or actions == {Action.REPLACE}, f"{key} has several steps: {uses}"
+        assert len(uses) <= 2, f"{key} has several steps: {uses}"
+    _ordered(plan)
+
+
+def _ordered(plan: Plan) -> None:
+    """What is declared stands in the order of the catalog's relationships."""
+    place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
+    for index, before in plan.catalog.requires.items():
+        for other in before:
+            if index in place and other in place:
+                assert place[other] < place[index], "a dependent stands before what it requires"
+
+
+def of_state(state: StackState) -> None:
+    """What is recorded can be kept and found, and holds no secret and nothing unknown."""
+    for key, record in state.records.items():
+        assert record.key == key
+        text = codec.encode(record)
+        assert "secret" not in text, text
+        assert str(record.reference) not in record.requires, f"{record.reference} requires itself"
+        assert record.status in {"ready", "tainted", "partial", "replaced"}
+    assert not state.outputs or codec.encode(state.outputs)
+    for target, sources in state.owed.items():
+        assert sources, f"{target} owes a refresh to nobody"
+
+
+def of_run(bench: Bench, before: Before, report: Report, *, noop: bool) -> None:
+    """What was reported has happened, what was not has not, and state says what is."""
+    state, world = bench.state, bench.world
+    of_state(state)
+    ends = [(each.reference, each.action is Action.REFRESH) for each in report.steps]
+    assert len(ends) == len(set(ends)), f"reported twice: {ends}"
+    if noop:
+        assert (world.things, state) == (before.things, before.state)
+        return
+    assert state.intents.keys() <= before.state.intents.keys(), "a run that has ended leaves no intent of its own"
+    _truthful(bench, before, report)
+    _protected(bench, before)
+    assert state.serial >= before.state.serial
+    if not before.state.lineage or not state.lineage:
+        return
+    assert state.lineage == before.state.lineage
+
+
+def _truthful(bench: Bench, before: Before, report: Report) -> None:
+    """What is recorded of whom the run has dealt with equals what is there now; nobody else was touched."""
+    touched = {(kind, name) for verb, kind, name in bench.world.calls if verb != "refresh"}
+    for kind, rows in bench.world.things.items():
+        was = before.things[kind]
+        for name in rows.keys() | was.keys():
+            if rows.get(name) != was.get(name):
+                assert (kind, name) in touched
+    succeeded = {each.reference for each in report.steps if each.status == "success"}
+    for key, record in bench.state.records.items():
+        if str(record.reference) not in succeeded and key not in touched:
+            continue
+        row = bench.world.row(key) if key[0] != "job" else None
+        if key[0] == "job" or key[0] in bench.world.unreadable:
+            continue
+        if row is None:
+            assert record.is_ is None or record.is_.get("ensure") == "absent", f"{key} is recorded and gone"
+            continue
+        assert record.is_ is not None, f"{key} exists and is recorded as absent"
+        for attribute, value in record.is_.items():
+            assert same(row.get(attribute), value), f"{key}.{attribute}: recorded {value!r}, is {row.get(attribute)!r}"
+
+
+def _protected(bench: Bench, before: Before) -> None:
+    """Who was protected, and still is, has not gone."""
+    for key, record in before.state.records.items():
+        now = bench.state.records.get(key)
+        protected = record.protect and (now is None or now.protect) and key not in bench.lifted
+        if protected and before.things[key[0]].get(key[1]) is not None:
+            assert bench.world.row(key) is not None or ("delete", *key) not in bench.world.calls, f"{key} was protected"

@@ -1,0 +1,313 @@
+"""Any manifest on any world with any failing, lying or dying provider: no run may break the laws.
+
+``RESOURCE_API_MACHINE`` multiplies the number of histories that are tried.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from resource_api.faces import upkeep
+from resource_api.nouns.errors import ResourceError
+from tests.lifecycle.world import Bench, Kill, acted, manifest, planned
+
+KEYS = [
+    ("setting", "s"),
+    ("thing", "tool"),
+    ("thing", "a"),
+    ("engine", "e"),
+    ("thing", "b"),
+    ("gadget", "g"),
+    ("thing", "c"),
+    ("job", "j"),
+    ("engine", "f"),
+    ("thing", "d"),
+]
+THINGS = [key for key in KEYS if key[0] == "thing"]
+ENSURABLE = [key for key in KEYS if key[0] in {"thing", "engine", "gadget"}]
+LIFECYCLES: list[dict[str, Any]] = [
+    {},
+    {"protect": True},
+    {"protect": False},
+    {"retain": True},
+    {"owned": True},
+    {"owned": False},
+    {"ignore_changes": ["size"]},
+    {"replace": "delete_first"},
+    {"replace": "delete_first", "replace_on_changes": ["size"]},
+    {"replace": "never"},
+    {"replace": "create_first"},
+]
+Key = tuple[str, str]
+
+
+class Wanted(NamedTuple):
+    """One declaration; relations to what is not declared are left out when it is written."""
+
+    title: str
+    values: dict[str, Any]
+    requires: frozenset[Key] = frozenset()
+    notifies: frozenset[Key] = frozenset()
+    colour_of: Key | None = None
+    lifecycle: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    triggered_by: Key | None = None
+    deleted_with: Key | None = None
+
+
+class Lifecycle(RuleBasedStateMachine):
+    """A person who changes the manifest, a world that moves by itself, and runs of every kind."""
+
+    def __init__(self) -> None:
+        """Begin with nothing at all."""
+        super().__init__()
+        self.bench = Bench()
+        self.site: dict[Key, Wanted] = {}
+        self.turned = False
+
+    # The manifest
+
+    @rule(key=st.sampled_from(KEYS), size=st.sampled_from([None, 1, 2]), absent=st.integers(0, 7))
+    def declare(self, key: Key, size: int | None, absent: int) -> None:
+        """Declare a resource, or change how it should be."""
+        values: dict[str, Any] = {} if size is None else {"value" if key[0] == "setting" else "size": size}
+        if absent == 0 and key in ENSURABLE:
+            values["ensure"] = "absent"
+        before = self.site.get(key, Wanted(key[1], {}))
+        self.site[key] = before._replace(values=values)
+
+    @rule(key=st.sampled_from(THINGS), image=st.sampled_from(["x", "y"]))
+    def fix(self, key: Key, image: str) -> None:
+        """Say what a thing is made from."""
+        if key in self.site:
+            self.site[key] = self.site[key]._replace(values={**self.site[key].values, "image": image})
+
+    @rule(key=st.sampled_from(THINGS), word=st.sampled_from(["secret1", "secret2"]))
+    def lock_up(self, key: Key, word: str) -> None:
+        """Give a thing a password."""
+        if key in self.site:
+            self.site[key] = self.site[key]._replace(values={**self.site[key].values, "password": word})
+
+    @rule(key=st.sampled_from(KEYS))
+    def undeclare(self, key: Key) -> None:
+        """Take a declaration away."""
+        self.site.pop(key, None)
+
+    @rule(key=st.sampled_from(KEYS), title=st.sampled_from(["new", ""]))
+    def retitle(self, key: Key, title: str) -> None:
+        """Give a resource another title, or its own again."""
+        if key in self.site:
+            self.site[key] = self.site[key]._replace(title=f"{title}{key[1]}")
+
+    @rule(key=st.sampled_from(KEYS), lifecycle=st.sampled_from(LIFECYCLES))
+    def live(self, key: Key, lifecycle: dict[str, Any]) -> None:
+        """Say how a resource may be replaced and deleted."""
+        if key in self.site and not (lifecycle.get("ignore_changes") and key[0] in {"setting", "job"}):
+            self.site[key] = self.site[key]._replace(lifecycle=lifecycle)
+
+    @rule(data=st.data(), how=st.sampled_from(["requires", "notifies", "colour_of", "triggered_by", "deleted_with"]))
+    @precondition(lambda self: len(self.site) > 1)
+    def relate(self, data: st.DataObject, how: str) -> None:
+        """Let a resource depend on another that stands before it in the one order that holds at the time."""
+        names = sorted(self.site, key=KEYS.index, reverse=self.turned)
+        later = data.draw(st.integers(1, len(names) - 1))
+        first, then = names[data.draw(st.integers(0, later - 1))], names[later]
+        wanted = self.site[first if how == "notifies" else then]
+        if how == "colour_of":
+            if first[0] == then[0] == "thing":
+                self.site[then] = wanted._replace(colour_of=first)
+        elif how in {"triggered_by", "deleted_with"}:
+            self.site[then] = wanted._replace(**{how: first})
+        elif how == "notifies":
+            self.site[first] = wanted._replace(notifies=wanted.notifies | {then})
+        else:
+            self.site[then] = wanted._replace(requires=wanted.requires | {first})
+
+    @rule()
+    def turn(self) -> None:
+        """Let nothing depend on anything, and from now on the other way round."""
+        self.turned = not self.turned
+        for key, wanted in self.site.items():
+            self.site[key] = Wanted(wanted.title, wanted.values, lifecycle=wanted.lifecycle)
+
+    def resources(self) -> dict[str, Any]:
+        """Give the manifest's resources."""
+        written: dict[str, Any] = {}
+        for key, wanted in self.site.items():
+            values = dict(wanted.values)
+            lifecycle = dict(wanted.lifecycle)
+            if requires := self._references(wanted.requires):
+                values["require"] = requires
+            if notifies := self._references(wanted.notifies):
+                values["notify"] = notifies
+            if wanted.colour_of in self.site and self.site[wanted.colour_of].values.get("ensure") != "absent":
+                values["colour"] = "${" + self.reference(wanted.colour_of) + ".serial}"
+            if wanted.triggered_by in self.site:
+                lifecycle["replace_triggered_by"] = [self.reference(wanted.triggered_by)]
+            if wanted.deleted_with in self.site:
+                lifecycle["deleted_with"] = self.reference(wanted.deleted_with)
+            if lifecycle:
+                values["lifecycle"] = lifecycle
+            if wanted.title != key[1]:
+                values["name"] = key[1]
+            written[self.reference(key)] = values
+        return written
+
+    def reference(self, key: Key) -> str:
+        """Give the name of a resource in the manifest."""
+        return f"{key[0].capitalize()}[{self.site[key].title}]"
+
+    def _references(self, keys: frozenset[Key]) -> list[str]:
+        return [self.reference(key) for key in sorted(keys) if key in self.site]
+
+    # The world
+
+    @rule(key=st.sampled_from([key for key in KEYS if key[0] != "job"]), how=st.integers(0, 2))
+    def drift(self, key: Key, how: int) -> None:
+        """Change something by hand."""
+        rows = self.bench.world.things[key[0]]
+        if how == 0:
+            rows.pop(key[1], None)
+        else:
+            rows[key[1]] = {**rows.get(key[1], {}), "value" if key[0] == "setting" else "size": how + 7}
+
+    @rule(
+        key=st.sampled_from(KEYS), what=st.sampled_from(["fail", "raise", "lie", "half", "crash", "kill", "late", ""])
+    )
+    def trouble(self, key: Key, what: str) -> None:
+        """Let something go wrong from now on."""
+        self.bench.world.trouble[key] = what
+
+    @rule(kind=st.sampled_from(["thing", "engine", "setting"]))
+    def hide(self, kind: str) -> None:
+        """Let a type be unreadable from now on, or readable again."""
+        self.bench.world.unreadable ^= {kind}
+
+    @rule()
+    def calm(self) -> None:
+        """Let nothing go wrong any more."""
+        self.bench.world.trouble.clear()
+        self.bench.world.unreadable.clear()
+
+    # Runs
+
+    def _run(self, verb: str, **options: Any) -> Any:
+        """Run; gives the report, or None where the run was killed."""
+        try:
+            return getattr(self.bench, verb)(self.resources(), **options)
+        except Kill:
+            self.bench.revive()
+            return None
+
+    @rule(prune=st.booleans(), fail_fast=st.booleans())
+    def apply(self, prune: bool, fail_fast: bool) -> None:  # noqa: FBT001 - drawn by name
+        """Apply everything."""
+        report = self._run("apply", prune=prune, fail_fast=fail_fast)
+        if report is not None:
+            self._settled(report)
+
+    @rule(data=st.data(), how=st.sampled_from(["targets", "excludes", "replace"]), wide=st.booleans())
+    @precondition(lambda self: self.site)
+    def apply_some(self, data: st.DataObject, how: str, wide: bool) -> None:  # noqa: FBT001 - drawn by name
+        """Apply some, all but some, or replace some."""
+        key = data.draw(st.sampled_from(sorted(self.site)))
+        before = self.bench.state.records
+        report = self._run("apply", **{how: (self.reference(key),)}, with_dependents=wide and how == "targets")
+        if report is not None and how == "targets" and not wide:
+            others = {k: r for k, r in before.items() if k != key}
+            assert {k: r for k, r in self.bench.state.records.items() if k != key} == others
+
+    @rule(prune=st.booleans())
+    def foretell(self, prune: bool) -> None:  # noqa: FBT001 - drawn by name
+        """What a noop run lists is what a run does, where nothing goes wrong."""
+        self.calm()
+        plan = self.bench.plan(self.resources(), prune=prune)
+        told = self.bench.apply(self.resources(), noop=True, prune=prune)
+        report = self.bench.apply(self.resources(), prune=prune)
+        before, after = acted(told), acted(report)
+        vague = {str(step.reference) for step in plan.steps if step.unknown or step.deferred}
+        assert {ref: action for ref, (action, _) in before.items()} == planned(plan) | {
+            ref: action for ref, (action, status) in before.items() if status != "noop"
+        }
+        for reference, (action, status) in after.items():
+            if reference not in vague and status == "success":
+                assert before.get(reference, ("",))[0] == action, (reference, before, after)
+        for reference, (action, status) in before.items():
+            if reference not in vague and status == "noop" and after.get(reference, ("", ""))[1] != "skipped":
+                assert reference in after, (reference, before, after)
+                assert after[reference][0] == action or action == "refresh"
+        self._settled(report)
+
+    def _settled(self, report: Any) -> None:
+        """Plan again: what did not fail has nothing left to do."""
+        again = self.bench.plan(self.resources())
+        bad = {each.reference for each in report.steps if each.status in {"failed", "skipped"}}
+        moving = planned(again)
+        for step in again.steps:
+            reference = str(step.reference)
+            if reference in bad or step.entry.type == "job" or step.decision.error or step.deferred:
+                continue
+            wanted = self.site[(step.entry.type, step.entry.name)]
+            sources = {self.reference(k) for k in (wanted.colour_of, wanted.triggered_by) if k in self.site}
+            if not sources & moving.keys() and not set(step.refreshed_by) & moving.keys():
+                assert reference not in moving, f"{reference} is not settled: {moving[reference]} {step.decision}"
+
+    @rule()
+    def destroy(self) -> None:
+        """Destroy everything; what is left was not ours to take, or could not be taken."""
+        ours = {k for k, r in self.bench.state.records.items() if r.owned and not r.retain}
+        before = self.bench.world.copy()
+        report = self._run("destroy")
+        if report is None:
+            return
+        for kind, rows in before.items():
+            for name in rows:
+                gone = name not in self.bench.world.things[kind]
+                assert not gone or (kind, name) in ours, f"{kind} {name} was not ours"
+        if not report.exit_code:
+            assert not self.bench.state.records
+
+    @rule()
+    def refresh(self) -> None:
+        """Read everything again."""
+        try:
+            upkeep.refresh(self.bench.runtime, manifest(self.resources()))
+        except ResourceError:
+            return
+        for key, record in self.bench.state.records.items():
+            if key[0] != "job":
+                assert (self.bench.world.row(key) is None) == (record.is_ is None)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.bench.state.records)
+    def forget_or_taint(self, data: st.DataObject) -> None:
+        """Mend state by hand."""
+        key = data.draw(st.sampled_from(sorted(self.bench.state.records)))
+        self.bench.mend(key, data.draw(st.sampled_from(["forget", "taint"])))
+
+    @rule(fuse=st.integers(0, 4), prune=st.booleans())
+    def killed(self, fuse: int, prune: bool) -> None:  # noqa: FBT001 - drawn by name
+        """Be killed at a write; the next run converges without help."""
+        self.calm()
+        self.bench.store.fuse = fuse
+        report = self._run("apply", prune=prune)
+        if report is None:
+            report = self._run("apply", prune=prune)
+            assert report is not None
+            self._settled(report)
+        self.bench.store.fuse = -1
+
+
+Lifecycle.TestCase.settings = settings(
+    max_examples=int(60 * float(os.environ.get("RESOURCE_API_MACHINE", "1"))),
+    stateful_step_count=30,
+    deadline=None,
+    print_blob=True,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+TestLifecycle = Lifecycle.TestCase

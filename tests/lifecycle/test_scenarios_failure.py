@@ -1,0 +1,220 @@
+"""What a failure, a lie or a crash of one does to the others, to state, and to the next run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lifecycle.world import acted, planned
+
+if TYPE_CHECKING:
+    from tests.lifecycle.world import Bench
+
+SIX = {
+    "Thing[a]": {},
+    "Thing[b]": {"require": "Thing[a]"},
+    "Thing[c]": {"require": "Thing[b]"},
+    "Thing[d]": {},
+    "Thing[e]": {"require": "Thing[d]"},
+    "Thing[f]": {"require": ["Thing[b]", "Thing[d]"]},
+}
+
+
+@pytest.mark.parametrize("trouble", ["fail", "raise"])
+def test_a_failure_skips_its_dependents_and_nothing_else(bench: Bench, trouble: str) -> None:
+    """Independents, and what depends on them, are done; the next run does the rest."""
+    with bench.troubled(b=trouble):
+        report = bench.apply(SIX)
+    status = {reference: status for reference, (_, status) in acted(report).items()}
+    assert status == {
+        "Thing[a]": "success",
+        "Thing[b]": "failed",
+        "Thing[c]": "skipped",
+        "Thing[d]": "success",
+        "Thing[e]": "success",
+        "Thing[f]": "skipped",
+    }
+    assert (report.exit_code, report.summary.failed, report.summary.skipped) == (1, 1, 2)
+    assert bench.apply(SIX).exit_code == 0
+    assert planned(bench.plan(SIX)) == {}
+
+
+def test_what_was_done_in_the_same_call_as_a_lie_is_done(bench: Bench) -> None:
+    """Nobody knew when its turn came; it is reported as what it is, and what comes in a later call is skipped."""
+    with bench.troubled(b="lie"):
+        report = bench.apply(SIX | {"Engine[e]": {"require": "Thing[c]"}, "Engine[f]": {"require": "Thing[b]"}})
+    status = {reference: status for reference, (_, status) in acted(report).items()}
+    assert status["Thing[b]"] == "failed"
+    assert (status["Thing[c]"], status["Thing[f]"]) == ("success", "success")
+    assert (status["Engine[e]"], status["Engine[f]"]) == ("success", "skipped")
+
+
+def test_nothing_is_started_after_the_first_failure_when_asked(bench: Bench) -> None:
+    """``--fail-fast``: what comes later is skipped, and the reason is said."""
+    with bench.troubled(a="raise"):
+        report = bench.apply({"Thing[a]": {}, "Engine[e]": {}}, fail_fast=True)
+    assert acted(report)["Engine[e]"] == ("create", "skipped")
+
+
+def test_what_failed_to_be_made_is_not_recorded(bench: Bench) -> None:
+    """Nothing is there, so there is nothing to know."""
+    with bench.troubled(a="raise"):
+        bench.apply({"Thing[a]": {}})
+    assert bench.state.records == {}
+
+
+def test_what_was_half_made_is_recorded_and_finished_later(bench: Bench) -> None:
+    """It is ours and partial; the next run updates it. Terraform taints and replaces it."""
+    with bench.troubled(a="half"):
+        assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 1
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert (record.owned, record.status) == (True, "partial")
+    assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {"Thing[a]": ("update", "success")}
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.status == "ready"
+
+
+def test_a_failed_update_keeps_what_was_asked_before(bench: Bench) -> None:
+    """State says what is, and the next run tries again."""
+    bench.apply({"Thing[a]": {"size": 1}})
+    with bench.troubled(a="raise"):
+        bench.apply({"Thing[a]": {"size": 2}})
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.should["size"] == 1
+    assert planned(bench.plan({"Thing[a]": {"size": 2}})) == {"Thing[a]": "update"}
+
+
+def test_a_failed_deletion_keeps_the_record(bench: Bench) -> None:
+    """It is there, so it is known."""
+    bench.apply({"Thing[a]": {}})
+    with bench.troubled(a="raise"):
+        assert acted(bench.destroy({})) == {"Thing[a]": ("delete", "failed")}
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.owned
+
+
+def test_a_provider_that_lies_is_found_out(bench: Bench) -> None:
+    """What was asked must be there; both values are named."""
+    bench.apply({"Thing[a]": {"size": 1}})
+    with bench.troubled(a="lie"):
+        (report,) = bench.apply({"Thing[a]": {"size": 2}}).steps
+    assert "did not converge: size is 1, should be 2" in report.error
+
+
+def test_a_deletion_that_deletes_nothing_is_found_out(bench: Bench) -> None:
+    """The thing is still there, and still recorded."""
+    bench.apply({"Thing[a]": {}})
+    with bench.troubled(a="lie"):
+        (report,) = bench.destroy({}).steps
+    assert "did not converge" in report.error
+    assert bench.record("Thing[a]") is not None
+
+
+def test_a_crash_in_a_provider_ends_the_run_with_state_written(bench: Bench) -> None:
+    """What was done is recorded, what was not begun is skipped, and the next run goes on."""
+    site = {"Thing[a]": {}, "Engine[e]": {}, "Thing[b]": {}}
+    bench.world.trouble = {("engine", "e"): "crash"}
+    report = bench.apply(site)
+    assert acted(report) == {
+        "Thing[a]": ("create", "success"),
+        "Engine[e]": ("create", "failed"),
+        "Thing[b]": ("create", "skipped"),
+    }
+    assert report.exit_code == 1
+    bench.world.trouble = {}
+    assert acted(bench.apply(site)) == {"Engine[e]": ("create", "success"), "Thing[b]": ("create", "success")}
+
+
+@pytest.mark.parametrize("trouble", ["kill", "late"])
+@pytest.mark.parametrize("before", [{}, {"Thing[a]": {"size": 1}}])
+def test_a_kill_in_a_call_is_resolved_by_looking(bench: Bench, trouble: str, before: dict[str, dict[str, int]]) -> None:
+    """Before or after the change, made or changed: the next run finds out by itself, and it is ours."""
+    bench.apply(before)
+    site = {"Thing[a]": {"size": 2}}
+    with bench.troubled(a=trouble):
+        bench.killed(site)
+    assert bench.state.intents
+    assert bench.apply(site).exit_code == 0
+    assert not bench.state.intents
+    assert planned(bench.plan(site)) == {}
+    bench.destroy({})
+    assert bench.names() == []
+
+
+@pytest.mark.parametrize("fuse", range(8))
+def test_a_kill_at_any_write_is_no_loss(bench: Bench, fuse: int) -> None:
+    """A replacement, an update, a refresh and a deletion, cut anywhere, end where an uncut run ends."""
+    lifecycle = {"replace": "create_first"}
+    first = {"Thing[web]": {"name": "w1", "lifecycle": lifecycle}, "Engine[e]": {"size": 1}, "Thing[gone]": {}}
+    bench.apply(first)
+    site = {
+        "Thing[web]": {"name": "w2", "lifecycle": lifecycle, "notify": "Engine[e]"},
+        "Engine[e]": {"size": 2},
+    }
+    bench.store.fuse = fuse
+    try:
+        bench.killed(site, prune=True)
+    except AssertionError:
+        assert fuse > 3
+    bench.apply(site, prune=True)
+    assert (bench.names(), bench.names("engine")) == (["w2"], ["e"])
+    assert planned(bench.plan(site, prune=True)) == {}
+    assert {key[1] for key in bench.state.records} == {"w2", "e"}
+    assert not bench.state.owed
+
+
+def test_a_refresh_that_failed_is_owed_until_it_has_succeeded(bench: Bench) -> None:
+    """The change is not repeated, the refresh is."""
+    site = {"Thing[a]": {"size": 1, "notify": "Engine[e]"}, "Engine[e]": {}}
+    bench.apply(site)
+    site["Thing[a]"]["size"] = 2
+    bench.world.trouble = {("engine", "e"): "raise"}
+    assert acted(bench.apply(site)) == {"Thing[a]": ("update", "success"), "Engine[e]": ("refresh", "failed")}
+    assert bench.apply(site).exit_code == 1
+    bench.world.trouble = {}
+    assert planned(bench.plan(site)) == {"Engine[e]": "refresh"}
+    assert acted(bench.apply(site)) == {"Engine[e]": ("refresh", "success")}
+    assert planned(bench.plan(site)) == {}
+
+
+def test_a_refresh_that_was_skipped_is_owed(bench: Bench) -> None:
+    """E depends on what failed: its refresh waits for a later run."""
+    site = {
+        "Thing[a]": {"size": 1, "notify": "Engine[e]"},
+        "Thing[b]": {"size": 1},
+        "Engine[e]": {"require": "Thing[b]"},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["size"] = site["Thing[b]"]["size"] = 2
+    with bench.troubled(b="raise"):
+        assert acted(bench.apply(site))["Engine[e]"][1] == "skipped"
+    assert acted(bench.apply(site)) == {"Thing[b]": ("update", "success"), "Engine[e]": ("refresh", "success")}
+
+
+def test_nothing_is_refreshed_that_is_not_there(bench: Bench) -> None:
+    """An engine that is absent, or is deleted in the same run, hears nothing, and nothing is owed to it."""
+    site = {"Thing[a]": {"notify": "Engine[e]"}, "Engine[e]": {"ensure": "absent"}}
+    assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
+    assert not bench.state.owed
+    bench.put("engine", e={})
+    site["Thing[a]"] = {"size": 2, "notify": "Engine[e]"}  # type: ignore[dict-item] # a number among texts
+    assert acted(bench.apply(site)) == {"Thing[a]": ("update", "success"), "Engine[e]": ("delete", "success")}
+    assert not any(verb == "refresh" for verb, _, _ in bench.world.calls)
+    assert not bench.state.owed
+
+
+def test_who_has_not_changed_notifies_nobody(bench: Bench) -> None:
+    """Neither what failed nor what is noop."""
+    site = {"Thing[a]": {"size": 1, "notify": "Engine[e]"}, "Engine[e]": {}}
+    bench.apply(site)
+    site["Thing[a]"].update(size=2, noop=True)
+    assert acted(bench.apply(site)) == {"Thing[a]": ("update", "noop")}
+    site["Thing[a]"].update(noop=False)
+    with bench.troubled(a="raise"):
+        assert acted(bench.apply(site)) == {"Thing[a]": ("update", "failed"), "Engine[e]": ("refresh", "skipped")}
+    assert not bench.state.owed

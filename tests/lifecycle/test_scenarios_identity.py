@@ -1,0 +1,256 @@
+"""Who is who: moves, former names, forgetting, taking over, what is ours and what was there before us."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.faces import upkeep
+from resource_api.nouns.errors import ManifestError, ResourceError, UsageError
+from tests.lifecycle.world import acted, manifest, planned
+
+if TYPE_CHECKING:
+    from tests.lifecycle.world import Bench
+
+
+def test_another_title_of_the_same_thing_is_a_move(bench: Bench) -> None:
+    """Shown as the same with its former title, no change by itself; afterwards state knows the new title."""
+    bench.apply({"Thing[a]": {"size": 1}})
+    site = {"Thing[front]": {"name": "a", "size": 1}}
+    (step,) = bench.plan(site).steps
+    assert (str(step.action), step.previous) == ("same", "Thing[a]")
+    assert acted(bench.apply(site, prune=True)) == {}
+    assert bench.names() == ["a"]
+    assert [str(record.reference) for record in bench.state.records.values()] == ["Thing[front]"]
+    (step,) = bench.plan(site).steps
+    assert step.previous == ""
+
+
+def test_a_move_and_a_change_go_together(bench: Bench) -> None:
+    """The thing is updated under its new title, and stays ours."""
+    bench.apply({"Thing[a]": {"size": 1}})
+    assert acted(bench.apply({"Thing[front]": {"name": "a", "size": 2}})) == {"Thing[front]": ("update", "success")}
+    record = bench.record("Thing[front]")
+    assert record is not None
+    assert record.owned
+
+
+def test_two_things_can_swap_their_titles(bench: Bench) -> None:
+    """Identity is the name; nothing is made or deleted."""
+    bench.apply({"Thing[x]": {"name": "a"}, "Thing[y]": {"name": "b"}})
+    assert acted(bench.apply({"Thing[y]": {"name": "a"}, "Thing[x]": {"name": "b"}}, prune=True)) == {}
+    assert {key[1]: record.title for key, record in bench.state.records.items()} == {"a": "y", "b": "x"}
+
+
+def test_a_declared_move_to_another_name_loses_nothing(bench: Bench) -> None:
+    """Two names are two things: the new one is made, and the old one stays recorded until it is pruned."""
+    bench.apply({"Thing[a]": {}})
+    moved = [{"from": "Thing[a]", "to": "Thing[b]"}]
+    bench.apply({"Thing[b]": {}}, moved=moved)
+    assert bench.names() == ["a", "b"]
+    assert {key[1] for key in bench.state.records} == {"a", "b"}
+    bench.apply({"Thing[b]": {}}, moved=moved, prune=True)
+    assert bench.names() == ["b"]
+
+
+def test_a_declared_move_to_another_name_replaces_where_that_is_allowed(bench: Bench) -> None:
+    """With leave to replace, the old one goes and the new one comes."""
+    bench.apply({"Thing[a]": {}})
+    site = {"Thing[b]": {"lifecycle": {"replace": "delete_first"}}}
+    moved = [{"from": "Thing[a]", "to": "Thing[b]"}]
+    assert planned(bench.plan(site, moved=moved)) == {"Thing[b]": "replace"}
+    bench.apply(site, moved=moved)
+    assert bench.names() == ["b"]
+    assert len(bench.state.records) == 1
+
+
+def test_a_former_name_finds_a_thing_that_is_already_called_otherwise(bench: Bench) -> None:
+    """The thing was renamed by hand: under its new name it is ours, and the old record goes."""
+    bench.apply({"Thing[a]": {"size": 1}})
+    bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
+    site = {"Thing[b]": {"size": 1, "lifecycle": {"aliases": ["a"]}}}
+    assert acted(bench.apply(site)) == {}
+    record = bench.record("Thing[b]")
+    assert record is not None
+    assert record.owned
+    assert bench.record("Thing[a]") is None
+
+
+def test_two_with_one_former_name_are_one_too_many(bench: Bench) -> None:
+    """Only one of them can be what was recorded; nothing is lost or deleted."""
+    bench.apply({"Thing[a]": {}})
+    site = {"Thing[b]": {"lifecycle": {"aliases": ["a"]}}, "Thing[c]": {"lifecycle": {"aliases": ["a"]}}}
+    bench.apply(site)
+    assert bench.names() == ["a", "b", "c"]
+
+
+def test_a_move_from_what_is_still_declared_is_refused(bench: Bench) -> None:
+    """One thing cannot be two."""
+    with pytest.raises(ManifestError):
+        bench.apply({"Thing[a]": {}, "Thing[b]": {}}, moved=[{"from": "Thing[a]", "to": "Thing[b]"}])
+
+
+def test_what_is_removed_from_state_stays_in_the_world(bench: Bench) -> None:
+    """``removed`` forgets, also under ``--prune``, and once is enough."""
+    bench.apply({"Thing[a]": {}, "Thing[b]": {}})
+    report = bench.apply({"Thing[b]": {}}, removed=["Thing[a]"], prune=True)
+    assert acted(report) == {"Thing[a]": ("forget", "success")}
+    assert bench.names() == ["a", "b"]
+    assert acted(bench.apply({"Thing[b]": {}}, removed=["Thing[a]"], prune=True)) == {}
+
+
+def test_what_is_removed_need_not_be_readable(bench: Bench) -> None:
+    """Forgetting asks nobody."""
+    bench.apply({"Thing[a]": {}})
+    bench.world.unreadable = {"thing"}
+    assert acted(bench.apply({}, removed=["Thing[a]"])) == {"Thing[a]": ("forget", "success")}
+    assert bench.state.records == {}
+
+
+def test_what_was_there_before_us_is_not_ours(bench: Bench) -> None:
+    """It is recorded and managed; destroying forgets it and says so."""
+    bench.put("thing", a={"size": 1})
+    site = {"Thing[a]": {"size": 2}, "Thing[b]": {}}
+    bench.apply(site)
+    assert {key[1]: record.owned for key, record in bench.state.records.items()} == {"a": False, "b": True}
+    plan = bench.runtime.plan_destroy(manifest(site))
+    assert planned(plan) == {"Thing[a]": "forget", "Thing[b]": "delete"}
+    bench.destroy(site)
+    assert (bench.names(), bench.state.records) == (["a"], {})
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_the_manifest_decides_what_is_ours(bench: Bench, owned: bool) -> None:  # noqa: FBT001 - the one parameter
+    """``owned`` overrules what happened, both ways."""
+    bench.put("thing", a={})
+    bench.apply({"Thing[a]": {"lifecycle": {"owned": owned}}, "Thing[b]": {"lifecycle": {"owned": owned}}})
+    bench.destroy({})
+    assert bench.names() == ([] if owned else ["a", "b"])
+
+
+def test_a_second_run_does_not_make_ours_what_was_there(bench: Bench) -> None:
+    """An update is no creation."""
+    bench.put("thing", a={"size": 1})
+    bench.apply({"Thing[a]": {"size": 2}})
+    bench.apply({"Thing[a]": {"size": 3}})
+    bench.destroy({})
+    assert bench.names() == ["a"]
+
+
+def test_what_was_there_and_is_made_again_is_ours(bench: Bench) -> None:
+    """We have made it, whoever had made the one before."""
+    bench.put("thing", a={"size": 1})
+    bench.apply({"Thing[a]": {"size": 1}})
+    bench.world.things["thing"].clear()
+    bench.apply({"Thing[a]": {"size": 1}})
+    bench.destroy({})
+    assert bench.names() == []
+
+
+def test_an_import_makes_ours_what_was_there(bench: Bench) -> None:
+    """Taken over once; then it is the same, and destroyed with the rest."""
+    bench.put("thing", a={"size": 1})
+    site = {"Thing[a]": {"size": 1, "lifecycle": {"import": "a"}}}
+    assert acted(bench.apply(site)) == {"Thing[a]": ("import", "success")}
+    assert acted(bench.apply(site)) == {}
+    bench.destroy({})
+    assert bench.names() == []
+
+
+def test_an_import_that_differs_is_imported_and_updated(bench: Bench) -> None:
+    """As Pulumi's code does, not as its text says."""
+    bench.put("thing", a={"size": 1})
+    site = {"Thing[a]": {"size": 2, "lifecycle": {"import": "a"}}}
+    assert acted(bench.apply(site)) == {"Thing[a]": ("import", "success")}
+    assert bench.world.things["thing"]["a"]["size"] == 2
+
+
+def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
+    """It is not created instead, and state is as it was."""
+    assert acted(bench.apply({"Thing[a]": {"lifecycle": {"import": "a"}}})) == {"Thing[a]": ("import", "failed")}
+    assert (bench.names(), bench.state.records) == ([], {})
+    with pytest.raises(ResourceError, match="does not exist"):
+        upkeep.take_over(bench.runtime, manifest({"Thing[a]": {}}), "Thing[a]", None)
+
+
+def test_the_command_imports_what_is_declared(bench: Bench) -> None:
+    """Afterwards it is ours; a second time is no error; what is not declared is one."""
+    bench.put("thing", a={"size": 1})
+    source = manifest({"Thing[a]": {"size": 1, "password": "secret1"}})
+    assert upkeep.take_over(bench.runtime, source, "Thing[a]", None).imported == 1
+    assert upkeep.take_over(bench.runtime, source, "Thing[a]", None).unchanged == 1
+    assert "secret1" not in repr(bench.state)
+    with pytest.raises(UsageError, match="not declared"):
+        upkeep.take_over(bench.runtime, source, "Thing[b]", None)
+    bench.destroy({})
+    assert bench.names() == []
+
+
+def test_what_is_external_is_read_and_never_changed(bench: Bench) -> None:
+    """Its values can be referred to; it is missing: an error; destroying leaves it."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"size": 7, "lifecycle": {"external": True}},
+        "Thing[b]": {"colour": "${Thing[a].serial}"},
+    }
+    assert acted(bench.apply(site)) == {"Thing[a]": ("read", "failed"), "Thing[b]": ("create", "skipped")}
+    bench.put("thing", a={"size": 1, "serial": "X"})
+    bench.apply(site)
+    assert bench.world.things["thing"] == {
+        "a": {"size": 1, "serial": "X"},
+        "b": {"colour": "X", "serial": "S-b"},
+    }
+    bench.destroy(site)
+    assert bench.names() == ["a"]
+
+
+def test_what_is_forgotten_by_hand_is_found_again(bench: Bench) -> None:
+    """It exists, so it is adopted, as something that was there before us."""
+    bench.apply({"Thing[a]": {}})
+    bench.mend(("thing", "a"), "forget")
+    assert acted(bench.apply({"Thing[a]": {}})) == {}
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert not record.owned
+
+
+def test_a_refresh_records_what_has_moved_and_nothing_else(bench: Bench) -> None:
+    """State follows the world; the world is not touched, and the next plan still mends it."""
+    site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
+    bench.apply(site)
+    bench.world.things["thing"]["a"]["size"] = 5
+    del bench.world.things["thing"]["b"]
+    assert upkeep.refresh(bench.runtime, manifest(site)) == ["Thing[a]", "Thing[b]"]
+    records = {key[1]: record for key, record in bench.state.records.items()}
+    assert records["a"].is_ is not None
+    assert records["a"].is_["size"] == 5
+    assert records["b"].is_ is None
+    assert upkeep.refresh(bench.runtime, manifest(site)) == []
+    assert planned(bench.plan(site)) == {"Thing[a]": "update", "Thing[b]": "create"}
+
+
+def test_a_refresh_names_what_cannot_be_read_and_keeps_it(bench: Bench) -> None:
+    """What can be read is written all the same."""
+    bench.apply({"Thing[a]": {"size": 1}, "Engine[e]": {}})
+    bench.world.unreadable = {"engine"}
+    bench.world.things["thing"]["a"]["size"] = 5
+    with pytest.raises(ResourceError, match=r"Engine\[e\]"):
+        upkeep.refresh(bench.runtime, manifest({}))
+    records = {key[1]: record for key, record in bench.state.records.items()}
+    assert records["a"].is_ is not None
+    assert records["a"].is_["size"] == 5
+    assert records["e"].is_ is not None
+
+
+def test_what_is_recorded_of_a_type_that_is_gone_cannot_be_deleted_in_silence(bench: Bench) -> None:
+    """Destroying fails for it, and says how to bring it back or forget it; the others go."""
+    bench.apply({"Thing[a]": {}, "Engine[e]": {}})
+    del bench.registry._types["thing"]
+    del bench.registry._providers["thing"]
+    report = bench.destroy({})
+    assert acted(report) == {"Thing[a]": ("delete", "failed"), "Engine[e]": ("delete", "success")}
+    (failed,) = [each for each in report.steps if each.status == "failed"]
+    assert "unknown type 'Thing'" in failed.error
+    assert "state rm Thing[a]" in failed.error
+    assert bench.names() == ["a"]
+    assert [key[1] for key in bench.state.records] == ["a"]

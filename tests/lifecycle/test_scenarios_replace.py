@@ -1,0 +1,274 @@
+"""Replacement: when, in which order, and what goes with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.nouns.errors import UsageError
+from tests.lifecycle.world import acted, planned
+
+if TYPE_CHECKING:
+    from tests.lifecycle.world import Bench
+
+FIRST = {"replace": "delete_first"}
+
+
+def calls(bench: Bench) -> str:
+    """Give the changing calls of the last run, as ``-b +b``."""
+    signs = {"create": "+", "delete": "-", "update": "~"}
+    return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
+
+
+def test_changing_init_only_is_an_error_unless_replacing_is_allowed(bench: Bench) -> None:
+    """Both values are named, in plan and apply alike, and nothing is touched. Terraform replaces unasked."""
+    bench.apply({"Thing[a]": {"image": "x"}})
+    site = {"Thing[a]": {"image": "y"}}
+    (step,) = bench.plan(site).steps
+    assert "it is x and should be y" in step.decision.error
+    assert acted(bench.apply(site)) == {"Thing[a]": ("update", "failed")}
+    assert bench.world.calls == []
+    assert bench.world.things["thing"]["a"]["image"] == "x"
+
+
+def test_init_only_is_no_obstacle_to_deletion(bench: Bench) -> None:
+    """What goes need not be as it should be."""
+    bench.apply({"Thing[a]": {"image": "x"}})
+    assert acted(bench.apply({"Thing[a]": {"ensure": "absent", "image": "y"}})) == {"Thing[a]": ("delete", "success")}
+
+
+def test_a_replacement_is_two_calls_and_one_step(bench: Bench) -> None:
+    """Delete, then create with nothing there; one report, counted once."""
+    bench.apply({"Thing[a]": {"image": "x"}})
+    site = {"Thing[a]": {"image": "y", "lifecycle": FIRST}}
+    plan = bench.plan(site)
+    assert planned(plan) == {"Thing[a]": "replace"}
+    assert plan.summary.replaced == 1
+    assert tuple(plan.steps[0].decision.replaces_because) == ("image",)
+    report = bench.apply(site)
+    assert acted(report) == {"Thing[a]": ("replace", "success")}
+    assert report.summary.replaced == 1
+    assert calls(bench) == "-a +a"
+
+
+def test_two_that_are_replaced_go_in_reverse_and_come_in_order(bench: Bench) -> None:
+    """B depends on A: B goes first and comes last."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": FIRST},
+        "Thing[b]": {"image": "x", "require": "Thing[a]", "lifecycle": FIRST},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"] = site["Thing[b]"]["image"] = "y"
+    bench.apply(site)
+    assert calls(bench) == "-b -a +a +b"
+
+
+def test_a_dependent_that_is_only_updated_comes_last(bench: Bench) -> None:
+    """C uses A, which is replaced: A goes and comes, then C is changed."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": FIRST},
+        "Thing[c]": {"size": 1, "require": "Thing[a]"},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"], site["Thing[c]"]["size"] = "y", 2
+    bench.apply(site)
+    assert calls(bench) == "-a +a ~c"
+
+
+def test_a_new_name_under_create_first_overlaps(bench: Bench) -> None:
+    """The new one is made, who uses it is changed, then the old one goes."""
+    site: dict[str, Any] = {
+        "Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}},
+        "Thing[c]": {"colour": "${Thing[web].serial}"},
+    }
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    assert planned(bench.plan(site)) == {"Thing[web]": "replace", "Thing[c]": "update"}
+    bench.apply(site)
+    assert calls(bench) == "+w2 ~c -w1"
+    assert bench.names() == ["c", "w2"]
+    assert planned(bench.plan(site, prune=True)) == {}
+
+
+def test_create_first_needs_another_name(bench: Bench) -> None:
+    """Two things of one name cannot exist at once; that is an error, not a silent delete-first."""
+    bench.apply({"Thing[a]": {"image": "x"}})
+    (step,) = bench.plan({"Thing[a]": {"image": "y", "lifecycle": {"replace": "create_first"}}}).steps
+    assert "same name" in step.decision.error
+
+
+def test_a_new_name_under_delete_first_goes_first(bench: Bench) -> None:
+    """The old one goes, the new one comes."""
+    site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": FIRST}}
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    bench.apply(site)
+    assert calls(bench) == "-w1 +w2"
+    assert len(bench.state.records) == 1
+
+
+def test_a_new_name_without_leave_to_replace_makes_a_second_thing(bench: Bench) -> None:
+    """The first is no longer declared: reported, and deleted only by ``--prune``."""
+    bench.apply({"Thing[web]": {"name": "w1"}})
+    bench.apply({"Thing[web]": {"name": "w2"}})
+    assert bench.names() == ["w1", "w2"]
+    assert acted(bench.apply({"Thing[web]": {"name": "w2"}}, prune=True)) == {"Thing[web]": ("delete", "success")}
+    assert bench.names() == ["w2"]
+
+
+def test_a_create_first_whose_creation_fails_keeps_the_old_one(bench: Bench) -> None:
+    """Nothing is removed; the next run tries again."""
+    site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}}
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    with bench.troubled(w2="raise"):
+        assert bench.apply(site).exit_code == 1
+    assert bench.names() == ["w1"]
+    assert planned(bench.plan(site)) == {"Thing[web]": "replace"}
+    bench.apply(site)
+    assert bench.names() == ["w2"]
+
+
+def test_a_create_first_whose_removal_fails_removes_it_later(bench: Bench) -> None:
+    """The old one stays recorded, as something that is to go; later runs remove it without being asked."""
+    site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}}
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    with bench.troubled(w1="raise"):
+        report = bench.apply(site)
+    assert (report.exit_code, bench.names()) == (1, ["w1", "w2"])
+    assert len(bench.state.records) == 2
+    assert set(planned(bench.plan(site)).values()) == {"delete"}
+    bench.apply(site)
+    assert (bench.names(), len(bench.state.records)) == (["w2"], 1)
+
+
+def test_a_delete_first_whose_deletion_fails_touches_nothing_else(bench: Bench) -> None:
+    """The next run deletes and creates."""
+    site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}}
+    bench.apply(site)
+    site["Thing[a]"]["image"] = "y"
+    with bench.troubled(a="raise"):
+        assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "failed")}
+    assert bench.world.things["thing"]["a"]["image"] == "x"
+    assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "success")}
+
+
+def test_a_delete_first_whose_creation_fails_is_created_next_time(bench: Bench) -> None:
+    """What is gone is gone; state says so, and the resource is still ours."""
+    site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}}
+    bench.apply(site)
+    site["Thing[a]"]["image"] = "y"
+    bench.store.fuse = -1
+    made = bench.world.change
+
+    def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
+        if should.get("ensure") == "present":
+            msg = "no more of these"
+            raise RuntimeError(msg)
+        made(kind, name, is_, should, context)
+
+    bench.world.change = change  # type: ignore[method-assign]
+    assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "failed")}
+    bench.world.change = made  # type: ignore[method-assign]
+    assert bench.names() == []
+    assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.owned
+
+
+def test_a_wish_replaces_although_nothing_differs(bench: Bench) -> None:
+    """``--replace`` needs no leave, but ``never`` refuses it; a name that matches nothing is an error."""
+    site: dict[str, Any] = {"Thing[a]": {}}
+    bench.apply(site)
+    plan = bench.plan(site, replace=("Thing[a]",))
+    assert plan.steps[0].decision.reasons == ("asked for by --replace",)
+    assert acted(bench.apply(site, replace=("Thing[a]",))) == {"Thing[a]": ("replace", "success")}
+    site["Thing[a]"]["lifecycle"] = {"replace": "never"}
+    assert acted(bench.apply(site, replace=("Thing[a]",))) == {"Thing[a]": ("replace", "failed")}
+    with pytest.raises(UsageError, match="matches no resource"):
+        bench.apply(site, replace=("Thing[b]",))
+
+
+def test_what_does_not_exist_is_not_replaced_but_created(bench: Bench) -> None:
+    """A wish to replace something new is a creation."""
+    assert acted(bench.apply({"Thing[a]": {}}, replace=("Thing[a]",))) == {"Thing[a]": ("create", "success")}
+
+
+def test_a_trigger_replaces_with_what_it_names(bench: Bench) -> None:
+    """A change of B replaces A; without a change nothing happens."""
+    site: dict[str, Any] = {"Thing[b]": {"size": 1}, "Thing[a]": {"lifecycle": {"replace_triggered_by": ["Thing[b]"]}}}
+    bench.apply(site)
+    assert acted(bench.apply(site)) == {}
+    site["Thing[b]"]["size"] = 2
+    assert acted(bench.apply(site)) == {"Thing[b]": ("update", "success"), "Thing[a]": ("replace", "success")}
+
+
+def test_a_change_can_be_declared_to_need_a_replacement(bench: Bench) -> None:
+    """``replace_on_changes`` turns an update into a replacement; another attribute is updated as ever."""
+    lifecycle = {"replace_on_changes": ["size"]}
+    bench.apply({"Thing[a]": {"size": 1, "lifecycle": lifecycle}})
+    assert planned(bench.plan({"Thing[a]": {"size": 2, "lifecycle": lifecycle}})) == {"Thing[a]": "replace"}
+    assert planned(bench.plan({"Thing[a]": {"size": 1, "colour": "red", "lifecycle": lifecycle}})) == {
+        "Thing[a]": "update"
+    }
+
+
+def test_what_is_ignored_is_no_change_but_holds_for_what_is_made_anew(bench: Bench) -> None:
+    """``ignore_changes`` hides a difference; a replacement for another reason uses the declared value."""
+    site: dict[str, Any] = {"Thing[a]": {"size": 1, "lifecycle": {"ignore_changes": ["size"]}}}
+    bench.apply(site)
+    site["Thing[a]"]["size"] = 2
+    assert planned(bench.plan(site)) == {}
+    bench.apply(site, replace=("Thing[a]",))
+    assert bench.world.things["thing"]["a"]["size"] == 2
+
+
+def test_a_type_that_cannot_be_created_is_not_replaced(bench: Bench) -> None:
+    """Settings are configured: a wish to replace one is an error."""
+    bench.put("setting", s={"value": 1})
+    assert acted(bench.apply({"Setting[s]": {"value": 1}}, replace=("Setting[s]",))) == {
+        "Setting[s]": ("replace", "failed")
+    }
+
+
+def test_what_is_tainted_is_replaced_once(bench: Bench) -> None:
+    """The reason is said; afterwards it is ready."""
+    site = {"Thing[a]": {"size": 1}}
+    bench.apply(site)
+    bench.mend(("thing", "a"), "taint")
+    plan = bench.plan(site)
+    assert planned(plan) == {"Thing[a]": "replace"}
+    assert plan.steps[0].decision.reasons == ("tainted",)
+    bench.apply(site)
+    assert planned(bench.plan(site)) == {}
+
+
+def test_a_replacement_that_must_not_be_is_refused_before_its_chain_is_touched(bench: Bench) -> None:
+    """A is protected and would be replaced: B, whose removal comes before A's, stays."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": {**FIRST, "protect": True}},
+        "Thing[b]": {"image": "x", "require": "Thing[a]", "lifecycle": FIRST},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"] = site["Thing[b]"]["image"] = "y"
+    report = bench.apply(site)
+    assert acted(report) == {"Thing[a]": ("replace", "failed"), "Thing[b]": ("replace", "skipped")}
+    assert bench.world.calls == []
+
+
+def test_dependents_of_init_only_values_are_replaced_with_their_source(bench: Bench) -> None:
+    """A is replaced and its number with it; B was made from that number and is replaced, C only requires A."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": FIRST},
+        "Thing[b]": {"image": "${Thing[a].serial}", "lifecycle": FIRST},
+        "Thing[c]": {"image": "z", "require": "Thing[a]", "lifecycle": FIRST},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"] = "y"
+    assert planned(bench.plan(site)) == {"Thing[a]": "replace", "Thing[b]": "replace"}
+    bench.apply(site)
+    assert bench.world.things["thing"]["b"]["image"] == "S-a"
+    assert planned(bench.plan(site)) == {}

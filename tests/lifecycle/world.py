@@ -1,0 +1,336 @@
+"""A world in memory, the types that describe it, and providers that fail, lie and die on demand.
+
+One ``World`` outlives many runs, as a machine does; ``Bench`` runs manifests against it through the library.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.contract.state import MemoryStore, StackName
+from resource_api.hands.log import Log
+from resource_api.nouns.change import exists
+from resource_api.nouns.record import Commit
+from tests.lifecycle import invariants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.nouns.event import Event
+    from resource_api.nouns.record import Intent, Record, StackState
+    from resource_api.nouns.step import Report
+    from resource_api.stages.plan import Plan
+
+PROJECT: Final = "world"
+
+
+class Kill(BaseException):
+    """The process is gone: nothing after this is written."""
+
+
+class Crash(BaseException):
+    """What a provider lets through that is no ``Exception``."""
+
+
+_NAME: Final = {"name": Attribute("String", "What it is called.", kind="namevar")}
+_ENSURE: Final = {"ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present")}
+_SIZE: Final = {"size": Attribute("Optional[Integer]", "How big it is.")}
+
+TYPES: Final = (
+    TypeDefinition(
+        name="thing",
+        docs="Something that can be made, changed and removed.",
+        features={"simple_get_filter"},
+        attributes={
+            **_NAME,
+            **_ENSURE,
+            **_SIZE,
+            "colour": Attribute("Optional[String]", "What it looks like."),
+            "image": Attribute("Optional[String]", "What it is made from.", kind="init_only"),
+            "serial": Attribute("Optional[String]", "Its number, known once it is made.", kind="read_only"),
+            "password": Attribute("Optional[Sensitive[String]]", "Opens it.", write_only=True),
+            "force": Attribute("Boolean", "Whether to press harder.", kind="parameter", default=False),
+        },
+    ),
+    TypeDefinition(
+        name="engine",
+        docs="Something that can be made, changed, removed and refreshed.",
+        features={"refreshable"},
+        attributes={**_NAME, **_ENSURE, **_SIZE},
+    ),
+    TypeDefinition(
+        name="setting",
+        docs="Something that is there or not, and can only be set.",
+        attributes={**_NAME, "value": Attribute("Optional[Integer]", "What it is set to.")},
+    ),
+    TypeDefinition(
+        name="job",
+        docs="Something that is done when it is due.",
+        features={"imperative", "refreshable"},
+        attributes={**_NAME, "size": Attribute("Optional[Integer]", "How much is to be done.")},
+    ),
+    TypeDefinition(
+        name="gadget",
+        docs="Something that cannot be looked at before the thing called tool exists.",
+        attributes={**_NAME, **_ENSURE, **_SIZE},
+    ),
+)
+
+
+class World:
+    """What exists, by type and name, and what happens to whom when it is touched."""
+
+    def __init__(self) -> None:
+        """Begin with nothing, and nothing wrong."""
+        self.things: dict[str, dict[str, dict[str, Any]]] = {definition.name: {} for definition in TYPES}
+        #: (type, name) → what its next changes meet: fail, raise, lie, half, crash, kill, late (done, then killed).
+        self.trouble: dict[tuple[str, str], str] = {}
+        self.unreadable: set[str] = set()
+        self.undue: set[str] = set()
+        self.calls: list[tuple[str, str, str]] = []
+        self.dead: Callable[[], None] = lambda: None
+
+    def copy(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Give what exists, to be compared with later."""
+        return deepcopy(self.things)
+
+    def row(self, key: tuple[str, Any]) -> dict[str, Any] | None:
+        """Give what exists under a type and a name, as its provider reads it."""
+        row = self.things[key[0]].get(key[1])
+        return None if row is None else {"name": key[1], **({"ensure": "present"} if _ensurable(key[0]) else {}), **row}
+
+    def provider(self, definition: TypeDefinition) -> type[BaseProvider]:
+        """Give the class that provides a type in this world."""
+        world, kind = self, definition.name
+
+        class Provider(BaseProvider):
+            def get(self, context: Any, names: Collection[str] | None = None) -> Iterable[dict[str, Any]]:  # noqa: ARG002
+                if kind in world.unreadable or (kind == "gadget" and "tool" not in world.things["thing"]):
+                    msg = f"cannot look at any {kind}"
+                    raise RuntimeError(msg)
+                wanted = world.things[kind] if names is None else names
+                return [row for name in wanted if (row := world.row((kind, name))) is not None]
+
+            def set(self, context: Any, changes: Mapping[str, Any]) -> None:
+                for name, (is_, should) in changes.items():
+                    assert "UNKNOWN" not in repr(should)
+                    world.change(kind, name, is_, dict(should), context)
+
+        members: dict[str, Any] = {}
+        if "refreshable" in definition.features:
+            members["refresh"] = lambda _self, context, names: [world.touch(kind, n, "refresh", context) for n in names]
+        if "imperative" in definition.features:
+            members["due"] = lambda _self, _context, name, _should: name not in world.undue
+        return type("Provider", (Provider,), members)
+
+    def touch(self, kind: str, name: str, verb: str, context: Any) -> str:
+        """Note a call, and let happen what is wrong with a name."""
+        self.calls.append((verb, kind, name))
+        trouble = self.trouble.get((kind, name), "")
+        if trouble == "raise":
+            msg = f"{name} is broken"
+            raise RuntimeError(msg)
+        if trouble == "fail":
+            context.failed(name, message=f"{name} does not want to")
+        if trouble == "crash":
+            raise Crash(name)
+        if trouble == "kill":
+            self.dead()
+            raise Kill
+        return trouble
+
+    def change(self, kind: str, name: str, is_: Mapping[str, Any] | None, should: dict[str, Any], context: Any) -> None:
+        """Do what is asked, or what the trouble of that name makes of it."""
+        gone = not exists(should)
+        verb = "delete" if gone else "create" if is_ is None else "update"
+        trouble = self.touch(kind, name, verb, context)
+        if trouble in {"fail", "lie"}:
+            return
+        rows = self.things[kind]
+        if gone:
+            rows.pop(name, None)
+        else:
+            kept = {k: v for k, v in should.items() if k not in {"name", "ensure", "force", "password"}}
+            if trouble == "half":
+                kept.pop("size", None)
+            rows[name] = {**rows.get(name, {}), **kept}
+            if kind == "thing":
+                rows[name].setdefault("serial", f"S-{name}")
+        if trouble == "half" and not gone:
+            msg = f"{name} broke half way"
+            raise RuntimeError(msg)
+        if trouble == "late":
+            self.dead()
+            raise Kill
+
+
+def _ensurable(kind: str) -> bool:
+    return next(definition for definition in TYPES if definition.name == kind).ensurable
+
+
+class MortalStore(MemoryStore):
+    """Keeps what was written until somebody is killed; the next run finds that, and nothing later."""
+
+    def __init__(self) -> None:
+        """Begin alive."""
+        super().__init__()
+        self.dead = False
+        self.fuse = -1
+
+    def _live(self) -> None:
+        if self.fuse == 0:
+            self.dead = True
+        self.fuse -= 1
+        if self.dead:
+            raise Kill
+
+    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+        """Note what is about to be changed."""
+        self._live()
+        super().intend(name, intents)
+
+    def commit(self, name: StackName, commit: Commit) -> StackState:
+        """Write."""
+        self._live()
+        return super().commit(name, commit)
+
+    def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
+        """Note the end of a run."""
+        self._live()
+        super().finish(name, run)
+
+
+class Bench:
+    """Runs manifests against a world, and holds every run to the invariants."""
+
+    def __init__(self) -> None:
+        """Begin with an empty world and an empty state."""
+        self.world = World()
+        self.store = MortalStore()
+        self.lines: list[str] = []
+        self.events: list[Event] = []
+        #: Whose protection the manifest of the last run has lifted.
+        self.lifted: set[tuple[str, str]] = set()
+        self.world.dead = self._die
+        self.registry = Registry()
+        for definition in TYPES:
+            self.registry.register_type(definition)
+            self.registry.register_provider(definition.name, self.world.provider(definition))
+        self.runtime = self._runtime()
+
+    def _runtime(self) -> Runtime:
+        log = Log("notice", lambda line: self.lines.append(f"{line.level}: {line.subject}: {line.text}"))
+        return Runtime(self.registry, state=self.store, project=PROJECT, log=log, tell=self.events.append)
+
+    def _die(self) -> None:
+        self.store.dead = True
+
+    # What is known and what is there
+
+    @property
+    def state(self) -> StackState:
+        """What is recorded."""
+        return self.store.load(StackName(PROJECT, "default"))
+
+    def record(self, reference: str) -> Record | None:
+        """Give the record of a reference."""
+        return next((record for record in self.state.records.values() if str(record.reference) == reference), None)
+
+    def put(self, kind: str, **rows: Mapping[str, Any]) -> None:
+        """Let things exist that we have not made."""
+        self.world.things[kind].update({name: dict(row) for name, row in rows.items()})
+
+    def names(self, kind: str = "thing") -> list[str]:
+        """Give what exists of a type."""
+        return sorted(self.world.things[kind])
+
+    @contextmanager
+    def troubled(self, **trouble: str) -> Iterator[None]:
+        """Let things of the type ``thing`` be in trouble for a while."""
+        self.world.trouble = {("thing", name): what for name, what in trouble.items()}
+        try:
+            yield
+        finally:
+            self.world.trouble = {}
+
+    # Runs
+
+    def plan(self, resources: Mapping[str, Any], **options: Any) -> Plan:
+        """Plan, holding the plan to the invariants and the world and state to standing still."""
+        before, state = self.world.copy(), self.state
+        plan = self.runtime.plan(manifest(resources, options), **options)
+        invariants.of_plan(plan)
+        assert (self.world.things, self.state) == (before, state)
+        return plan
+
+    def apply(self, resources: Mapping[str, Any], **options: Any) -> Report:
+        """Apply, holding plan, report, state and world to the invariants."""
+        return self._run(self.runtime.apply, resources, options)
+
+    def destroy(self, resources: Mapping[str, Any], **options: Any) -> Report:
+        """Destroy, with the same checks."""
+        return self._run(self.runtime.destroy, resources, options)
+
+    def _run(self, verb: Callable[..., Report], resources: Mapping[str, Any], options: dict[str, Any]) -> Report:
+        self.lines.clear()
+        self.events.clear()
+        self.world.calls.clear()
+        source = manifest(resources, options)
+        self.lifted = _lifted(source["resources"])
+        before, state = self.world.copy(), self.state
+        report = verb(source, **options)
+        invariants.of_run(self, invariants.Before(before, state), report, noop=bool(options.get("noop")))
+        return report
+
+    def killed(self, resources: Mapping[str, Any], **options: Any) -> None:
+        """Apply and be killed on the way; what was written by then is what the next run finds."""
+        source = manifest(resources, options)
+        try:
+            self.runtime.apply(source, **options)
+        except Kill:
+            self.revive()
+            return
+        msg = "nobody was killed"
+        raise AssertionError(msg)
+
+    def revive(self) -> None:
+        """Begin a new process after a kill."""
+        self.store.dead, self.store.fuse = False, -1
+        self.runtime = self._runtime()
+        invariants.of_state(self.state)
+
+    def mend(self, key: tuple[str, Any], how: str) -> None:
+        """Forget a record by hand, or taint it."""
+        name = StackName(PROJECT, "default")
+        if how == "forget":
+            self.store.commit(name, Commit(drop=[key]))
+        else:
+            self.store.commit(name, Commit(put=[self.state.records[key]._replace(status="tainted")]))
+
+
+def manifest(resources: Mapping[str, Any], options: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Give the manifest of resources; the options ``moved``, ``removed`` and ``outputs`` are its keys."""
+    more = {key: options.pop(key) for key in ("moved", "removed", "outputs") if options and key in options}
+    return {"project": PROJECT, "resources": dict(resources), **more}
+
+
+def _lifted(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
+    found = set()
+    for reference, values in resources.items():
+        if values.get("lifecycle", {}).get("protect") is False:
+            kind, _, title = reference[:-1].partition("[")
+            found.add((kind.lower(), values.get("name", title)))
+    return found
+
+
+def acted(report: Report) -> dict[str, tuple[str, str]]:
+    """Give what became of each step that has a report: reference → (action, status)."""
+    return {each.reference: (str(each.action), each.status) for each in report.steps}
+
+
+def planned(plan: Plan) -> dict[str, str]:
+    """Give what a plan would do: reference → action, without what stays the same."""
+    return {str(step.reference): str(step.action) for step in plan.steps if str(step.action) != "same"}
