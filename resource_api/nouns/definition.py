@@ -103,11 +103,6 @@ class TypeDefinition:
         return tuple(name for name, attribute in self.attributes.items() if attribute.kind == kind)
 
     @cached_property
-    def relates(self) -> bool:
-        """Whether it has automatic relationships at all."""
-        return any(self.automatic.values())
-
-    @cached_property
     def namevars(self) -> tuple[str, ...]:
         """The attributes that identify a resource."""
         return self.of_kind("namevar")

@@ -15,6 +15,7 @@ from resource_api.stages.relationships import Edge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.reference import Reference
 
@@ -49,6 +50,7 @@ class _Binder:
         self._complain = complain
         self._types = {entry.type for entry in entries}
         self._targets: dict[tuple[str, str], Entry | None] = {}
+        self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
         for entry, targets in references.items():
@@ -57,8 +59,7 @@ class _Binder:
             if entry.declaration.meta:
                 yield from self._explicit(entry)
         for entry in self._number:
-            if entry.definition.relates:
-                yield from self._automatic(entry)
+            yield from self._automatic(entry, self._relations(entry.definition))
 
     def _explicit(self, entry: Entry) -> Iterator[Edge]:
         for word, (first, refresh) in _WORDS.items():
@@ -92,19 +93,27 @@ class _Binder:
         pair = (target, entry) if first else (entry, target)
         return Edge(self._number[pair[0]], self._number[pair[1]], refresh, automatic)
 
-    def _automatic(self, entry: Entry) -> Iterator[Edge]:
+    def _relations(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
+        """Give the automatic relationships of a type to types that are in the catalog: word, type, titles."""
+        if definition not in self._automatic_of:
+            self._automatic_of[definition] = [
+                (word, type_name, titles)
+                for word, wanted in definition.automatic.items()
+                for type_name, titles in wanted.items()
+                if type_name in self._types
+            ]
+        return self._automatic_of[definition]
+
+    def _automatic(self, entry: Entry, relations: Sequence[tuple[str, str, Any]]) -> Iterator[Edge]:
         """Give the edges that the type declares, where the resource named is in the catalog."""
-        for word, wanted in entry.definition.automatic.items():
+        for word, type_name, titles in relations:
             first, refresh = _WORDS[word]
-            for type_name, titles in wanted.items():
-                if type_name not in self._types:
-                    continue
-                for title in _titles(titles, entry.should):
-                    target = self._target(type_name, title)
-                    if target is not None and target is not entry:
-                        # What should be absent goes after what needed it, not before.
-                        goes_first = first and not target.absent
-                        yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
+            for title in _titles(titles, entry.should):
+                target = self._target(type_name, title)
+                if target is not None and target is not entry:
+                    # What should be absent goes after what needed it, not before.
+                    goes_first = first and not target.absent
+                    yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
 
     def _target(self, type_name: str, title: str) -> Entry | None:
         """Give what an automatic relationship names: mostly the same few things, asked for again and again."""

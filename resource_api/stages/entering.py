@@ -124,7 +124,7 @@ class Register:
 
     def _name_from_title(self, entry: Entry, given: dict[str, Any]) -> None:
         definition = entry.definition
-        if all(given.get(namevar) is not None for namevar in definition.namevars):
+        if None not in map(given.get, definition.namevars):
             return
         captured = definition.from_title(entry.title)
         if captured is None:

@@ -11,7 +11,7 @@ from resource_api.nouns import expression
 from resource_api.nouns.entry import NOTHING
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import UNKNOWN, is_unknown
+from resource_api.nouns.values import FLAT, UNKNOWN, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Valuation:
 
     def _identify(self, entry: Entry) -> None:
         name = tuple(map(entry.should.get, entry.definition.namevars))
-        if any(map(is_unknown, name)):
+        if not FLAT.issuperset(map(type, name)) and any(map(is_unknown, name)):
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
         entry.name = name[0] if len(name) == 1 else name
