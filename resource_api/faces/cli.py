@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,4 +85,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 64
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except OSError as error:
+        return _unwritten(error)
     return code if isinstance(code, int) else 0
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that help or the version could not be written: click writes them, and no session is around it."""
+    import os  # noqa: PLC0415 - only here
+
+    # The interpreter flushes once more at its end; what is left goes nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with suppress(OSError):
+        sys.stderr.write(f"resource-api: cannot write: {error.strerror}\n")
+    return 1

@@ -1,7 +1,7 @@
 """The laws that every provider and every store of state obeys, as test classes that an author inherits.
 
-Needs pytest and hypothesis. Nothing in the package imports this. A test of a provider is a subclass with an example; what is skipped follows
-from the features that the type declares.
+Needs pytest and hypothesis. Nothing in the package imports this. A test of a provider is a subclass with an example;
+what is skipped follows from the features that the type declares.
 """
 
 import pytest
