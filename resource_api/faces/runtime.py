@@ -167,8 +167,6 @@ class Runtime:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
         return Providers(self.registry, self.run).tools(type_name)
 
-    # Inside
-
     def catalog(
         self, source: Source | Manifest | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers
     ) -> Catalog:
