@@ -76,13 +76,17 @@ def apply(runtime: Runtime, document: Mapping[str, Any], path: str, *, noop: boo
         raise _refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
     if not document.get("applicable"):
         raise _refused(path, "the plan is not applicable: a step of it could not be planned")
-    embedded = document["manifest"]
-    runtime.project, runtime.stack = document["project"], document["stack"]
-    options = Options(**{name: _restored(name, value) for name, value in embedded["options"].items()})
+    try:
+        embedded = document["manifest"]
+        runtime.project, runtime.stack = str(document["project"]), str(document["stack"])
+        options = Options(**{name: _restored(name, value) for name, value in embedded["options"].items()})
+        inputs, manifest = dict(embedded["inputs"]), reading.restore(embedded["files"])
+        planned = {(step["urn"], step["action"]): step for step in document["steps"]}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
     options = options._replace(noop=noop, saved=True)
-    manifest = reading.restore(embedded["files"])
     return runtime.apply_planned(
-        manifest, embedded["inputs"], options, lambda plan: _check(document, documents.plan(plan), path)
+        manifest, inputs, options, lambda plan: _check(document, planned, documents.plan(plan), path)
     )
 
 
@@ -90,20 +94,20 @@ def _restored(name: str, value: Any) -> Any:
     return frozenset(value) if name in {"tags", "skip_tags"} else tuple(value) if isinstance(value, list) else value
 
 
-def _check(document: Mapping[str, Any], now: Mapping[str, Any], path: str) -> None:
+def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:
     """Compare what was planned with what would be planned now."""
     for field in ("lineage", "serial"):
-        if document[field] != now[field]:
-            raise _refused(path, f"the plan is stale: {field} was {document[field]!r} and is {now[field]!r}")
-    planned = {step["urn"]: step for step in document["steps"]}
-    current = {step["urn"]: step for step in now["steps"]}
+        if document.get(field) != now[field]:
+            raise _refused(path, f"the plan is stale: {field} was {document.get(field)!r} and is {now[field]!r}")
+    current = {(step["urn"], step["action"]): step for step in now["steps"]}
     moved = [
-        (planned.get(urn) or current[urn])["reference"]
-        for urn in dict.fromkeys((*planned, *current))
-        if _essence(planned.get(urn)) != _essence(current.get(urn))
+        str((planned.get(key) or current[key]).get("reference"))
+        for key in dict.fromkeys((*planned, *current))
+        if _essence(planned.get(key)) != _essence(current.get(key))
     ]
     if moved:
-        raise _refused(path, f"the plan is stale: {', '.join(moved)} moved since it was made")
+        names = ", ".join(dict.fromkeys(moved))
+        raise _refused(path, f"the plan is stale: {names} moved since it was made")
 
 
 def _essence(step: Mapping[str, Any] | None) -> Any:

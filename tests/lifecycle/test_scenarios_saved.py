@@ -1,0 +1,193 @@
+"""Saved plans: what was shown is what is done, or nothing is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.faces import saved
+from resource_api.nouns.errors import ManifestError, ResourceAPIError
+from tests.lifecycle.world import acted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from resource_api.nouns.step import Report
+    from tests.lifecycle.world import Bench
+
+
+class Desk:
+    """Writes manifests, saves plans of them and carries those out, as the command does."""
+
+    def __init__(self, bench: Bench, home: Path) -> None:
+        """Keep files beneath ``home``."""
+        self.bench = bench
+        self.site = home / "site.yaml"
+        self.file = home / "plan.json"
+
+    def write(self, resources: dict[str, Any]) -> None:
+        """Write the manifest."""
+        self.site.write_text(json.dumps({"project": "world", "resources": resources}), encoding="utf-8")
+
+    def save(self, resources: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Plan, save, and give the document."""
+        self.write(resources)
+        saved.write(self.bench.runtime.plan(str(self.site), **options), str(self.file))
+        document = saved.read(str(self.file))
+        assert document is not None
+        return document
+
+    def carry_out(self) -> Report:
+        """Apply the saved plan."""
+        document = saved.read(str(self.file))
+        assert document is not None
+        self.bench.world.calls.clear()
+        return saved.apply(self.bench.runtime, document, str(self.file))
+
+    def refused(self, words: str) -> None:
+        """Apply the saved plan; it is refused as a whole, in these words."""
+        before, state = self.bench.world.copy(), self.bench.state
+        with pytest.raises(ManifestError, match=words):
+            self.carry_out()
+        assert (self.bench.world.things, self.bench.state) == (before, state)
+
+
+@pytest.fixture
+def desk(bench: Bench, tmp_path: Path) -> Desk:
+    """Give a desk with nothing on it."""
+    return Desk(bench, tmp_path)
+
+
+def test_a_saved_plan_is_carried_out(desk: Desk) -> None:
+    """Without the manifest's file, which may have changed or gone."""
+    desk.save({"Thing[a]": {"size": 1}, "Thing[b]": {"colour": "${Thing[a].serial}"}})
+    desk.site.unlink()
+    assert acted(desk.carry_out()) == {"Thing[a]": ("create", "success"), "Thing[b]": ("create", "success")}
+
+
+def test_a_plan_is_applied_once(desk: Desk) -> None:
+    """The second time it is stale, and so is another plan made before the first was applied."""
+    desk.save({"Thing[a]": {"size": 1}})
+    text = desk.file.read_text(encoding="utf-8")
+    desk.save({"Thing[b]": {"size": 1}})
+    desk.carry_out()
+    desk.refused("stale")
+    desk.file.write_text(text, encoding="utf-8")
+    desk.refused("stale")
+
+
+def test_a_plan_is_stale_when_the_system_has_moved(desk: Desk) -> None:
+    """Every resource that is no longer what the plan saw is named."""
+    desk.bench.put("thing", a={"size": 1}, b={"size": 1}, c={"size": 1})
+    desk.save({"Thing[a]": {"size": 2}, "Thing[b]": {"size": 2}, "Thing[c]": {"size": 2}})
+    desk.bench.world.things["thing"]["a"]["size"] = 7
+    del desk.bench.world.things["thing"]["b"]
+    desk.refused(r"stale: Thing\[a\], Thing\[b\] moved")
+
+
+def test_what_is_done_already_is_stale_too(desk: Desk) -> None:
+    """The plan showed a change that is none any more. Pulumi would go on."""
+    desk.bench.put("thing", a={"size": 1})
+    desk.save({"Thing[a]": {"size": 2}})
+    desk.bench.world.things["thing"]["a"]["size"] = 2
+    desk.refused("moved")
+
+
+def test_a_plan_with_an_error_is_saved_and_refused(desk: Desk) -> None:
+    """It says itself that it is not applicable."""
+    desk.bench.put("thing", a={"image": "x"})
+    assert desk.save({"Thing[a]": {"image": "y"}})["applicable"] is False
+    desk.refused("not applicable")
+
+
+def test_a_plan_with_a_secret_is_not_saved(desk: Desk) -> None:
+    """It would be written in clear."""
+    with pytest.raises(ResourceAPIError, match="secret"):
+        desk.save({"Thing[a]": {"password": "secret1"}})
+    assert not desk.file.exists()
+
+
+def test_what_is_deferred_may_be_created(desk: Desk) -> None:
+    """The plan said that it is decided at its turn."""
+    desk.save({"Thing[tool]": {}, "Gadget[g]": {"size": 1}})
+    assert acted(desk.carry_out()) == {"Thing[tool]": ("create", "success"), "Gadget[g]": ("create", "success")}
+
+
+def test_what_is_deferred_is_never_deleted(desk: Desk) -> None:
+    """The plan did not show that; a plan that is not saved may."""
+    site = {"Thing[tool]": {}, "Gadget[g]": {"ensure": "absent"}}
+    desk.bench.put("gadget", g={"size": 1})
+    desk.save(site)
+    report = desk.carry_out()
+    assert acted(report)["Gadget[g]"] == ("update", "failed")
+    assert "was not planned" in report.steps[-1].error
+    assert desk.bench.names("gadget") == ["g"]
+    desk.bench.world.things["thing"].clear()
+    assert desk.bench.apply(site).exit_code == 0
+    assert desk.bench.names("gadget") == []
+
+
+def test_the_wishes_of_a_plan_are_kept(desk: Desk) -> None:
+    """Targets, pruning and replacing are in the plan, not on the command line that applies it."""
+    desk.bench.apply({"Thing[a]": {}, "Thing[b]": {}, "Thing[c]": {}})
+    document = desk.save(
+        {"Thing[a]": {}, "Thing[c]": {"size": 3}}, prune=True, replace=("Thing[a]",), targets=("*[?]",)
+    )
+    assert document["complete"] is False
+    assert acted(desk.carry_out()) == {
+        "Thing[a]": ("replace", "success"),
+        "Thing[c]": ("update", "success"),
+        "Thing[b]": ("delete", "success"),
+    }
+
+
+def test_a_document_holds_what_is_promised(desk: Desk) -> None:
+    """Every field, for the plan and for each step."""
+    document = desk.save({"Thing[a]": {"size": 1}, "Thing[b]": {"colour": "${Thing[a].serial}"}})
+    assert {
+        "format_version",
+        "tool_version",
+        "project",
+        "stack",
+        "lineage",
+        "serial",
+        "manifest_sha256",
+        "steps",
+        "drift",
+        "outputs",
+        "summary",
+        "complete",
+        "applicable",
+    } <= document.keys()
+    second = document["steps"][1]
+    assert {
+        "reference",
+        "urn",
+        "action",
+        "previous",
+        "reasons",
+        "is",
+        "should",
+        "unknown",
+        "expressions",
+        "sensitive",
+        "replaces_because",
+        "changes",
+        "depends_on",
+        "notifies",
+        "refreshed_by",
+        "options",
+    } <= second.keys()
+    assert (second["unknown"], second["expressions"]) == (["colour"], {"colour": "${Thing[a].serial}"})
+    assert second["depends_on"] == ["Thing[a]"]
+    assert document["summary"]["created"] == 2
+
+
+@pytest.mark.parametrize("spoil", [{"manifest": {}}, {"steps": None}, {"project": 3}, {"format_version": 99}])
+def test_what_is_no_plan_of_ours_is_refused(desk: Desk, spoil: dict[str, Any]) -> None:
+    """A document that was cut or made by hand is an error of its file, not a bug."""
+    document = desk.save({"Thing[a]": {}})
+    desk.file.write_text(json.dumps(document | spoil), encoding="utf-8")
+    desk.refused("plan")
