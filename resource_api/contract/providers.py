@@ -72,6 +72,9 @@ class Providers:
             (lambda should: _problems(call("validate", copied(should)))) if "validate" in features else None,
             self._insync(type_name, context) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
+            (lambda version, values: call("upgrade", version, deepcopy(dict(values))))
+            if "upgrade" in features
+            else None,
         )
 
     def _insync(self, type_name: str, context: Context) -> Callable[..., Any]:

@@ -12,13 +12,14 @@ from resource_api.faces.runtime import unhurried
 from resource_api.nouns import reference
 from resource_api.nouns.change import exists
 from resource_api.nouns.codec import sealed
-from resource_api.nouns.errors import ResourceError, UsageError, nearest
+from resource_api.nouns.errors import DefinitionError, ResourceError, UsageError, nearest
 from resource_api.nouns.event import Drifted
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.step import Summary
 from resource_api.stages import drifting
 from resource_api.stages.recorder import written
 from resource_api.stages.snapshot import Snapshot
+from resource_api.stages.upgrading import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,12 @@ def _reread(
     runtime: Runtime, snapshot: Snapshot, state: StackState, records: list[Record], put: list[Record]
 ) -> list[str]:
     """Read the records of one type again; those that have moved are added to ``put``."""
-    definition = runtime.registry.type(records[0].type)
+    try:
+        tools = snapshot.providers.tools(records[0].type)
+        records = [upgrade(record, tools) for record in records]
+    except (DefinitionError, ValueError) as error:
+        return [f"{record.reference}: {error}" for record in records]
+    definition = tools.definition
     if "imperative" in definition.features:
         return []
     snapshot.read(definition, [record.name for record in records])
@@ -69,7 +75,7 @@ def _reread(
             runtime.tell(Drifted(str(record.reference), changes))
             kept = {*record.should, *definition.namevars, *definition.of_kind("read_only"), "ensure"}
             is_ = {key: value for key, value in row.items() if key in kept} if row is not None and exists(row) else None
-            put.append(record._replace(is_=sealed(is_, state.salt)))
+            put.append(record._replace(is_=sealed(is_, state.salt), schema_version=definition.schema_version))
     return failures
 
 

@@ -35,3 +35,4 @@ class Tools(NamedTuple):
     validate: Callable[[Mapping[str, Any]], list[Problem]] | None = None
     insync: Callable[[Name, str, Mapping[str, Any], Mapping[str, Any]], Any] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
+    upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None

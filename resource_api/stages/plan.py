@@ -128,7 +128,7 @@ class _Planner:
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known(entry) if entry.pending else (entry.should, (), "")
-        if error:
+        if error := error or self.prior.broken.get(entry.index, ""):
             return Step(entry, None, should, Decision(Action.UPDATE, error=error), noop)
         if entry.index in self.prior.ghosts and (step := self._let_go(entry, noop=noop)) is not None:
             return step

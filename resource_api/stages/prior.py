@@ -15,6 +15,7 @@ from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.record import Commit, Record
+from resource_api.stages.upgrading import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,8 @@ class Prior(NamedTuple):
     superseded: Sequence[Key] = ()
     #: What is to be written of a run that was cut, before anything else is.
     doubts: Commit = Commit()
+    #: Entry's index → why nothing can be said of what was recorded of it.
+    broken: Mapping[int, str] = {}
 
 
 def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
@@ -51,6 +54,7 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
     if not doubts.empty:
         state = _known(state, doubts)
     records, superseded = _claim(catalog, state)
+    broken = _upgraded(catalog, records, tools)
     claimed = {record.key for record in records.values()}
     left = {key: record for key, record in state.records.items() if key not in claimed}
     successors = _successors(catalog, records, left)
@@ -65,7 +69,20 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
         else:
             undeclared.append(record)
     catalog, ghosts = haunt(catalog, going, tools)
-    return catalog, Prior(state, records, successors, undeclared, ghosts, superseded, doubts)
+    return catalog, Prior(state, records, successors, undeclared, ghosts, superseded, doubts, broken)
+
+
+def _upgraded(catalog: Catalog, records: dict[int, Record], tools: Callable[[str], Tools]) -> dict[int, str]:
+    """Bring records that another version of their type has written to this one; gives those that cannot be, and why."""
+    entries = catalog.entries
+    broken = {}
+    for index, record in list(records.items()):
+        if record.schema_version != entries[index].definition.schema_version:
+            try:
+                records[index] = upgrade(record, tools(entries[index].type))
+            except ValueError as error:
+                broken[index] = str(error)
+    return broken
 
 
 def _doubts(catalog: Catalog, state: StackState) -> Commit:

@@ -1,0 +1,113 @@
+"""A type that has changed since it was recorded: older records are upgraded, newer ones refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.contract.state import MemoryStore, StackName
+from resource_api.faces import upkeep
+from resource_api.nouns.errors import ResourceError
+from tests.lifecycle.world import acted, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ROWS: dict[str, dict[str, Any]] = {}
+
+
+def registry(version: int, size: str, upgrade: Callable[[int, dict[str, Any]], Any] | None = None) -> Registry:
+    """Give a registry of the type ``box`` in one of its versions, whose ``size`` is called so."""
+
+    class Provider(BaseProvider):
+        def get(self, context: Any) -> Any:  # noqa: ARG002
+            return [{"name": name, "ensure": "present", size: row["size"]} for name, row in ROWS.items()]
+
+        def set(self, context: Any, changes: Mapping[Any, Any]) -> None:  # noqa: ARG002
+            for name, change in changes.items():
+                ROWS[name] = {"size": change.should[size]}
+
+    members = {} if upgrade is None else {"upgrade": lambda _self, _context, old, values: upgrade(old, values)}
+    found = Registry()
+    found.register_type(
+        TypeDefinition(
+            name="box",
+            docs="A box.",
+            schema_version=version,
+            features=() if upgrade is None else {"upgrade"},
+            attributes={
+                "name": Attribute("String", "Its name.", kind="namevar"),
+                "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                size: Attribute("Optional[Integer]", "How big it is."),
+            },
+        )
+    )
+    found.register_provider("box", type("Provider", (Provider,), members))
+    return found
+
+
+def site(**values: int) -> dict[str, Any]:
+    """Give the manifest of one box."""
+    return {"project": "versions", "resources": {"Box[a]": values}}
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Give the state of a run with version 2 of the type, in which the size was called so."""
+    ROWS.clear()
+    store = MemoryStore()
+    Runtime(registry(2, "size"), state=store).apply(site(size=3))
+    return store
+
+
+def test_an_older_record_is_upgraded_before_it_is_compared(store: MemoryStore) -> None:
+    """A renamed attribute is no drift and no change; the next write is of the new version."""
+    versions = []
+
+    def upgrade(version: int, values: dict[str, Any]) -> dict[str, Any]:
+        versions.append(version)
+        return {"width" if name == "size" else name: value for name, value in values.items()}
+
+    runtime = Runtime(registry(3, "width", upgrade), state=store)
+    plan = runtime.plan(site(width=3))
+    assert (planned(plan), list(plan.drift), set(versions)) == ({}, [], {2})
+    ROWS["a"]["size"] = 9
+    assert [change.attribute for change in runtime.plan(site(width=3)).drift[0].changes] == ["width"]
+    assert runtime.apply(site(width=3)).steps[0].corrective
+    (record,) = store.load(StackName("versions", "default")).records.values()
+    assert (record.schema_version, record.should["width"]) == (3, 3)
+
+
+def test_an_older_record_of_a_type_that_upgrades_nothing_is_taken_as_it_is(store: MemoryStore) -> None:
+    """A version without the feature says that nothing need be done."""
+    assert acted(Runtime(registry(3, "size"), state=store).apply(site(size=3))) == {}
+    (record,) = store.load(StackName("versions", "default")).records.values()
+    assert record.schema_version == 3
+
+
+def test_a_newer_record_is_refused(store: MemoryStore) -> None:
+    """Nothing is touched, and the words say what to do."""
+    runtime = Runtime(registry(1, "size"), state=store)
+    report = runtime.apply(site(size=4))
+    assert acted(report) == {"Box[a]": ("update", "failed")}
+    assert "version 2 of its type, and this is version 1" in report.steps[0].error
+    assert ROWS == {"a": {"size": 3}}
+    with pytest.raises(ResourceError, match="version 2"):
+        upkeep.refresh(runtime, site(size=4))
+
+
+@pytest.mark.parametrize("answer", [None, ["size"], {1: 2}, ZeroDivisionError("oops")])
+def test_an_upgrade_that_goes_wrong_fails_its_resource(store: MemoryStore, answer: Any) -> None:
+    """Whatever it raises or returns."""
+
+    def upgrade(_version: int, _values: dict[str, Any]) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    report = Runtime(registry(3, "size", upgrade), state=store).apply(site(size=4))
+    assert acted(report) == {"Box[a]": ("update", "failed")}
+    assert "upgrade" in report.steps[0].error
+    assert ROWS == {"a": {"size": 3}}
