@@ -53,7 +53,7 @@ def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | N
         before = (record.is_ or {}).get("ensure", words[was]) if was else "absent"
         after = (row or {}).get("ensure", words[is_]) if is_ else "absent"
         return [Difference("ensure", before, after)]
-    if record.is_ is None or row is None:
+    if record.is_ is None or row is None or record.is_.items() <= row.items():
         return []
     changes = []
     for attribute in definition.managed:

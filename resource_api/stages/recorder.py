@@ -6,10 +6,11 @@ the values themselves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, exists
 from resource_api.nouns.codec import seal, sealed
+from resource_api.nouns.entry import NO_META
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import Reference
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from resource_api.nouns.record import Key
     from resource_api.stages.plan import Plan
     from resource_api.stages.work import Work
+
+
+#: The part of a record that metaparameters decide, and what it is for a resource that has none.
+_OPTIONS: Final = slice(Record._fields.index("protect"), Record._fields.index("provider") + 1)
+_NO_OPTIONS: Final = (False, False, None, None, False, None)
 
 
 class Recorder:
@@ -57,19 +63,26 @@ class Recorder:
             action = cut.action
         return Intent(self._run, kind, work.name, work.step.entry.title, action)
 
-    def settle(self, works: Sequence[Work], owed: Mapping[Key, Sequence[str]], paid: Sequence[Key] = ()) -> None:
-        """Write the outcome of works that have ended: their records, the refreshes owed now, and those paid."""
-        put: list[Record] = []
-        drop: list[Key] = []
+    def pay(self, works: Iterable[Work]) -> None:
+        """Write that refreshes have succeeded."""
+        self._commit(Commit(paid=[work.step.entry.key for work in works]))
+
+    def settle(self, works: Sequence[Work], same: Sequence[Work], owed: Mapping[Key, Sequence[str]]) -> None:
+        """Write the outcome of works that have ended and the refreshes owed now; with what stood ``same`` before them.
+
+        Records are in the order of execution then, which is what a deletion without known dependencies reverses.
+        """
+        put = self._all_news(same)
+        drop = self._gone(same)
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
                 if not exists(work.is_) or work.action is Action.FORGET or work.spared:
                     drop.append((work.step.definition.name, work.name))
             elif (record := self.record(work)) is not None:
                 put += [record, *self._replaced(work)]
-        done = [(work.step.definition.name, work.name) for work in works]
+        done = [*self._resolved(same), *((work.step.definition.name, work.name) for work in works)]
         put = [record for record in put if record.key not in drop] if drop else put
-        self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed, paid))
+        self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
 
     def _replaced(self, work: Work) -> list[Record]:
         """Give the record of what has been replaced and still exists: whatever happens, it is to go."""
@@ -78,17 +91,15 @@ class Recorder:
             return []
         return [old._replace(status="replaced", retain=work.step.entry.meta.lifecycle.retain)]
 
-    def finish(self, same: Iterable[Work], outputs: Mapping[str, Any] | None) -> None:
+    def finish(self, same: Sequence[Work], outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read and differs from what is recorded; nothing when all is as it was."""
         state = self._plan.prior.state
-        same = list(same)
-        put = [record for work in same if (record := self._news(work)) is not None]
         manifest = self._plan.catalog.manifest.file
         kept = sealed(outputs, state.salt) if outputs is not None else None
         commit = Commit(
-            put,
+            self._all_news(same),
             [*self._plan.prior.superseded, *self._gone(same)],
-            [work.step.entry.key for work in same if work.step.entry.key in self._intents] if self._intents else (),
+            self._resolved(same),
             outputs=kept if kept != state.outputs else None,
         )
         if not commit.empty or not state.serial:
@@ -116,9 +127,7 @@ class Recorder:
             should=should,
             is_=_sealed(_told(work), salt) if work.is_ is not None else None,
             owned=self._owned(entry, work, before),
-            requires=[
-                str(self._plan.catalog.entries[i].reference) for i in self._plan.catalog.requires.get(entry.index, ())
-            ],
+            requires=self._requires(entry),
             value_requires=_value_requires(entry),
             protect=protected(entry, before),
             retain=entry.meta.lifecycle.retain,
@@ -154,6 +163,13 @@ class Recorder:
             and not (work.removal or work.step.noop or exists(work.is_) or exists(work.should))
         ]
 
+    def _resolved(self, works: Iterable[Work]) -> list[Key]:
+        """Give what was in doubt, has been looked at, and is in order."""
+        return [work.step.entry.key for work in works if work.step.entry.key in self._intents] if self._intents else []
+
+    def _all_news(self, works: Iterable[Work]) -> list[Record]:
+        return [record for work in works if (record := self._news(work)) is not None]
+
     def _news(self, work: Work) -> Record | None:
         """Give the record of what was left as it is, unless the same is recorded already."""
         if work.step.noop or work.removal or work.step.decision.error:
@@ -162,6 +178,8 @@ class Recorder:
             return self.record(work) if work.step.entry.key in self._intents else None
         before = self._plan.prior.records.get(work.step.entry.index)
         if (work.is_ is None and before is None) or not (exists(work.is_) or exists(work.should)):
+            return None
+        if before is not None and self._plainly_recorded(work, before):
             return None
         record = self.record(work)
         if before is None or record is None:
@@ -172,6 +190,29 @@ class Recorder:
         managed = work.step.definition.managed
         read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
         return None if read_as else record
+
+
+    def _plainly_recorded(self, work: Work, before: Record) -> bool:
+        """Whether what is recorded says the same, told without making a record: true of nearly all that is in order."""
+        entry = work.step.entry
+        return (
+            entry.meta is NO_META
+            and before.is_ is not None
+            and work.is_ is not None
+            and before.is_.items() <= work.is_.items()
+            and before.should == work.should
+            and before.inputs == entry.spelling
+            and before.title == entry.title
+            and before.status == "ready"
+            and before[_OPTIONS] == _NO_OPTIONS
+            and before.schema_version == work.step.definition.schema_version
+            and not (self._intents or entry.pending or before.value_requires)
+            and list(before.requires) == self._requires(entry)
+        )
+
+    def _requires(self, entry: Entry) -> list[str]:
+        before = self._plan.catalog.requires.get(entry.index)
+        return [str(self._plan.catalog.entries[index].reference) for index in before] if before else []
 
 
 def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
