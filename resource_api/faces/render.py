@@ -5,7 +5,6 @@ Nothing is computed here that JSON output would not know too.
 
 from __future__ import annotations
 
-from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, Difference
@@ -31,6 +30,9 @@ def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
             yield _paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", "31", color=color)
         elif step.action is not Action.SAME or step.deferred or step.previous:
             yield from _step(step, notified=step.entry.index in planned.catalog.subscribes, color=color)
+    for drift in planned.drift:
+        moved = [f"{each.attribute} was {show(each.is_)}, is {show(each.should)}" for each in drift.changes]
+        yield escape(f"# {drift.reference} has drifted: {'; '.join(moved)}")
     yield plan_summary(planned.summary)
 
 
@@ -92,6 +94,8 @@ def _long(value: Any) -> bool:
 
 
 def _diff(is_: Any, should: Any) -> Iterator[str]:
+    from difflib import unified_diff  # noqa: PLC0415 - only for a text of several lines
+
     before = is_.splitlines(keepends=True) if isinstance(is_, str) else []
     if should is UNKNOWN:
         yield str(UNKNOWN)

@@ -22,6 +22,7 @@ from resource_api.nouns.errors import ProviderError, UsageError
 from resource_api.nouns.event import Diagnosed, Drifted, Finished, PlannedChange
 from resource_api.nouns.options import Options
 from resource_api.nouns.record import StackState
+from resource_api.nouns.step import SAME
 from resource_api.stages import catalog as compiling
 from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
@@ -263,13 +264,14 @@ class Runtime:
         for drift in plan.drift:
             self.tell(Drifted(drift.reference, drift.changes))
         for intent in plan.prior.state.intents.values():
-            text = f"an earlier run was cut while it was about to {intent.action} it; what is there now decides"
+            told = "whether it is due" if intent.action == "run" else "what is there now"
+            text = f"in doubt: an earlier run was cut while it was about to {intent.action} it; {told} decides"
             self.log.write("notice", f"{intent.type.capitalize()}[{intent.title}]", text)
         for record in plan.prior.undeclared:
             way = "deletes" if record.owned and not record.retain else "forgets"
             self.log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")
         for step in plan.steps:
-            if step.action.value != "same" or step.decision.error:
+            if step.decision is not SAME or step.refreshed_by:
                 self.tell(PlannedChange(step))
 
 

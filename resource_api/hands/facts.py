@@ -5,7 +5,8 @@ From the standard library and psutil alone: a fact costs no process. Nothing her
 
 from __future__ import annotations
 
-import platform
+import os
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,8 @@ _FAMILIES: Final = {
 
 @cache
 def _release() -> Mapping[str, str]:
+    import platform  # noqa: PLC0415 - only for this fact
+
     try:
         return platform.freedesktop_os_release()
     except OSError:
@@ -31,6 +34,8 @@ def _release() -> Mapping[str, str]:
 
 
 def _os() -> dict[str, Any]:
+    import platform  # noqa: PLC0415 - only for this fact
+
     release = _release()
     identity = release.get("ID", "")
     version = _debian_version() if identity == "debian" else release.get("VERSION_ID", platform.release())
@@ -82,7 +87,9 @@ def _networking() -> dict[str, Any]:
 
 
 def _processors() -> dict[str, Any]:
-    import psutil  # noqa: PLC0415 - only for this fact
+    import platform  # noqa: PLC0415 - only for this fact
+
+    import psutil  # noqa: PLC0415 - the same
 
     return {
         "count": psutil.cpu_count() or 1,
@@ -101,23 +108,22 @@ def _memory() -> dict[str, Any]:
 
 
 def _kernel() -> str:
-    return platform.system()
+    return os.uname().sysname
 
 
 def _kernelrelease() -> str:
-    return platform.release()
+    return os.uname().release
 
 
 def _identity() -> dict[str, Any]:
-    import os  # noqa: PLC0415 - only for this fact
-    import pwd  # noqa: PLC0415 - the same
+    import pwd  # noqa: PLC0415 - only for this fact
 
     uid = os.geteuid()
     return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}
 
 
 def _python() -> dict[str, Any]:
-    return {"version": platform.python_version()}
+    return {"version": ".".join(map(str, sys.version_info[:3]))}
 
 
 _FACTS: Final[Mapping[str, Callable[[], Any]]] = {

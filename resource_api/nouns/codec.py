@@ -7,7 +7,6 @@ never kept: meeting one is a bug of the caller. Tuples come back as tuples, beca
 from __future__ import annotations
 
 import json
-from hashlib import blake2b
 from typing import Any, Final
 
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
@@ -42,6 +41,8 @@ class Sealed:
 
 def seal(value: Any, salt: bytes) -> Sealed:
     """Give the sealed form of a secret (wrapped or plain)."""
+    from hashlib import blake2b  # noqa: PLC0415 - only for a secret
+
     text = json.dumps(reveal(value), sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 

@@ -19,7 +19,6 @@ Nothing but the tree and its ``Problem`` belongs here: it imports nothing of our
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class Problem(NamedTuple):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Give the hint ``did you mean 'x'?`` for the nearest known word, or an empty string."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
+
     found = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f"did you mean '{found[0]}'?" if found else ""
 

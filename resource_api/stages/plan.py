@@ -123,7 +123,8 @@ class _Planner:
         if "refreshable" in entry.definition.features:
             step = self._refresh(step)
         self.steps[entry.index] = step
-        self.acting = self.acting or step.acts
+        if step.decision is not SAME or step.refreshed_by:
+            self.acting = self.acting or step.acts
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)

@@ -25,18 +25,20 @@ def survey(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: 
 
 def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[tuple[TypeDefinition, list[Any]]]:
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
-    names: dict[str, list[Any]] = {}
-    definitions = {}
+    names: dict[TypeDefinition, dict[Any, None]] = {}
     for index in indexes:
         entry = catalog.entries[index]
-        definitions[entry.type] = entry.definition
-        names.setdefault(entry.type, []).append(entry.name)
-        if index in prior.successors:
-            names[entry.type].append(prior.successors[index].name)
+        wanted = names.get(entry.definition)
+        if wanted is None:
+            wanted = names[entry.definition] = {}
+        wanted[entry.name] = None
+    for index, record in prior.successors.items():
+        names.setdefault(catalog.entries[index].definition, {})[record.name] = None
+    by_type = {definition.name: wanted for definition, wanted in names.items()}
     for type_name, name in prior.superseded:
-        if type_name in definitions:
-            names[type_name].append(name)
-    return [(definitions[type_name], list(dict.fromkeys(wanted))) for type_name, wanted in names.items()]
+        if type_name in by_type:
+            by_type[type_name][name] = None
+    return [(definition, list(wanted)) for definition, wanted in names.items()]
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:

@@ -34,6 +34,8 @@ class Wishes:
         self._prior = prior
         self._asked: set[int] = set()
         self._nothing = Known(salt=prior.state.salt)
+        #: Nothing is recorded and nobody is asked to be replaced: nearly always in a first run.
+        self._plain = not (prior.records or prior.successors or prior.ghosts or options.replace)
         for pattern in options.replace:
             matches = matcher(pattern)
             hits = {entry.index for entry in catalog.entries if matches(str(entry.reference))}
@@ -46,6 +48,8 @@ class Wishes:
     def known(self, entry: Entry, steps: Mapping[int, Step]) -> Known:
         """Give what decides about an entry; ``steps`` are those planned before it."""
         index, prior = entry.index, self._prior
+        if self._plain and not entry.meta.lifecycle.replace_triggered_by:
+            return self._nothing
         record = prior.records.get(index)
         if (why := prior.ghosts.get(index)) is not None:
             names = entry.key
