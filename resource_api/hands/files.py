@@ -160,7 +160,8 @@ class Batch:
     ) -> None:
         """Make a directory: without ``mode`` 0755, with set-group-ID where the parent hands it down."""
         directory, name = self.held.place(path)
-        os.mkdir(name, 0o700, dir_fd=directory.fd)
+        # Nobody would ever mend the mode of a directory that a crash has left narrow, if none is declared.
+        os.mkdir(name, DIRECTORY_MODE if mode is uid is gid is None else 0o700, dir_fd=directory.fd)
         try:
             fd = os.open(name, LISTING, dir_fd=directory.fd)
             try:
@@ -234,6 +235,7 @@ class Batch:
         elif recursive:
             trees.remove(directory, name)
         else:
+            temporaries.sweep(self.held.reach(path))
             os.rmdir(name, dir_fd=directory.fd)
         self._durability.names(directory.path)
         if not stat.S_ISREG(seen.st_mode):

@@ -36,7 +36,7 @@ class Temporaries:
         """Give a name that nothing in ``directory`` has, for what will be ``name``."""
         if directory.path not in self._swept:
             self._swept.add(directory.path)
-            _sweep(directory)
+            sweep(directory)
         self._count += 1
         return f".{name[:_KEPT]}.{os.getpid()}.{self._token}{self._count:x}{SUFFIX}"
 
@@ -47,7 +47,8 @@ def discard(fd: int, name: str) -> None:
         os.unlink(name, dir_fd=fd)
 
 
-def _sweep(directory: Directory) -> None:
+def sweep(directory: Directory) -> None:
+    """Remove from a directory what runs that are dead have left in it."""
     fd = os.open(".", LISTING, dir_fd=directory.fd)
     try:
         left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - no path leads to a descriptor

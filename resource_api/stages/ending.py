@@ -6,7 +6,7 @@ The one place where reports are made, dependents are marked, and outcomes go to 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import Action, exists
 from resource_api.nouns.event import StepEnd
@@ -16,7 +16,7 @@ from resource_api.stages.selection import reverse
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.nouns.event import Event
     from resource_api.nouns.record import Key
@@ -48,6 +48,8 @@ class Ending:
         self._resting = False
         #: What was refreshed and nothing else: what it is may still be news.
         self.refreshed: list[Work] = []
+        #: How many of those that stayed the same are written already.
+        self._recorded = 0
         self._recorder = recorder
         self._after = reverse(plan.waits)
         self._reported: set[int] = set()
@@ -176,7 +178,8 @@ class Ending:
                 entry = self.plan.catalog.entries[listener]
                 if "refreshable" in entry.definition.features and listener in self._hearing:
                     owed.setdefault(entry.key, []).append(str(work.step.reference))
-        self._recorder.settle(ended, owed)
+        same, self._recorded = self.same_works[self._recorded :], len(self.same_works)
+        self._recorder.settle(ended, same, owed)
 
     def _unbegun(self, work: Work) -> bool:
         """Whether a work was skipped or left as it was: then nothing of it is new."""
@@ -185,7 +188,12 @@ class Ending:
     def pay(self, works: Sequence[Work]) -> None:
         """Write that refreshes have succeeded."""
         if self._recorder is not None and works:
-            self._recorder.settle([], {}, [work.step.entry.key for work in works])
+            self._recorder.pay(works)
+
+    def finish(self, outputs: Mapping[str, Any] | None) -> None:
+        """Write what was only read or refreshed, and the outputs."""
+        if self._recorder is not None:
+            self._recorder.finish([*self.same_works[self._recorded :], *self.refreshed], outputs)
 
 
 def _doomed(plan: Plan, after: dict[int, list[int]]) -> dict[int, str]:

@@ -67,9 +67,7 @@ class Transaction:
         outputs = self._outputs()
         summary = self._summary()
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
-        if self._recorder is not None:
-            whole = self.plan.complete and not code
-            self._recorder.finish([*self.ending.same_works, *self.ending.refreshed], outputs if whole else None)
+        self.ending.finish(outputs if self.plan.complete and not code else None)
         if self.stopped is not None:
             # The next run of the same program is not cancelled.
             self.providers.run.cancelled = False

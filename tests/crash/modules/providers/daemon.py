@@ -1,0 +1,49 @@
+"""Keeps of each daemon a file that says that it runs and one with what it has read."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from resource_api import BaseProvider, Change, Context, Resource
+
+
+class Provider(BaseProvider):
+    """Starts, stops and refreshes daemons; what one reads stands in the file that says that it runs."""
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Give those that run."""
+        del context
+        return [{"path": name, "ensure": "present"} for name in names or () if Path(name).exists()]
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Start or stop."""
+        del context
+        for name, change in changes.items():
+            path = Path(name)
+            if change.should["ensure"] == "absent":
+                _loaded(path).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+            else:
+                _put(path, "\n".join(change.should["reads"]))
+
+    def refresh(self, context: Context, names: Sequence[str]) -> None:
+        """Read the configuration as it is now."""
+        del context
+        for name in names:
+            path = Path(name)
+            reads = path.read_text(encoding="utf-8").splitlines()
+            _put(_loaded(path), "".join(Path(each).read_text(encoding="utf-8") for each in reads))
+
+
+def _loaded(path: Path) -> Path:
+    return path.with_suffix(".loaded")
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file durably, whole or not at all; what a crash leaves of it is not in the way."""
+    new = path.parent.parent / f"{path.name}.part"
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)

@@ -1,0 +1,65 @@
+"""What people may do after a crash instead of running the same again: it loses nothing either."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Make = Callable[..., Any]
+
+FOREIGN = {"etc/near": "not ours\n", "etc/theirs": "theirs\n"}
+FLOOR = 150
+RESOURCES: dict[str, dict[str, Any]] = {
+    "File[@/etc/near]": {"content": "near\n"},
+    "File[@/d]": {"ensure": "directory"},
+    **{f"Thing[@/d/t{number}]": {"text": f"thing {number}", "notify": "Daemon[@/daemon]"} for number in range(4)},
+    **{f"File[@/d/f{number}]": {"content": f"file {number}\n"} for number in range(3)},
+    "Daemon[@/daemon]": {"reads": ["@/d/t1", "@/d/f1"]},
+    "Thing[@/last]": {"text": "last"},
+}
+
+
+@pytest.fixture
+def machine(bench: Make) -> Any:
+    """Give a small apply to something that is new."""
+    machine = bench("apply", RESOURCES, foreign=FOREIGN)
+    assert len(machine.points) >= FLOOR
+    return machine
+
+
+def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None:
+    """However often runs are cut, the first one that is not brings everything in order."""
+    order = random.Random(7)  # noqa: S311 - the same choice every time is the purpose
+    reached = 0
+    for point in machine.sample(3, 5):
+        machine.kill(point)
+        later = order.choices(machine.points, k=3)
+        reached += sum([machine.kill_again(each) for each in later])
+        machine.holds(f"{point}, then {', '.join(map(str, later))}")
+    assert reached
+
+
+def test_destroying_right_after_a_kill_leaves_nothing_of_ours(machine: Any) -> None:
+    """What a run was about to make is ours, whether it came to recording it or not."""
+    for point in machine.sample(3, 5):
+        machine.kill(point)
+        report, said = machine.carry("destroy")
+        assert report.exit_code == 0, (str(point), [str(line) for line in said])
+        after = machine.look()
+        assert {name for name in after.tree if not name.endswith(".resource-api~")} == {"etc", *FOREIGN}, str(point)
+        assert not after.state.records
+        assert not after.state.intents
+
+
+def test_a_run_of_one_target_after_a_kill_forgets_nothing_about_the_others(machine: Any) -> None:
+    """What was not looked at is still in doubt, and ours."""
+    for point in machine.sample(3, 5):
+        machine.kill(point)
+        report, _ = machine.carry("apply", targets=("Thing[@/last]".replace("@", str(machine.world)),))
+        assert report.exit_code == 0
+        machine.holds(f"{point}, then a target")

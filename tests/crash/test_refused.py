@@ -1,0 +1,81 @@
+"""System calls of the state that the system refuses: an error that says so, the old state, a next run that works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Make = Callable[..., Any]
+
+RESOURCES: dict[str, dict[str, Any]] = {
+    "File[@/conf]": {"content": "conf\n", "notify": "Daemon[@/daemon]"},
+    **{f"Thing[@/t{number}]": {"text": f"thing {number}"} for number in range(4)},
+    "Daemon[@/daemon]": {"reads": ["@/conf"]},
+    "File[@/last]": {"content": "last\n"},
+}
+FLOOR = 120
+
+
+def of_leftovers(point: Any) -> bool:
+    """Whether a call is about what an earlier run may have left: that it cannot be removed is a bug report, so far."""
+    return point.call == "unlink" and "/state.db.new" in point.text
+
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
+def test_what_the_system_refuses_ends_the_run_and_loses_nothing(bench: Make, error: str) -> None:
+    """Exit code 74 and the path, or the call was for people only; then the next run needs no help."""
+    machine = bench("apply", RESOURCES)
+    machine.points = [point for point in machine.points if "/state" in point.text and not of_leftovers(point)]
+    assert len(machine.points) >= FLOOR
+    codes = set()
+    for point in machine.sample(3, 6):
+        done = machine.refuse(point, error)
+        codes.add(done.returncode)
+        assert done.returncode in {0, 74}, f"{point}: {done.stderr}"
+        if done.returncode:
+            assert str(machine.state.parent) in done.stderr.splitlines()[-1], f"{point}: {done.stderr}"
+        else:
+            assert machine.tree() == machine.whole.tree, point
+        machine.holds(f"{point} refused with {error}")
+    assert 74 in codes
+
+
+def test_a_disk_without_space_ends_the_run_and_space_is_all_that_it_takes(bench: Make) -> None:
+    """At whatever point space runs out: a run with space converges, and one more changes nothing."""
+    machine = bench("apply", RESOURCES)
+    words = [sys.executable, "-m", "resource_api", "apply", str(machine.manifest)]
+    script = """
+        state=$1; world=$2; shift 2
+        codes=
+        for kilobytes in 0 4 16 40 80 120 160; do
+            rm -rf "$world" "$state"; mkdir -p "$world" "$state"
+            mount -t tmpfs -o size=1m,mode=0700 none "$state"
+            head -c $(( (1024 - kilobytes) * 1024 )) /dev/zero > "$state/filler" || true
+            code=0; "$@" > /dev/null 2> "$world/../said" || code=$?
+            codes="$codes $code"
+            test $code = 0 || test $code = 74 || { cat "$world/../said" >&2; exit 3; }
+            rm "$state/filler"
+            "$@" > /dev/null
+            code=0; "$@" --detailed-exitcodes > /dev/null || code=$?
+            test $code = 0 || exit 4
+            umount "$state"
+        done
+        echo $codes
+    """
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-euc", script, "sh", str(machine.state.parent), str(machine.world), *words],
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert done.stdout.split().count("74") >= 3, done.stdout
+    assert machine.tree() == machine.whole.tree
