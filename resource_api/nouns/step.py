@@ -41,6 +41,8 @@ class Decision(NamedTuple):
     error: str = ""
     #: Attributes whose change needs a replacement.
     replaces_because: Sequence[str] = ()
+    #: Values that only the resource can tell, where its provider foresees them.
+    foreseen: Mapping[str, Any] = {}
 
 
 SAME: Final = Decision(Action.SAME)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from resource_api.nouns.change import Action, Difference, exists
 from resource_api.nouns.step import SAME, Decision, Known
 from resource_api.nouns.text import show
+from resource_api.nouns.tools import Planned
 from resource_api.nouns.values import UNKNOWN
 from resource_api.stages.comparison import Incomparable, compare, leftover
+from resource_api.stages.prediction import foreseen, predict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +33,7 @@ def decide(
         return Decision(Action.READ) if exists(is_) else Decision(Action.READ, error="does not exist, and is external")
     try:
         if is_ is None or not (exists(is_) or leftover(entry, is_, should, tools)):
-            return _missing(entry, should, known)
+            return _missing(entry, should, tools, known)
         if not exists(should):
             return _deletion(entry, is_, should, known)
         return _existing(entry, is_, should, tools, known)
@@ -80,7 +82,7 @@ def protected(entry: Entry, record: Record | None) -> bool:
     return bool(record is not None and record.protect) if declared is None else declared
 
 
-def _missing(entry: Entry, should: Mapping[str, Any], known: Known) -> Decision:
+def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
     if entry.meta.lifecycle.import_ is not None and known.record is None:
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
@@ -89,10 +91,10 @@ def _missing(entry: Entry, should: Mapping[str, Any], known: Known) -> Decision:
         return SAME
     made = (Difference("ensure", "absent", should["ensure"]),)
     if known.successor_of is None:
-        return Decision(Action.CREATE, made)
+        return _anew(entry, Decision(Action.CREATE, made), should, tools)
     if protected(entry, known.successor_of):
         return Decision(Action.REPLACE, made, error="is protected and would be replaced")
-    return Decision(Action.REPLACE, made, replaces_because=entry.definition.namevars)
+    return _anew(entry, Decision(Action.REPLACE, made, replaces_because=entry.definition.namevars), should, tools)
 
 
 def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], known: Known) -> Decision:
@@ -114,25 +116,26 @@ def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], t
     wanted = [difference.attribute for difference in found if difference.attribute in lifecycle.replace_on_changes]
     fixed = [difference for difference in found if _fixed(entry, difference)]
     forced = known.forced or (f"{', '.join(wanted)} changed" if wanted else "")
-    if tools.plan is not None and found:
-        forced = forced or _foreseen(entry, is_, should, tools)
+    planned = predict(entry, is_, should, tools) if found else Planned()
+    if wished := [each.attribute for each in found if each.attribute in planned.replace]:
+        forced = forced or f"the provider replaces for {', '.join(wished)}"
     if fixed or forced:
-        return _replacement(entry, found, fixed, forced, known)
+        decision = _replacement(entry, found, fixed, forced, known)
+        if planned.delete_first and lifecycle.replace == "create_first":
+            return decision._replace(error="cannot be replaced create_first: its provider must delete first")
+        return decision if decision.error else _anew(entry, decision, should, tools)
+    expected = foreseen(planned, should)
     imported = lifecycle.import_ is not None and known.record is None
     if imported:
-        return Decision(Action.IMPORT, found)
-    return Decision(Action.UPDATE, found) if found else SAME
+        return Decision(Action.IMPORT, found, foreseen=expected)
+    return Decision(Action.UPDATE, found, foreseen=expected) if found else SAME
 
 
-def _foreseen(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> str:
-    """Ask a provider that plans which changes need a replacement."""
-    assert tools.plan is not None
-    try:
-        planned = tools.plan(entry.name, is_, should)
-    except Exception as error:  # a foreign plan may fail in any way
-        msg = f"plan failed: {error}"
-        raise Incomparable(msg) from error
-    return f"the provider replaces for {', '.join(planned.replace)}" if planned.replace else ""
+def _anew(entry: Entry, decision: Decision, should: Mapping[str, Any], tools: Tools) -> Decision:
+    """Add what a provider foresees of a resource that is made anew."""
+    if tools.plan is None:
+        return decision
+    return decision._replace(foreseen=foreseen(predict(entry, None, should, tools), should))
 
 
 def _fixed(entry: Entry, difference: Difference) -> bool:

@@ -28,6 +28,8 @@ def foreseen(path: Path, step: Step) -> Any:
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         return expression.walk(step.should[attribute], path, path.keys[1:])
+    if attribute in step.decision.foreseen:
+        return expression.walk(step.decision.foreseen[attribute], path, path.keys[1:])
     if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
         return UNKNOWN
     if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":

@@ -15,6 +15,7 @@ from resource_api.nouns.change import Action, Change, Difference, exists
 from resource_api.nouns.errors import reason
 from resource_api.nouns.event import StepStart
 from resource_api.nouns.text import show
+from resource_api.nouns.values import same
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.comparison import Incomparable, compare
 
@@ -172,8 +173,11 @@ class Segment:
             return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
         if row is None or not exists(row):
             return [Difference("ensure", "absent", asked.get("ensure", "present"))]
+        expected = work.decision.foreseen.items()
+        unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
         try:
-            return compare(work.step.entry, row, asked, self.ending.providers.tools(self.definition.name))
+            found = compare(work.step.entry, row, asked, self.ending.providers.tools(self.definition.name))
+            return found + unforeseen
         except Incomparable as error:
             return [Difference("ensure", None, None, str(error))]
 

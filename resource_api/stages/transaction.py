@@ -15,7 +15,7 @@ from resource_api.nouns.change import Action, exists
 from resource_api.nouns.event import Outputs
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.step import COUNTED, SAME, Report, Summary
-from resource_api.nouns.values import UNKNOWN, is_unknown
+from resource_api.nouns.values import UNKNOWN, is_unknown, same
 from resource_api.stages import foresight
 from resource_api.stages.calling import Stopped
 from resource_api.stages.decision import decide
@@ -105,6 +105,9 @@ class Transaction:
         inside = members.intersection(self.plan.waits.get(operation.number, ()))
         if name in names or (inside and (step.unknown or step.action is Action.FORGET)):
             return True
+        # What is foreseen of another must have come true before it is used.
+        if step.entry.pending and any(self.plan.operations[index].step.decision.foreseen for index in inside):
+            return True
         # What is refreshed notifies in turn: whom it notifies comes after that.
         return bool(step.refreshed_by) and any(self.plan.operations[index].step.refreshed_by for index in inside)
 
@@ -185,6 +188,9 @@ class Transaction:
             verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
             self.ending.fail(work, f"would have to be {verb}, which was not planned; run again")
             return
+        if turned := _turned(step.decision, decision):
+            self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
+            return
         work.decision = decision
         if decision.error:
             self.ending.fail(work, decision.error)
@@ -264,3 +270,11 @@ class Transaction:
         for report in self.ending.reports:
             totals[report.status if report.status in {"failed", "skipped"} else COUNTED[report.action]] += 1
         return Summary(**totals, noop=self.plan.options.noop)
+
+
+def _turned(before: Decision, now: Decision) -> str:
+    """Give the attributes of which a provider foresees something else than it did in the plan."""
+    if not before.foreseen:
+        return ""
+    changed = [k for k, v in now.foreseen.items() if k in before.foreseen and not same(before.foreseen[k], v)]
+    return ", ".join(changed)

@@ -1,0 +1,186 @@
+"""The lifecycle as people see it: a process each, a private state, exit codes, lines and documents."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.scenarios.conftest import Bench
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A = "project: p\nresources:\n  Widget[a]: {size: 1}\n"
+AB = "project: p\nresources:\n  Widget[a]: {size: 1}\n  Widget[b]: {size: 2, require: 'Widget[a]'}\n"
+EMPTY = "project: p\nresources: {}\n"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Give the command with a state of its own."""
+    bench = Bench(tmp_path)
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{tmp_path}/state.db"
+    monkeypatch.setenv("BENCH", str(bench.things_of))
+    return bench
+
+
+def test_the_exit_codes_of_one_life(shell: Bench) -> None:
+    """Created, the same, drifted and mended, failed beside a change, destroyed, nothing left."""
+    detailed = "--detailed-exitcodes"
+    assert shell.plan(A, detailed).code == 2
+    assert shell.apply(A, detailed).code == 2
+    assert shell.apply(A, detailed).code == 0
+    assert shell.plan(A, detailed).code == 0
+    shell.put("widget", a={"size": 9})
+    assert shell.apply(A, "--noop", detailed).code == 2
+    assert shell.apply(A, detailed).code == 2
+    broken = A + "  Widget[bad]: {size: 1}\n"
+    assert shell.apply(broken, detailed).code == 4
+    assert shell.apply(broken + "  Widget[c]: {size: 1}\n", detailed).code == 6
+    site = shell.write("site.yaml", A)
+    assert shell.run("destroy", site).code == 64
+    assert shell.run("destroy", site, "--yes", detailed).code == 2
+    assert shell.run("destroy", site, "--yes", detailed).code == 0
+    assert shell.things("widget") == {}
+
+
+def test_a_saved_plan_is_applied_once(shell: Bench) -> None:
+    """The second time it is refused with 65 and the word."""
+    site = shell.write("site.yaml", A)
+    assert shell.run("plan", site, "-o", "plan.json").code == 0
+    assert shell.run("apply", "plan.json").code == 0
+    again = shell.run("apply", "plan.json")
+    assert again.code == 65
+    assert "stale" in again.err
+
+
+def test_planning_writes_nothing_beside_its_file(shell: Bench) -> None:
+    """There is no state before there has been a run."""
+    assert shell.plan(A).code == 0
+    assert not list(shell.home.glob("state.db*"))
+
+
+def test_a_plan_shows_what_goes_and_what_drifted(shell: Bench) -> None:
+    """One line per step, the reason, and the counts."""
+    shell.apply(AB)
+    shell.put("widget", a={"size": 7})
+    out = shell.plan(A, "--prune").out
+    assert "~ Widget[a]" in out
+    assert "size: 7 → 1" in out
+    assert "- Widget[b]" in out
+    assert "# Widget[a] has drifted: size was 1, is 7" in out
+    assert "Plan: 0 to create, 1 to update, 0 to replace, 1 to delete; 0 unchanged." in out
+
+
+def test_a_replacement_is_shown_with_its_reason(shell: Bench) -> None:
+    """``-/+`` and the attribute that needs it."""
+    site = "project: p\nresources:\n  Widget[a]: {image: IMAGE, lifecycle: {replace: delete_first}}\n"
+    shell.apply(site.replace("IMAGE", "oak"))
+    out = shell.plan(site.replace("IMAGE", "elm")).out
+    assert "-/+ Widget[a]" in out
+    assert "image: oak → elm" in out
+    assert "1 to replace" in out
+
+
+def test_the_stream_tells_drift_and_what_is_corrective(shell: Bench) -> None:
+    """Field by field as it is documented."""
+    shell.apply(A)
+    shell.put("widget", a={"size": 9, "serial": "S-a"})
+    done = shell.stream(A)
+    (drift,) = done.events("resource_drift")
+    assert drift["reference"] == "Widget[a]"
+    assert drift["changes"] == [{"attribute": "size", "was": 1, "is": 9}]
+    (end,) = done.events("step_end")
+    assert {key: end[key] for key in ("reference", "urn", "action", "status", "corrective", "error")} == {
+        "reference": "Widget[a]",
+        "urn": "urn:resource:default::p::widget::a",
+        "action": "update",
+        "status": "success",
+        "corrective": True,
+        "error": None,
+    }
+    summary = done.events()[-1]
+    assert (summary["type"], summary["updated"], summary["exit_code"], summary["noop"]) == ("summary", 1, 0, False)
+
+
+def test_what_is_no_longer_declared_is_said_and_pruned_when_asked(shell: Bench) -> None:
+    """It is no change before."""
+    shell.apply(AB)
+    left = shell.apply(A, "--detailed-exitcodes")
+    assert left.code == 0
+    assert any(line.startswith("Notice: Widget[b]: is recorded but no longer declared") for line in left.lines)
+    pruned = shell.apply(A, "--prune", "--detailed-exitcodes")
+    assert pruned.code == 2
+    assert list(shell.things("widget")) == ["a"]
+
+
+def test_a_stack_keeps_to_itself(shell: Bench) -> None:
+    """What one stack has made, another does not prune."""
+    shell.apply(A, "--stack", "one")
+    assert shell.apply(EMPTY, "--stack", "two", "--prune", "--detailed-exitcodes").code == 0
+    assert list(shell.things("widget")) == ["a"]
+    assert shell.apply(EMPTY, "--stack", "one", "--prune", "--detailed-exitcodes").code == 2
+
+
+def test_a_project_that_is_only_a_file_name_is_not_pruned_from_another_file(shell: Bench) -> None:
+    """It may be somebody else's."""
+    text = A.removeprefix("project: p\n")
+    assert shell.run("apply", shell.write("one/site.yaml", text)).code == 0
+    other = shell.write("two/site.yaml", "resources: {}\n")
+    refused = shell.run("apply", other, "--prune")
+    assert refused.code == 64
+    assert "project:" in refused.err
+    assert shell.run("destroy", other, "--yes").code == 64
+    assert list(shell.things("widget")) == ["a"]
+
+
+def test_an_import_is_destroyed_and_what_was_there_before_is_not(shell: Bench) -> None:
+    """Taking over makes ours."""
+    shell.put("widget", a={"size": 1}, b={"size": 2})
+    site = shell.write("site.yaml", AB)
+    assert shell.run("import", site, "Widget[a]").code == 0
+    assert shell.run("apply", site).code == 0
+    assert shell.run("destroy", site, "--yes").code == 0
+    assert list(shell.things("widget")) == ["b"]
+
+
+def test_taint_replaces_once(shell: Bench) -> None:
+    """By the command that taints, and not after ``untaint``."""
+    shell.apply(A)
+    assert shell.run("state", "taint", "Widget[a]").code == 0
+    assert "-/+ Widget[a]" in shell.plan(A).out
+    assert shell.run("state", "untaint", "Widget[a]").code == 0
+    assert shell.plan(A, "--detailed-exitcodes").code == 0
+
+
+def test_a_moved_record_is_found_under_its_new_name(shell: Bench) -> None:
+    """``state mv`` renames, ``state rm`` forgets; what exists is found again, and then is not ours."""
+    shell.apply(A)
+    assert shell.run("state", "rm", "Widget[a]").code == 0
+    assert shell.run("state", "list").out == ""
+    assert shell.apply(A, "--detailed-exitcodes").code == 0
+    site = shell.write("site.yaml", A)
+    shell.run("destroy", site, "--yes")
+    assert list(shell.things("widget")) == ["a"]
+
+
+def test_state_is_exported_as_it_is(shell: Bench) -> None:
+    """Each resource with what it was made of, and whose it is."""
+    shell.apply(AB)
+    document: dict[str, Any] = json.loads(shell.run("state", "export").out)
+    resources = {each["reference"]: each for each in document["resources"]}
+    assert {"lineage", "serial", "resources", "outputs"} <= document.keys()
+    assert {"reference", "urn", "type", "name", "is", "should", "owned"} <= resources["Widget[b]"].keys()
+    assert resources["Widget[b]"]["owned"] is True
+
+
+def test_outputs_are_kept_by_a_run_that_fails(shell: Bench) -> None:
+    """The last whole run's hold."""
+    outputs = "outputs: {number: '${Widget[a].serial}'}\n"
+    shell.apply(A + outputs)
+    assert shell.run("output", "number").out.strip() == "S-a"
+    shell.apply(A + "  Widget[bad]: {size: 1}\n" + "outputs: {number: other}\n")
+    assert shell.run("output", "number").out.strip() == "S-a"
+    assert shell.run("output", "unknown").code == 1

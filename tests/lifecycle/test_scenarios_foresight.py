@@ -1,0 +1,172 @@
+"""The feature ``plan``: what a provider foresees is held to rules, used by others, and must come true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
+from resource_api.nouns.values import UNKNOWN
+from tests.lifecycle.world import acted, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.stages.plan import Plan
+
+
+class Shelf:
+    """A runtime with the type ``cup``, whose provider foresees what it is told to."""
+
+    def __init__(self) -> None:
+        """Foresee the true number of every cup."""
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.foresee: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], Any] = lambda name, _is, should: (
+            Planned({**should, "number": f"N-{name}-{should.get('size')}"})
+        )
+        shelf = self
+
+        class Provider(BaseProvider):
+            def get(self, context: Any) -> Any:  # noqa: ARG002
+                return [{"name": name, "ensure": "present", **row} for name, row in shelf.rows.items()]
+
+            def plan(
+                self,
+                context: Any,  # noqa: ARG002
+                name: str,
+                is_: Mapping[str, Any] | None,
+                should: Mapping[str, Any],
+            ) -> Any:
+                return shelf.foresee(name, is_, should)
+
+            def set(self, context: Any, changes: Mapping[str, Any]) -> None:  # noqa: ARG002
+                for name, (is_, should) in changes.items():
+                    if should["ensure"] == "absent":
+                        del shelf.rows[name]
+                        continue
+                    kept = {key: value for key, value in should.items() if key in {"size", "colour"}}
+                    row = {**(shelf.rows[name] if is_ else {}), **kept}
+                    shelf.rows[name] = {**row, "number": f"N-{name}-{row.get('size')}"}
+
+        registry = Registry()
+        registry.register_type(
+            TypeDefinition(
+                name="cup",
+                docs="A cup.",
+                features={"plan"},
+                attributes={
+                    "name": Attribute("String", "Its name.", kind="namevar"),
+                    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                    "size": Attribute("Optional[Integer]", "How big it is."),
+                    "colour": Attribute("Optional[String]", "Its colour."),
+                    "number": Attribute("Optional[String]", "Its number.", kind="read_only"),
+                },
+            )
+        )
+        registry.register_provider("cup", Provider)
+        self.runtime = Runtime(registry)
+
+    def plan(self, **resources: Any) -> Plan:
+        """Plan cups."""
+        return self.runtime.plan(site(resources))
+
+    def apply(self, **resources: Any) -> Any:
+        """Apply cups."""
+        return self.runtime.apply(site(resources))
+
+
+def site(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the manifest of cups."""
+    return {"project": "shelf", "resources": {f"Cup[{name}]": values for name, values in resources.items()}}
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    """Give an empty shelf."""
+    return Shelf()
+
+
+def test_what_is_foreseen_is_known_to_others_in_the_plan(shelf: Shelf) -> None:
+    """A read_only value is no longer unknown, of what is made and of what is changed."""
+    resources = {"a": {"size": 1}, "b": {"colour": "${Cup[a].number}"}}
+    assert shelf.plan(**resources).steps[1].should["colour"] == "N-a-1"
+    assert shelf.apply(**resources).exit_code == 0
+    resources["a"]["size"] = 2  # type: ignore[assignment] # a number among texts
+    assert shelf.plan(**resources).steps[1].should["colour"] == "N-a-2"
+    shelf.apply(**resources)
+    assert shelf.rows["b"]["colour"] == "N-a-2"
+    assert planned(shelf.plan(**resources)) == {}
+
+
+def test_what_is_said_to_be_unknown_is_unknown(shelf: Shelf) -> None:
+    """Also where a value is given beside."""
+    shelf.foresee = lambda _name, _is, should: Planned({**should, "number": "N"}, unknown=["number"])
+    assert shelf.plan(a={"size": 1}, b={"colour": "${Cup[a].number}"}).steps[1].should["colour"] is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Planned({"size": 5}), "'size' is planned as 5, and 2 is declared"),
+        (Planned({"colour": "red"}), "'colour' is planned as red, and blue is there, and nobody declares it"),
+        (Planned({"weight": 1}), "no attribute 'weight'"),
+        (Planned(unknown=["size"]), "'size' is planned as not yet known, and is declared"),
+        (Planned(replace=["weight"]), "no attribute 'weight'"),
+        (None, "plan must return Planned"),
+        ({"size": 2}, "plan must return Planned"),
+        (ZeroDivisionError("oops"), "plan failed: ZeroDivisionError: oops"),
+    ],
+)
+def test_a_plan_that_breaks_a_rule_fails_its_resource_and_touches_nothing(
+    shelf: Shelf, answer: Any, words: str
+) -> None:
+    """It is found in the plan; the others of the type go on."""
+    shelf.rows = {"a": {"size": 1, "colour": "blue", "number": "N-a-1"}}
+
+    def foresee(name: str, _is: Any, should: Mapping[str, Any]) -> Any:
+        if name != "a":
+            return Planned(should)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    shelf.foresee = foresee
+    assert words in shelf.plan(a={"size": 2}).steps[0].decision.error
+    assert acted(shelf.apply(a={"size": 2}, b={})) == {"Cup[a]": ("update", "failed"), "Cup[b]": ("create", "success")}
+    assert shelf.rows["a"]["size"] == 1
+
+
+def test_what_was_foreseen_must_come_true(shelf: Shelf) -> None:
+    """Otherwise the resource fails, with both values; it is recorded as it is."""
+    shelf.foresee = lambda _name, _is, should: Planned({**should, "number": "N-7"})
+    (report,) = shelf.apply(a={"size": 1}).steps
+    assert report.status == "failed"
+    assert "number is N-a-1, should be N-7" in report.error
+
+
+def test_who_changes_its_mind_between_plan_and_run_fails(shelf: Shelf) -> None:
+    """The final plan must be the plan: others have been planned with it."""
+    asked = []
+
+    def foresee(_name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
+        asked.append(1)
+        return Planned({**should, "number": f"N-{len(asked)}"})
+
+    shelf.foresee = foresee
+    (report,) = shelf.apply(a={"size": 1}).steps
+    assert "plans number otherwise than before" in report.error
+    assert shelf.rows == {}
+
+
+def test_a_provider_may_ask_for_a_replacement_unless_that_is_never(shelf: Shelf) -> None:
+    """What has not changed is no reason; who must delete first says so where the manifest wants the contrary."""
+    shelf.foresee = lambda _name, _is, should: Planned(should, replace=["size"], delete_first=True)
+    shelf.apply(a={"size": 1})
+    assert planned(shelf.plan(a={"size": 1, "colour": "red"})) == {"Cup[a]": "update"}
+    never = {"size": 2, "lifecycle": {"replace": "never"}}
+    assert "lifecycle.replace is never" in shelf.plan(a=never).steps[0].decision.error
+    assert shelf.plan(a={"size": 2}).steps[0].decision.reasons == ("the provider replaces for size",)
+    assert acted(shelf.apply(a={"size": 2})) == {"Cup[a]": ("replace", "success")}
+    first = {"size": 3, "lifecycle": {"replace": "create_first"}}
+    assert "delete first" in shelf.plan(a=first).steps[0].decision.error
