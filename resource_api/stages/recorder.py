@@ -191,7 +191,6 @@ class Recorder:
         read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
         return None if read_as else record
 
-
     def _plainly_recorded(self, work: Work, before: Record) -> bool:
         """Whether what is recorded says the same, told without making a record: true of nearly all that is in order."""
         entry = work.step.entry
