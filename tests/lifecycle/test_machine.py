@@ -77,7 +77,7 @@ class Lifecycle(RuleBasedStateMachine):
         values: dict[str, Any] = {} if size is None else {"value" if key[0] == "setting" else "size": size}
         if absent == 0 and key in ENSURABLE:
             values["ensure"] = "absent"
-        before = self.site.get(key, Wanted(key[1], {}))
+        before = self.site.get(key, Wanted(self._free(key[0], key[1]), {}))
         self.site[key] = before._replace(values=values)
 
     @rule(key=st.sampled_from(THINGS), image=st.sampled_from(["x", "y"]))
@@ -101,12 +101,24 @@ class Lifecycle(RuleBasedStateMachine):
     def retitle(self, key: Key, title: str) -> None:
         """Give a resource another title, or its own again."""
         if key in self.site:
-            self.site[key] = self.site[key]._replace(title=f"{title}{key[1]}")
+            self.site[key] = self.site[key]._replace(title=self._free(key[0], f"{title}{key[1]}"))
+
+    @rule(key=st.sampled_from(ENSURABLE), other=st.sampled_from(ENSURABLE))
+    def rename(self, key: Key, other: Key) -> None:
+        """Let a title mean another thing: the same declaration with another name."""
+        if key in self.site and other not in self.site and key[0] == other[0]:
+            self.site[other] = self.site.pop(key)
+
+    def _free(self, kind: str, title: str) -> str:
+        while title in {wanted.title for key, wanted in self.site.items() if key[0] == kind}:
+            title += "+"
+        return title
 
     @rule(key=st.sampled_from(KEYS), lifecycle=st.sampled_from(LIFECYCLES))
     def live(self, key: Key, lifecycle: dict[str, Any]) -> None:
         """Say how a resource may be replaced and deleted."""
-        if key in self.site and not (lifecycle.get("ignore_changes") and key[0] in {"setting", "job"}):
+        named = {"ignore_changes", "replace_on_changes"} & lifecycle.keys()
+        if key in self.site and not (named and key[0] in {"setting", "job"}):
             self.site[key] = self.site[key]._replace(lifecycle=lifecycle)
 
     @rule(data=st.data(), how=st.sampled_from(["requires", "notifies", "colour_of", "triggered_by", "deleted_with"]))
@@ -230,9 +242,10 @@ class Lifecycle(RuleBasedStateMachine):
         report = self.bench.apply(self.resources(), prune=prune)
         before, after = acted(told), acted(report)
         vague = {str(step.reference) for step in plan.steps if step.unknown or step.deferred}
-        assert {ref: action for ref, (action, _) in before.items()} == planned(plan) | {
-            ref: action for ref, (action, status) in before.items() if status != "noop"
-        }
+        titles = [str(step.reference) for step in plan.steps]
+        vague |= {title for title in titles if titles.count(title) > 1}
+        for reference, action in planned(plan).items():
+            assert reference in vague or before[reference][0] == action or before[reference][1] != "noop"
         for reference, (action, status) in after.items():
             if reference not in vague and status == "success":
                 assert before.get(reference, ("",))[0] == action, (reference, before, after)
@@ -251,7 +264,8 @@ class Lifecycle(RuleBasedStateMachine):
             reference = str(step.reference)
             if reference in bad or step.entry.type == "job" or step.decision.error or step.deferred:
                 continue
-            wanted = self.site[(step.entry.type, step.entry.name)]
+            wanted = self.site.get((step.entry.type, step.entry.name))
+            assert wanted is not None, f"{reference} is not declared and has not gone"
             sources = {self.reference(k) for k in (wanted.colour_of, wanted.triggered_by) if k in self.site}
             if not sources & moving.keys() and not set(step.refreshed_by) & moving.keys():
                 assert reference not in moving, f"{reference} is not settled: {moving[reference]} {step.decision}"
@@ -260,6 +274,7 @@ class Lifecycle(RuleBasedStateMachine):
     def destroy(self) -> None:
         """Destroy everything; what is left was not ours to take, or could not be taken."""
         ours = {k for k, r in self.bench.state.records.items() if r.owned and not r.retain}
+        ours |= {key for key, intent in self.bench.state.intents.items() if intent.makes}
         before = self.bench.world.copy()
         report = self._run("destroy")
         if report is None:

@@ -327,8 +327,12 @@ def _lifted(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def acted(report: Report) -> dict[str, tuple[str, str]]:
-    """Give what became of each step that has a report: reference → (action, status)."""
-    return {each.reference: (str(each.action), each.status) for each in report.steps}
+    """Give what became of each step that has a report: reference → (action, status), a change before its refresh."""
+    found: dict[str, tuple[str, str]] = {}
+    for each in report.steps:
+        if str(each.action) != "refresh" or each.reference not in found:
+            found[each.reference] = (str(each.action), each.status)
+    return found
 
 
 def planned(plan: Plan) -> dict[str, str]:
