@@ -36,7 +36,7 @@ def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None
     """However often runs are cut, the first one that is not brings everything in order."""
     order = random.Random(7)  # noqa: S311 - the same choice every time is the purpose
     reached = 0
-    for point in machine.sample(3, 5):
+    for point in machine.sample(2, 5):
         machine.kill(point)
         later = order.choices(machine.points, k=3)
         reached += sum([machine.kill_again(each) for each in later])
@@ -46,7 +46,7 @@ def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None
 
 def test_destroying_right_after_a_kill_leaves_nothing_of_ours(machine: Any) -> None:
     """What a run was about to make is ours, whether it came to recording it or not."""
-    for point in machine.sample(3, 5):
+    for point in machine.sample(2, 5):
         machine.kill(point)
         report, said = machine.carry("destroy")
         assert report.exit_code == 0, (str(point), [str(line) for line in said])
@@ -58,7 +58,7 @@ def test_destroying_right_after_a_kill_leaves_nothing_of_ours(machine: Any) -> N
 
 def test_a_run_of_one_target_after_a_kill_forgets_nothing_about_the_others(machine: Any) -> None:
     """What was not looked at is still in doubt, and ours."""
-    for point in machine.sample(3, 5):
+    for point in machine.sample(2, 5):
         machine.kill(point)
         report, _ = machine.carry("apply", targets=("Thing[@/last]".replace("@", str(machine.world)),))
         assert report.exit_code == 0

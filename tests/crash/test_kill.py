@@ -57,7 +57,7 @@ def test_the_fixture_is_an_apply_of_thirty_resources() -> None:
 
 def test_a_first_apply_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Nothing was there before, not even state."""
-    sweep(bench("apply", thirty("one"), foreign=MINE), 5, least=6, floor=340)
+    sweep(bench("apply", thirty("one"), foreign=MINE), 3, least=6, floor=340)
 
 
 def test_an_apply_that_changes_what_an_earlier_one_made_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -66,12 +66,12 @@ def test_an_apply_that_changes_what_an_earlier_one_made_may_be_killed_at_any_sys
     for title in ("Thing[@/x1]", "File[@/late0]", "File[@/d/link]"):
         after[title] = {"ensure": "absent"}
     after["Thing[@/new]"] = {"text": "new"}
-    sweep(bench("apply", after, before=[thirty("one")], foreign=MINE), 5, least=6, floor=250)
+    sweep(bench("apply", after, before=[thirty("one")], foreign=MINE), 3, least=6, floor=250)
 
 
 def test_a_destroy_may_be_killed_at_any_system_call(bench: Make) -> None:
     """What we made goes, what was there before us stays."""
-    sweep(bench("destroy", thirty("one"), before=[thirty("one")], foreign=MINE), 4, least=5, floor=200)
+    sweep(bench("destroy", thirty("one"), before=[thirty("one")], foreign=MINE), 2, least=5, floor=200)
 
 
 def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -93,7 +93,7 @@ def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
     first = made("0600")
     del first["Thing[@/found]"]
     foreign = {"found": "there"}
-    sweep(bench("apply", made("0640"), before=[first], foreign=foreign), 4, least=5, floor=150)
+    sweep(bench("apply", made("0640"), before=[first], foreign=foreign), 2, least=5, floor=150)
 
 
 def test_a_replacement_that_makes_the_new_one_first_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -106,7 +106,7 @@ def test_a_replacement_that_makes_the_new_one_first_may_be_killed_at_any_system_
             "Daemon[@/daemon]": {"reads": ["@/conf"]},
         }
 
-    sweep(bench("apply", moved("new"), before=[moved("old")], foreign=MINE), 4, least=5, floor=100)
+    sweep(bench("apply", moved("new"), before=[moved("old")], foreign=MINE), 2, least=5, floor=100)
 
 
 def test_what_cannot_be_read_back_is_in_doubt_when_it_was_cut(bench: Make) -> None:
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_back_is_in_doubt_when_it_was_cut(bench: Make) -> No
     }
     machine = bench("apply", resources, counted=("one", "two"))
     assert len(machine.points) >= 150
-    for point in machine.sample(4, 5):
+    for point in machine.sample(2, 5):
         machine.kill(point)
         cut = machine.look()
         machine.holds(point)
