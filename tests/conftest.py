@@ -13,6 +13,13 @@ settings.register_profile("project", deadline=None)
 settings.load_profile("project")
 
 
+@pytest.fixture
+def _unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the measuring of coverage out of child processes, whose own imports are counted."""
+    for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(autouse=True)
 def _neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away what would choose a state, a module path or colours for the program under test."""

@@ -132,6 +132,7 @@ class TestPlace:
         assert store.check()
         assert not path.parent.exists()
 
+    @pytest.mark.usefixtures("_unmeasured")
     def test_sqlite_is_imported_with_the_first_database(self, path: Path) -> None:
         """Commands that keep no state do not pay for it."""
         code = (

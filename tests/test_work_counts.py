@@ -213,17 +213,20 @@ def imported(*arguments: str) -> set[str]:
     return set(done.stderr.partition("modules:\n")[2].splitlines())
 
 
+@pytest.mark.usefixtures("_unmeasured")
 def test_the_version_imports_one_module_of_ours() -> None:
     """All else waits for the command that needs it."""
     ours = {name for name in imported("--version") if name.startswith("resource_api.")}
     assert ours == {"resource_api.faces", "resource_api.faces.cli"}
 
 
+@pytest.mark.usefixtures("_unmeasured")
 def test_showing_a_resource_imports_nothing_heavy() -> None:
     """Neither a parser, nor a database, nor what starts programs."""
     assert _HEAVY.isdisjoint(imported("resource", "user", "root"))
 
 
+@pytest.mark.usefixtures("_unmeasured")
 def test_a_run_from_json_without_news_imports_nothing_heavy(tmp_path: Path) -> None:
     """Nothing to explain, nothing to start, nothing to keep: nothing for it is loaded."""
     assert _HEAVY.isdisjoint(imported("apply", str(files(tmp_path, 3)), "--state", "memory:"))

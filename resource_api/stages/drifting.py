@@ -12,7 +12,7 @@ from resource_api.nouns.codec import Sealed, seal, sealed
 from resource_api.nouns.values import same
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
@@ -29,13 +29,13 @@ class Drift(NamedTuple):
 
 
 def drift(
-    prior: Prior, seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]], entries: Sequence[Entry]
+    prior: Prior, seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]], entries: Iterable[Entry]
 ) -> list[Drift]:
-    """Give what has drifted among the declared resources that are recorded and could be read."""
+    """Give what has drifted among ``entries``, which have been read, where they are recorded."""
     found = []
-    for index, record in prior.records.items():
-        entry = entries[index]
-        if "imperative" in entry.definition.features or record.key != entry.key:
+    for entry in entries:
+        record = prior.records.get(entry.index)
+        if record is None or "imperative" in entry.definition.features or record.key != entry.key:
             continue
         row, failure = seen(entry)
         if row is record.is_ or failure:

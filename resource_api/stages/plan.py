@@ -99,7 +99,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
     planner.let_go()
     steps = list(planner.steps.values())
     operations, waits = sequence.arrange(steps, catalog.requires, prior.ghosts)
-    drift = drifting.drift(prior, world.seen, catalog.entries)
+    drift = drifting.drift(prior, world.seen, (step.entry for step in steps)) if prior.records else []
     return Plan(catalog, prior, options, steps, operations, waits, selected is None, planner.outputs(), drift)
 
 
