@@ -170,6 +170,9 @@ class SqliteStore:
     def _begin(self) -> _Writer:
         writer = _Writer()
         writer.opened = open_checked(self.path, write=True)
+        # Whoever made these held the lock, and was killed.
+        for half_made in (f"{self.path}.0", f"{self.path}.new"):
+            databases.clear(half_made)
         writer.marker = markers.read(self.path)
         if writer.opened is not None:
             writer.known = {tuple(n): h.last for n, h in writer.opened.headers.items() if h.last[1]}  # type: ignore[misc] # two texts

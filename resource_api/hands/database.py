@@ -129,7 +129,7 @@ class Database:
 
     def copy(self, target: str) -> None:
         """Copy what is committed into a new private file at ``target``, durably."""
-        _clear(target)
+        clear(target)
         with guarded(target):
             os.close(marker.private(target))
             copy = _connect(target, "mode=rw")
@@ -169,7 +169,7 @@ def open_for_reading(path: str) -> Database:
 def create(path: str) -> None:
     """Make an empty database at ``path``, under another name first, so that it is there whole or not at all."""
     new = f"{path}.new"
-    _clear(new)
+    clear(new)
     with guarded(path):
         os.close(marker.private(new))
         connection = _connect(new, "mode=rw")
@@ -280,16 +280,16 @@ def _connect(path: str, query: str) -> sqlite3.Connection:
     return connection
 
 
-def _clear(path: str) -> None:
-    """Remove what a crash may have left of a database that was being made."""
+def clear(path: str) -> None:
+    """Remove what a crash may have left of a database that was being made. Raises ``StateError``."""
     for name in companions(path):
-        with suppress(FileNotFoundError):
+        with guarded(path), suppress(FileNotFoundError):
             os.unlink(name)  # noqa: PTH108 - the path is text
 
 
 def companions(path: str) -> Sequence[str]:
     """Give the files of a database, those first without which the main file must not be seen."""
-    return f"{path}-wal", f"{path}-shm", path
+    return f"{path}-journal", f"{path}-wal", f"{path}-shm", path
 
 
 def _has_log(path: str) -> bool:

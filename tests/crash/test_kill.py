@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -128,7 +126,6 @@ def test_what_cannot_be_read_back_is_in_doubt_when_it_was_cut(bench: Make) -> No
             assert len(lines) <= (2 if ("errand", str(machine.world / name)) in cut.state.intents else 1), point
 
 
-@pytest.mark.xfail(reason="a run that has nothing to write does not look for what another has left", strict=True)
 def test_what_a_kill_leaves_beside_the_database_goes_with_the_next_run(bench: Make) -> None:
     """Also when everything had been written already, and only a copy of it was being made."""
     machine = bench("apply", {"Thing[@/one]": {"text": "one"}})
