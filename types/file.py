@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 OWNER = r"Optional[Variant[Integer[0, 4294967294], Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]]"
 
 
-def files(should: Mapping[str, Any]) -> Iterator[str]:
+@cache
+def above(directory: str) -> tuple[str, ...]:
+    """Give a directory and every one that it is in, the nearest first; the same few are asked for again and again."""
+    return (directory,) if directory == "/" else (directory, *above(directory.rpartition("/")[0] or "/"))
+
+
+def files(should: Mapping[str, Any]) -> tuple[str, ...]:
     """Give what must be there first: every directory on the way, the nearest first, and the source."""
-    parent = should["path"]
-    while parent != "/":
-        parent = parent.rpartition("/")[0] or "/"
-        yield parent
-    if isinstance(should.get("source"), str):
-        yield should["source"]
+    path = should["path"]
+    directories = above(path.rpartition("/")[0] or "/") if path != "/" else ()
+    return (*directories, should["source"]) if isinstance(should.get("source"), str) else directories
 
 
 TYPE = TypeDefinition(

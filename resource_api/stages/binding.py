@@ -49,7 +49,7 @@ class _Binder:
         self.broken: Callable[[str], bool] = lambda _type_name: False
         self._complain = complain
         self._types = {entry.type for entry in entries}
-        self._targets: dict[tuple[str, str], Entry | None] = {}
+        self._targets: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
@@ -108,18 +108,18 @@ class _Binder:
         """Give the edges that the type declares, where the resource named is in the catalog."""
         for word, type_name, titles in relations:
             first, refresh = _WORDS[word]
-            for title in _titles(titles, entry.should):
-                target = self._target(type_name, title)
-                if target is not None and target is not entry:
+            for target in self._named_by(type_name, tuple(_titles(titles, entry.should))):
+                if target is not entry:
                     # What should be absent goes after what needed it, not before.
                     goes_first = first and not target.absent
                     yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
 
-    def _target(self, type_name: str, title: str) -> Entry | None:
+    def _named_by(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
         """Give what an automatic relationship names: mostly the same few things, asked for again and again."""
-        key = type_name, title
+        key = type_name, titles
         if key not in self._targets:
-            self._targets[key] = self._find(reference.Reference(type_name, title))
+            found = (self._find(reference.Reference(type_name, title)) for title in titles)
+            self._targets[key] = [target for target in found if target is not None]
         return self._targets[key]
 
 
