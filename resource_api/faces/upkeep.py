@@ -17,7 +17,7 @@ from resource_api.nouns.event import Drifted
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.step import Summary
 from resource_api.stages import drifting
-from resource_api.stages.recorder import written
+from resource_api.stages.recorder import told, written
 from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.upgrading import upgrade
 
@@ -73,8 +73,7 @@ def _reread(
             failures.append(f"{record.reference}: {failure}")
         elif changes := drifting.moved(definition, record, row, state.salt):
             runtime.tell(Drifted(str(record.reference), changes))
-            kept = {*record.should, *definition.namevars, *definition.of_kind("read_only"), "ensure"}
-            is_ = {key: value for key, value in row.items() if key in kept} if row is not None and exists(row) else None
+            is_ = told(definition, record.should, row) if row is not None and exists(row) else None
             put.append(record._replace(is_=sealed(is_, state.salt), schema_version=definition.schema_version))
     return failures
 
@@ -128,7 +127,7 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         entry.title,
         written(entry, entry.should, state.salt),
         sealed({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
-        sealed(dict(row), state.salt),
+        sealed(told(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
         protect=bool(entry.meta.lifecycle.protect),

@@ -95,14 +95,3 @@ def decode(text: str) -> Any:
 
 def _untagged(found: dict[str, Any]) -> Any:
     return Sealed(found["digest"]) if found.keys() == _SEALED and found[_TAG] == "sealed" else found
-
-
-def encode_name(name: Any) -> str:
-    """Give a resource's name as JSON text; a composite one is a list."""
-    return json.dumps(name, ensure_ascii=False)
-
-
-def decode_name(text: str) -> Any:
-    """Give back a name; a list is a composite one."""
-    name = json.loads(text)
-    return tuple(name) if isinstance(name, list) else name

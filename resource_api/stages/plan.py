@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns import expression
-from resource_api.nouns.change import Action, Difference, exists
+from resource_api.nouns.change import Action, exists
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import URN, Reference
 from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
@@ -282,8 +282,3 @@ def count(steps: Sequence[Step]) -> Summary:
     for step in steps:
         totals["failed" if step.decision.error else COUNTED.get(step.action, "unchanged")] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only
-
-
-def unknown_differences(step: Step) -> list[Difference]:
-    """Give the attributes that only an earlier step will yield as differences."""
-    return [Difference(name, (step.is_ or {}).get(name), UNKNOWN) for name in step.unknown]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, exists
-from resource_api.nouns.codec import seal, sealed
+from resource_api.nouns.codec import Sealed, seal, sealed
 from resource_api.nouns.entry import NO_META
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.contract.state import StackName, StateStore
+    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.record import Key
     from resource_api.stages.plan import Plan
@@ -125,7 +126,7 @@ class Recorder:
             title=entry.title,
             inputs=written(entry, work.should, salt),
             should=should,
-            is_=_sealed(_told(work), salt) if work.is_ is not None else None,
+            is_=_sealed(told(step.definition, work.should, work.is_), salt) if work.is_ is not None else None,
             owned=self._owned(entry, work, before),
             requires=self._requires(entry),
             value_requires=_value_requires(entry),
@@ -226,14 +227,17 @@ def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str
     return kept
 
 
-def _told(work: Work) -> dict[str, Any]:
-    """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business."""
-    should, kept = work.should, work.step.definition.kept
-    told = {name: value for name, value in (work.is_ or {}).items() if name in should or name in kept}
+def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business.
+
+    ``should`` may be as declared or as recorded: what is secret in it comes back plain from where it was put.
+    """
+    kept = definition.kept
+    found = {name: value for name, value in row.items() if name in should or name in kept}
     if not is_flat(should):
-        # What is secret by reference comes back plain from where it was put.
-        told.update({name: Sensitive(value) for name, value in told.items() if is_secret(should.get(name))})
-    return told
+        hidden = {name for name, value in should.items() if isinstance(value, Sealed) or is_secret(value)}
+        found.update({name: Sensitive(found[name]) for name in hidden & found.keys()})
+    return found
 
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
