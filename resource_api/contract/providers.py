@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
 from resource_api.nouns.errors import Problem, ProviderError, reason
+from resource_api.nouns.reference import parts
 from resource_api.nouns.tools import Tools
 from resource_api.nouns.values import Sensitive, copied, is_flat
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Providers:
-    """The providers of one transaction by type name."""
+    """The providers of one transaction, by instance: the type's name, or ``vm_host@lab`` for a configured one."""
 
     def __init__(self, registry: Registry, run: Run) -> None:
         """Make none yet."""
@@ -33,27 +34,33 @@ class Providers:
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
 
-    def instance(self, type_name: str) -> Any:
-        """Give the provider of a type, made when first asked for. A constructor that raises is a ``ProviderError``."""
-        if type_name not in self._instances:
-            provider = self.registry.provider(type_name)
-            try:
-                with guard.answering():
-                    made = self._instances[type_name] = provider()
-                self._context(self.registry.type(type_name)).adopt(made)
-            except Exception as error:
-                msg = f"the provider of '{type_name}' cannot be made: {reason(error)}"
-                raise ProviderError(msg) from error
-        return self._instances[type_name]
+    def instance(self, instance: str) -> Any:
+        """Give an instance, made when first asked for. A constructor that raises is a ``ProviderError``."""
+        if instance not in self._instances:
+            self._instances[instance] = self._make(instance)
+        return self._instances[instance]
 
-    def tools(self, type_name: str) -> Tools:
+    def _make(self, instance: str) -> Any:
+        definition = self.tools(instance).definition
+        provider = self.registry.provider(definition.name)
+        try:
+            with guard.answering():
+                made = provider()
+            self._context(definition).adopt(made)
+        except Exception as error:
+            msg = f"the provider of '{definition.name}' cannot be made: {reason(error)}"
+            raise ProviderError(msg) from error
+        return made
+
+    def tools(self, instance: str) -> Tools:
         """Give a type's pure functions; raises ``DefinitionError`` when the type or its provider is broken."""
-        if type_name not in self._tools:
-            self._tools[type_name] = self._make_tools(type_name)
-        return self._tools[type_name]
+        if instance not in self._tools:
+            self._tools[instance] = self._make_tools(instance)
+        return self._tools[instance]
 
-    def _make_tools(self, type_name: str) -> Tools:
-        definition = self.registry.type(type_name)
+    def _make_tools(self, instance: str) -> Tools:
+        type_name = parts(instance)[0]
+        definition = self.registry.type(type_name).of_instance(instance)
         self.registry.provider(type_name)
         features = definition.features
         context = self._context(definition)
@@ -62,7 +69,7 @@ class Providers:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if definition.sensitive:
                 self.run.log.mask.add(arguments)
-            return guard.answer(getattr(self.instance(type_name), method), context, *arguments)
+            return guard.answer(getattr(self.instance(instance), method), context, *arguments)
 
         return Tools(
             definition,
@@ -70,19 +77,19 @@ class Providers:
             if "canonicalize" in features
             else None,
             (lambda should: _problems(call("validate", copied(should)))) if "validate" in features else None,
-            self._insync(type_name, context) if "custom_insync" in features else None,
+            self._insync(instance, context) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
             (lambda version, values: call("upgrade", version, deepcopy(dict(values))))
             if "upgrade" in features
             else None,
         )
 
-    def _insync(self, type_name: str, context: Context) -> Callable[..., Any]:
+    def _insync(self, instance: str, context: Context) -> Callable[..., Any]:
         """Give the comparison, its method looked up once: it is called for each attribute of each resource."""
 
         @cache
         def method() -> Callable[..., Any]:
-            found: Callable[..., Any] = self.instance(type_name).insync
+            found: Callable[..., Any] = self.instance(instance).insync
             return found
 
         return lambda *arguments: guard.answer(method(), context, *arguments)

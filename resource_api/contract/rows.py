@@ -131,7 +131,7 @@ class Stack:
             rows = database.read(name, self.number * SPAN, (self.number + 1) * SPAN)
             values = to_values(rows)
             if name == "resource":
-                records = {(entry[0], entry[1]): entry for entry in map(_record, values)}
+                records = {entry.key: entry for entry in map(_record, values)}
                 table.fill(records, rows)
             elif name == "owed":
                 owed = {(kind, _name(key)): sources for kind, key, sources in values}
@@ -284,8 +284,8 @@ def _record(values: list[Any]) -> Record:
 
 
 def _intent(values: list[Any]) -> Intent:
-    run, kind, name, title, action = values
-    return Intent(run, kind, _name(name), title, action)
+    run, kind, name, *more = values
+    return Intent(run, kind, _name(name), *more)
 
 
 def _name(name: Any) -> Any:

@@ -43,8 +43,8 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         snapshot = Snapshot(providers)
         put: list[Record] = []
         failures: list[str] = []
-        for type_name in dict.fromkeys(record.type for record in state.records.values()):
-            records = [record for record in state.records.values() if record.type == type_name]
+        for instance in dict.fromkeys(record.instance for record in state.records.values()):
+            records = [record for record in state.records.values() if record.instance == instance]
             failures += _reread(runtime, snapshot, state, records, put)
         if put:
             runtime.store.commit(name, Commit(put))
@@ -56,9 +56,9 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
 def _reread(
     runtime: Runtime, snapshot: Snapshot, state: StackState, records: list[Record], put: list[Record]
 ) -> list[str]:
-    """Read the records of one type again; those that have moved are added to ``put``."""
+    """Read the records of one instance again; those that have moved are added to ``put``."""
     try:
-        tools = snapshot.providers.tools(records[0].type)
+        tools = snapshot.providers.tools(records[0].instance)
         records = [upgrade(record, tools) for record in records]
     except (DefinitionError, ValueError) as error:
         return [f"{record.reference}: {error}" for record in records]
@@ -68,7 +68,7 @@ def _reread(
     snapshot.read(definition, [record.name for record in records])
     failures = []
     for record in records:
-        row, failure = snapshot.seen(record.type, record.name)
+        row, failure = snapshot.seen(record.instance, record.name)
         if failure:
             failures.append(f"{record.reference}: {failure}")
         elif changes := drifting.moved(definition, record, row, state.salt):
@@ -97,7 +97,7 @@ def take_over(
             return Summary(unchanged=1)
         snapshot = Snapshot(providers)
         snapshot.read(entry.definition, [entry.name])
-        row, failure = snapshot.seen(entry.type, entry.name)
+        row, failure = snapshot.seen(entry.instance, entry.name)
         if failure or row is None or not exists(row):
             msg = f"{entry.reference} cannot be imported: {failure or 'it does not exist'}"
             raise ResourceError(msg)
@@ -134,5 +134,6 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         retain=entry.meta.lifecycle.retain,
         replace=entry.meta.lifecycle.replace,
         deleted_with=entry.meta.lifecycle.deleted_with,
+        provider=entry.provider,
         schema_version=entry.definition.schema_version,
     )

@@ -8,6 +8,7 @@ read or changed is the provider's business and does not enter here.
 from __future__ import annotations
 
 import re
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +73,8 @@ class TypeDefinition:
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
         self.name = name
+        #: Which configured provider answers for its resources: ``vm_host@lab``; the type's name for the default one.
+        self.instance = name
         self.docs = docs
         self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
         self.features = frozenset(features)
@@ -97,6 +100,14 @@ class TypeDefinition:
     def __repr__(self) -> str:
         """Show the name."""
         return f"TypeDefinition(name={self.name!r})"
+
+    def of_instance(self, name: str) -> TypeDefinition:
+        """Give the same type for the resources of one configured provider, ``vm_host@lab``."""
+        if name == self.instance:
+            return self
+        found = copy(self)
+        found.instance = name
+        return found
 
     def of_kind(self, kind: Kind | None) -> tuple[str, ...]:
         """Give the names of the attributes of one kind (None: the properties), as declared."""

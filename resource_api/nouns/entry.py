@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import exists
-from resource_api.nouns.reference import Reference
+from resource_api.nouns.reference import Reference, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,9 +99,19 @@ class Entry:
         return self.definition.name
 
     @property
+    def instance(self) -> str:
+        """The configured provider that answers for it, as ``vm_host@lab``; the type's name for the default one."""
+        return self.definition.instance
+
+    @property
+    def provider(self) -> str | None:
+        """The configured provider that it is of, None for its type's default one."""
+        return parts(self.definition.instance)[1]
+
+    @property
     def key(self) -> tuple[str, Name]:
-        """Its identity: type and canonical name."""
-        return self.definition.name, self.name
+        """Its identity: type, configured provider, and canonical name."""
+        return self.definition.instance, self.name
 
     @property
     def reference(self) -> Reference:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import Action
-from resource_api.nouns.reference import Reference
+from resource_api.nouns.reference import Reference, instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.nouns.definition import Name
 
-#: Type and canonical name: what a record is found by.
+#: Instance (type, or type and configured provider) and canonical name: what a record is found by.
 Key = tuple[str, Any]
 
 
@@ -51,9 +51,14 @@ class Record(NamedTuple):
     status: str = "ready"
 
     @property
+    def instance(self) -> str:
+        """The configured provider that it is of."""
+        return instance(self.type, self.provider)
+
+    @property
     def key(self) -> Key:
         """What it is found by."""
-        return self.type, self.name
+        return self.type if self.provider is None else self.instance, self.name
 
     @property
     def condemned(self) -> bool:
@@ -81,11 +86,12 @@ class Intent(NamedTuple):
     name: Name
     title: str
     action: str
+    provider: str | None = None
 
     @property
     def key(self) -> Key:
         """The resource that it was about."""
-        return self.type, self.name
+        return instance(self.type, self.provider), self.name
 
     @property
     def makes(self) -> bool:

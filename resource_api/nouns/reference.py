@@ -24,6 +24,20 @@ class Reference(NamedTuple):
         return f"{capital(self.type)}[{self.title}]"
 
 
+def instance(type_name: str, provider: str | None) -> str:
+    """Give what tells the resources of one configured provider from others of their type: ``vm_host@lab``.
+
+    The default provider of a type, which may be called like the type, is the type's name alone.
+    """
+    return type_name if provider is None or provider == type_name else f"{type_name}@{provider}"
+
+
+def parts(instance_name: str) -> tuple[str, str | None]:
+    """Give the type's and the provider's name of an instance, None for the default provider."""
+    type_name, _, provider = instance_name.partition("@")
+    return type_name, provider or None
+
+
 def capital(type_name: str) -> str:
     """Give a type's name as references spell it: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
     return type_name[:1].upper() + type_name[1:]

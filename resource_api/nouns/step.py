@@ -59,6 +59,11 @@ class Operation(NamedTuple):
     step: Step
     removal: bool = False
 
+    @property
+    def definition(self) -> TypeDefinition:
+        """The type, as the configured provider has it that is asked."""
+        return self.step.former or self.step.entry.definition if self.removal else self.step.entry.definition
+
 
 class Step(NamedTuple):
     """One resource in a plan."""
@@ -80,6 +85,8 @@ class Step(NamedTuple):
     record: Record | None = None
     #: What is declared equals what was recorded as asked, and the system had moved away.
     corrective: bool = False
+    #: The type of the one that goes, where another configured provider answers for it than for the new one.
+    former: TypeDefinition | None = None
 
     @property
     def action(self) -> Action:

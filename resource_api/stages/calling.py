@@ -63,7 +63,7 @@ class Caller:
     def _call(self, works: list[Work], context: Context, call: Callable[[Any], None]) -> Exception | None:
         error: Exception | None = None
         try:
-            provider = self._providers.instance(self._definition.name)
+            provider = self._providers.instance(self._definition.instance)
             with guard.protected(), context.lend(provider):
                 call(provider)
         except Exception as caught:  # noqa: BLE001 - contained in the resources of this call

@@ -141,7 +141,7 @@ class _Planner:
                 return Step(entry, None, should, Decision(Action.UPDATE), noop, deferred=failure, unknown=unknown)
             return Step(entry, None, should, Decision(Action.UPDATE, error=failure), noop)
         known = self._wishes.known(entry, self.steps)
-        decision = decide(entry, row, should, self.world.tools(entry.type), known)
+        decision = decide(entry, row, should, self.world.tools(entry.instance), known)
         if not unknown:
             return Step(entry, row, should, decision, noop)
         return Step(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
@@ -153,7 +153,7 @@ class _Planner:
             row = self.world.seen(entry)[0]
             return Step(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
         try:
-            self.world.tools(entry.type)
+            self.world.tools(entry.instance)
         except DefinitionError as error:
             why = f"cannot be deleted: {error}; bring its type back, or forget it: state rm {entry.reference}"
             return Step(entry, None, entry.should, Decision(Action.DELETE, error=why), noop)
@@ -180,9 +180,13 @@ class _Planner:
         record = self.prior.records.get(index)
         if record is None:
             successor = self.prior.successors.get(index)
-            return step if successor is None else step._replace(record=successor)
+            if successor is None:
+                return step
+            other = successor.instance != step.definition.instance
+            former = self.world.tools(successor.instance).definition if other else None
+            return step._replace(record=successor, former=former)
         if step.decision is SAME and record.title == step.entry.title:
-            return Step._make((*step[:_RECORD], record, False))
+            return Step._make((*step[:_RECORD], record, False, None))
         previous = str(record.reference) if record.title != step.entry.title else ""
         corrective = step.acts and drifting.corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
@@ -230,7 +234,7 @@ class _Planner:
             except ValueError as error:
                 return entry.should, (), str(error)
             values[name] = UNKNOWN if is_unknown(found) else found
-        should, problem = foresight.complete(entry, values, self.world.tools(entry.type))
+        should, problem = foresight.complete(entry, values, self.world.tools(entry.instance))
         return should, tuple(name for name, value in values.items() if value is UNKNOWN), problem
 
     def _of_resource(self, path: Path) -> Any:

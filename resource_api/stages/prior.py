@@ -79,7 +79,7 @@ def _upgraded(catalog: Catalog, records: dict[int, Record], tools: Callable[[str
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
             try:
-                records[index] = upgrade(record, tools(entries[index].type))
+                records[index] = upgrade(record, tools(entries[index].instance))
             except ValueError as error:
                 broken[index] = str(error)
     return broken
@@ -100,7 +100,12 @@ def _doubts(catalog: Catalog, state: StackState) -> Commit:
     declared = {entry.key for entry in catalog.entries}
     orphans = [intent for key, intent in state.intents.items() if key not in declared]
     made = [
-        Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, status="partial")
+        Record(
+            *(intent.type, intent.name, intent.title, {}, {}, None),
+            owned=True,
+            provider=intent.provider,
+            status="partial",
+        )
         for intent in orphans
         if intent.makes and intent.key not in state.records
     ]
@@ -191,12 +196,13 @@ def haunt(
 def _definition(record: Record, tools: Callable[[str], Tools]) -> TypeDefinition:
     """Give the type of a record; of one that cannot be found any more, as much as naming its record takes."""
     try:
-        return tools(record.type).definition
+        return tools(record.instance).definition
     except DefinitionError:
         names = record.name if isinstance(record.name, tuple) else (record.name,)
         attributes = {f"name{number}": Attribute("Any", "A name.", kind="namevar") for number in range(len(names))}
         ensure = Attribute("Enum[present, absent]", "Whether it exists.")
-        return TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
+        gone = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
+        return gone.of_instance(record.instance)
 
 
 def ghost(record: Record, tools: Callable[[str], Tools]) -> Entry:

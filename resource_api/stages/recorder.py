@@ -13,7 +13,7 @@ from resource_api.nouns.codec import Sealed, seal, sealed
 from resource_api.nouns.entry import NO_META
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
-from resource_api.nouns.reference import Reference
+from resource_api.nouns.reference import Reference, parts
 from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
 from resource_api.stages.decision import protected
 
@@ -56,13 +56,14 @@ class Recorder:
 
     def _intent(self, work: Work) -> Intent:
         """Give the intent of a work; what an earlier run may have made stays made by us if this one is cut too."""
-        kind, action = work.step.definition.name, str(work.action)
-        cut = self._intents.get((kind, work.name))
+        action = str(work.action)
+        cut = self._intents.get(work.key)
         if work.removal:
             action = str(Action.DELETE)
         elif cut is not None and cut.makes and work.action is not Action.DELETE:
             action = cut.action
-        return Intent(self._run, kind, work.name, work.step.entry.title, action)
+        type_name, provider = parts(work.definition.instance)
+        return Intent(self._run, type_name, work.name, work.step.entry.title, action, provider)
 
     def pay(self, works: Iterable[Work]) -> None:
         """Write that refreshes have succeeded."""
@@ -78,10 +79,10 @@ class Recorder:
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
                 if not exists(work.is_) or work.action is Action.FORGET or work.spared:
-                    drop.append((work.step.definition.name, work.name))
+                    drop.append(work.key)
             elif (record := self.record(work)) is not None:
                 put += [record, *self._replaced(work)]
-        done = [*self._resolved(same), *((work.step.definition.name, work.name) for work in works)]
+        done = [*self._resolved(same), *(work.key for work in works)]
         put = [record for record in put if record.key not in drop] if drop else put
         self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
 
@@ -135,7 +136,7 @@ class Recorder:
             replace=entry.meta.lifecycle.replace,
             deleted_with=entry.meta.lifecycle.deleted_with,
             external=entry.meta.lifecycle.external,
-            provider=entry.meta.provider,
+            provider=entry.provider,
             schema_version=step.definition.schema_version,
             status="partial" if failed else "ready",
         )

@@ -34,7 +34,7 @@ class Segment:
     def __init__(self, ending: Ending, works: Sequence[Work]) -> None:
         """Take the works that are still to be done."""
         self.ending = ending
-        self.definition = works[0].step.definition
+        self.definition = works[0].definition
         self.imperative = "imperative" in self.definition.features
         self.works = [work for work in works if not work.finished]
         self.snapshot = ending.snapshot
@@ -111,7 +111,7 @@ class Segment:
 
     def _renewed(self, work: Work, change: Change) -> Change:
         """Give the change from what is there now."""
-        row, failure = self.snapshot.seen(self.definition.name, work.name)
+        row, failure = self.snapshot.seen(self.definition.instance, work.name)
         return change if failure else Change(deepcopy(dict(row)) if row is not None else None, change.should)
 
     def _stop(self, works: Sequence[Work], stopped: Stopped) -> None:
@@ -127,7 +127,7 @@ class Segment:
     def _stopped(self, work: Work, why: str) -> None:
         """Settle a work whose call was cut: what is as it should be has succeeded; ``why`` when nobody was named."""
         if not self.imperative:
-            work.is_ = self.snapshot.seen(self.definition.name, work.name).row
+            work.is_ = self.snapshot.seen(self.definition.instance, work.name).row
         if work.outcome.status == "failed":
             work.why = work.outcome.reason
             self.ending.fail(work, work.why, told=True)
@@ -165,7 +165,7 @@ class Segment:
 
     def _missing(self, work: Work) -> list[Difference]:
         """Give what of a change is not there yet, after a fresh read."""
-        row, failure = self.snapshot.seen(self.definition.name, work.name)
+        row, failure = self.snapshot.seen(self.definition.instance, work.name)
         asked = work.asked()
         if failure:
             return [Difference("ensure", None, None, failure)]
@@ -176,7 +176,7 @@ class Segment:
         expected = work.decision.foreseen.items()
         unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
         try:
-            found = compare(work.step.entry, row, asked, self.ending.providers.tools(self.definition.name))
+            found = compare(work.step.entry, row, asked, self.ending.providers.tools(self.definition.instance))
             return found + unforeseen
         except Incomparable as error:
             return [Difference("ensure", None, None, str(error))]
@@ -187,7 +187,7 @@ class Segment:
             self._read(works)
         for work in works:
             if not self.imperative:
-                work.is_ = self.snapshot.seen(self.definition.name, work.name).row
+                work.is_ = self.snapshot.seen(self.definition.instance, work.name).row
             if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
                 self.ending.skip_for(work)
                 continue
@@ -212,7 +212,7 @@ class Segment:
             return ""
         if work.why:
             return work.why
-        if failure := self.snapshot.seen(self.definition.name, work.name).failure:
+        if failure := self.snapshot.seen(self.definition.instance, work.name).failure:
             work.why = failure
             return failure
         return self._unconverged(work, missing)

@@ -34,7 +34,7 @@ class Due(NamedTuple):
 
 
 class _Reading:
-    """What is known of one type."""
+    """What is known of one instance: the resources of one type that one configured provider answers for."""
 
     __slots__ = ("failure", "kept", "read_at", "seen", "whole_at")
 
@@ -71,34 +71,34 @@ class Snapshot:
         for reading in self._readings.values():
             reading.failure = ""
 
-    def failure(self, type_name: str) -> str:
-        """Give why a type cannot be read, or an empty string."""
-        return self._readings[type_name].failure if type_name in self._readings else ""
+    def failure(self, instance: str) -> str:
+        """Give why an instance cannot be read, or an empty string."""
+        return self._readings[instance].failure if instance in self._readings else ""
 
-    def seen(self, type_name: str, name: Name) -> Seen:
-        """Give what was last read of a name; a type that cannot be read is the failure of each."""
-        reading = self._readings.get(type_name)
+    def seen(self, instance: str, name: Name) -> Seen:
+        """Give what was last read of a name; an instance that cannot be read is the failure of each."""
+        reading = self._readings.get(instance)
         if reading is None:
             return ABSENT
         if reading.failure:
             return Seen(None, reading.failure)
         if name in reading.kept:
-            self._use(type_name, reading, [name])
+            self._use(instance, reading, [name])
         return reading.seen.get(name, ABSENT)
 
-    def rows(self, type_name: str) -> Mapping[Name, Seen]:
-        """Give what is known of everything of a type that was asked for."""
-        return self._readings[type_name].seen
+    def rows(self, instance: str) -> Mapping[Name, Seen]:
+        """Give what is known of everything of an instance that was asked for."""
+        return self._readings[instance].seen
 
     def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
         """Read ``names`` (None: all) unless they are known; ``fresh`` also when something has changed since.
 
         A failure is kept and told by ``seen``; ``CannotList`` passes, because only who asked for all can handle it.
         """
-        reading = self._readings.setdefault(definition.name, _Reading())
+        reading = self._readings.setdefault(definition.instance, _Reading())
         missing = self._missing(reading, names, fresh=fresh)
         if reading.failure or (missing is not None and not missing):
-            self._use(definition.name, reading, reading.kept if names is None else names)
+            self._use(definition.instance, reading, reading.kept if names is None else names)
             return
         filtered = "simple_get_filter" in definition.features
         try:
@@ -118,17 +118,17 @@ class Snapshot:
         read_at, epoch = reading.read_at, self.epoch
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
-    def _use(self, type_name: str, reading: _Reading, names: Collection[Name]) -> None:
+    def _use(self, instance: str, reading: _Reading, names: Collection[Name]) -> None:
         """Judge rows that came along earlier and are wanted now."""
         wanted = [name for name in names if name in reading.kept]
         if wanted:
             rows = [reading.kept.pop(name) for name in wanted]
-            reading.seen.update(zip(wanted, self._judge.judge(self.providers.tools(type_name), rows), strict=True))
+            reading.seen.update(zip(wanted, self._judge.judge(self.providers.tools(instance), rows), strict=True))
 
     def _get(
         self, definition: TypeDefinition, names: list[Name] | None, *, filtered: bool
     ) -> tuple[list[Resource], dict[Name, Seen]]:
-        provider = self.providers.instance(definition.name)
+        provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
         with guard.answering(), context.lend(provider):
             answer = (
@@ -149,7 +149,7 @@ class Snapshot:
     ) -> None:
         """Keep what was read: rows that were asked for are judged, the others are kept as they are, for later."""
         rows, failed = got
-        tools = self.providers.tools(definition.name)
+        tools = self.providers.tools(definition.instance)
         by_name, wrong = self._judge.by_names(tools, names, rows)
         wanted = list(by_name) if names is None else [name for name in names if name in by_name]
         judged = self._judge.judge(tools, [by_name[name] for name in wanted])
@@ -175,7 +175,7 @@ class Snapshot:
             entry.definition, self.providers.run, subjects={entry.name: Subject(entry.title)}, reading=True
         )
         try:
-            provider = self.providers.instance(entry.type)
+            provider = self.providers.instance(entry.instance)
             with guard.answering(), context.lend(provider):
                 answer = provider.due(context, entry.name, dict(entry.should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def survey(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> World:
     """Read what a plan of the ``selected`` entries (None: all) needs, and give the planner's view of it."""
     observe(snapshot, _wanted(catalog, prior, selected))
-    return World(lambda entry: snapshot.seen(entry.type, entry.name), snapshot.due, snapshot.providers.tools)
+    return World(lambda entry: snapshot.seen(entry.instance, entry.name), snapshot.due, snapshot.providers.tools)
 
 
 def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[tuple[TypeDefinition, list[Any]]]:
@@ -33,11 +33,13 @@ def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[t
             wanted = names[entry.definition] = {}
         wanted[entry.name] = None
     for index, record in prior.successors.items():
-        names.setdefault(catalog.entries[index].definition, {})[record.name] = None
-    by_type = {definition.name: wanted for definition, wanted in names.items()}
-    for type_name, name in prior.superseded:
-        if type_name in by_type:
-            by_type[type_name][name] = None
+        definition = catalog.entries[index].definition
+        if record.instance == definition.instance:
+            names.setdefault(definition, {})[record.name] = None
+    by_instance = {definition.instance: wanted for definition, wanted in names.items()}
+    for instance, name in prior.superseded:
+        if instance in by_instance:
+            by_instance[instance][name] = None
     return [(definition, list(wanted)) for definition, wanted in names.items()]
 
 

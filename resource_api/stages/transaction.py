@@ -83,7 +83,7 @@ class Transaction:
 
     def _segments(self) -> Iterator[list[Operation]]:
         """Cut the sequence of operations where the type changes, or one wants a call of its own."""
-        for _, same_type in groupby(self.plan.operations, key=lambda operation: operation.step.entry.type):
+        for _, same_type in groupby(self.plan.operations, key=lambda operation: operation.definition.instance):
             segment: list[Operation] = []
             members: set[int] = set()
             names: set[Any] = set()
@@ -157,7 +157,7 @@ class Transaction:
 
     def _decide(self, works: Sequence[Work]) -> None:
         """Read again what may have moved since it was planned, and decide with what is known now."""
-        definition = works[0].step.definition
+        definition = works[0].definition
         for work in works:
             self._make_known(work)
         live = [work for work in works if not work.finished]
@@ -168,7 +168,7 @@ class Transaction:
             return
         self.snapshot.read(definition, [work.name for work in live], fresh=True)
         for work in live:
-            row, failure = self.snapshot.seen(definition.name, work.name)
+            row, failure = self.snapshot.seen(definition.instance, work.name)
             if failure and work.decision.action is not Action.FORGET:
                 self.ending.fail(work, failure)
                 continue
@@ -180,7 +180,7 @@ class Transaction:
         """Decide anew; what the plan did not show as a removal never becomes one."""
         step = work.step
         known = self.plan.known(step)
-        decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.type), known)
+        decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences)
         if self._unplanned(work, decision):
@@ -224,7 +224,7 @@ class Transaction:
                 self.ending.fail(work, f"'{name}' is still not known: {value}")
                 return
             values[name] = UNKNOWN if is_unknown(found) else found
-        work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.type))
+        work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
         if problem:
             self.ending.fail(work, problem)
 
@@ -234,7 +234,7 @@ class Transaction:
         assert entry is not None
         work = self._works.get(entry.index)
         if work is None:
-            return foresight.yielded(path, entry.should, self.snapshot.seen(entry.type, entry.name).row)
+            return foresight.yielded(path, entry.should, self.snapshot.seen(entry.instance, entry.name).row)
         if work.step.noop and not exists(work.is_):
             return foresight.foreseen(path, work.step)
         return foresight.yielded(path, work.should, work.is_)

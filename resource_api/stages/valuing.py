@@ -43,7 +43,7 @@ class Valuation:
             if not all(map(expression.is_literal, given.values())) and (targets := list(self._targets(entry, given))):
                 self.references[entry] = targets
             else:
-                plain.setdefault(entry.type, []).append(entry)
+                plain.setdefault(entry.instance, []).append(entry)
         for entries in plain.values():
             self._settle(entries)
         for entry in _by_reference(self.references):
@@ -100,7 +100,7 @@ class Valuation:
 
     def _settle(self, entries: list[Entry]) -> None:
         """Evaluate, fill in defaults, check and canonicalize resources of one type; note their identities."""
-        tools = self._register.tools(entries[0].type)
+        tools = self._register.tools(entries[0].instance)
         resources = [settle.fill(tools.definition, self._evaluate(entry)) for entry in entries]
         settled, problems = settle.settle(tools, resources)
         for entry, should, found in zip(entries, settled, problems, strict=True):
@@ -143,7 +143,7 @@ class Valuation:
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
         entry.name = name[0] if len(name) == 1 else name
-        twin = self._register.by_name.setdefault((entry.type, entry.name), entry)
+        twin = self._register.by_name.setdefault(entry.key, entry)
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
             self._complaints.of(entry, None, what, "duplicate")

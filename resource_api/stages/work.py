@@ -17,7 +17,8 @@ from resource_api.nouns.values import copied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from resource_api.nouns.definition import Name
+    from resource_api.nouns.definition import Name, TypeDefinition
+    from resource_api.nouns.record import Key
     from resource_api.nouns.step import Operation, Step
 
 _MADE_ANEW = frozenset({Action.REPLACE, Action.CREATE})
@@ -61,6 +62,16 @@ class Work:
         self.outcome = NOTHING_SAID
         #: Why the provider's call failed, where it did not say it of this resource.
         self.why = ""
+
+    @property
+    def definition(self) -> TypeDefinition:
+        """The type, as the configured provider has it that is asked: what is removed may be another one's."""
+        return self.operation.definition
+
+    @property
+    def key(self) -> Key:
+        """What is recorded of it is found by."""
+        return self.definition.instance, self.name
 
     @property
     def action(self) -> Action:
