@@ -6,7 +6,7 @@ Pure values and comparisons; why a step exists and in which order it runs is the
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, same
@@ -42,6 +42,10 @@ class Action(StrEnum):
 
     # The word's own: that of enumerations is a call of Python for each look into a set.
     __hash__ = str.__hash__
+
+
+#: What makes a resource that did not exist, or not under this name.
+MADE_ANEW: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 
 class Change(NamedTuple):

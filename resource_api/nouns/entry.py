@@ -76,7 +76,7 @@ def _list(value: str | Sequence[str] | None) -> Sequence[str]:
 class Entry:
     """One resource: ``should`` is canonical and holds ``UNKNOWN`` for what only doing an earlier step will yield."""
 
-    __slots__ = ("declaration", "definition", "index", "meta", "name", "pending", "should", "spelling", "title")
+    __slots__ = ("declaration", "definition", "index", "meta", "name", "pending", "should", "sources", "spelling", "title")
 
     def __init__(self, declaration: Declaration, definition: TypeDefinition, title: str) -> None:
         """Begin an entry of which only the declaration is known."""
@@ -91,6 +91,8 @@ class Entry:
         self.spelling: Mapping[str, Any] = NOTHING
         #: Values that refer to what other resources will have: attribute → value with expressions in it.
         self.pending: Mapping[str, Any] = NOTHING
+        #: Whose values an attribute was made of, known or not: attribute → those resources.
+        self.sources: Mapping[str, Sequence[Entry]] = NOTHING
         self.meta = NO_META
 
     @property

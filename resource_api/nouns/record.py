@@ -46,8 +46,8 @@ class Record(NamedTuple):
     external: bool = False
     provider: str | None = None
     schema_version: int = 1
-    #: ready; tainted: to be replaced; partial: only partly as it should be; replaced: another has taken its place, and
-    #: it is to go.
+    #: ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and the replacement is
+    #: still to be made; replaced: another has taken its place, and it is to go.
     status: str = "ready"
 
     @property
@@ -87,6 +87,8 @@ class Intent(NamedTuple):
     title: str
     action: str
     provider: str | None = None
+    #: Whether what was to be made is declared to be protected.
+    protect: bool = False
 
     @property
     def key(self) -> Key:

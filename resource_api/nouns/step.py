@@ -27,8 +27,10 @@ class Known(NamedTuple):
     salt: bytes = b""
     #: Why it is to be replaced even if nothing differs; empty: it is not.
     forced: str = ""
-    #: Why it is a ghost: undeclared, or removed; empty: it is declared.
+    #: Why it is a ghost: undeclared, removed, replaced, or pending; empty: it is declared.
     ghost: str = ""
+    #: Attributes whose values come from what is deleted before it is made again → the reference of that.
+    lost: Mapping[str, str] = {}
 
 
 class Decision(NamedTuple):

@@ -5,7 +5,7 @@ Pure. Order, references and what other resources do are not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import Action, Difference, exists
 from resource_api.nouns.step import SAME, Decision, Known
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.record import Record
     from resource_api.nouns.tools import Tools
+
+#: The values of ``lifecycle.replace`` that allow it.
+_LEAVE: Final = frozenset({"delete_first", "create_first"})
 
 
 def decide(
@@ -46,6 +49,8 @@ def forgotten(entry: Entry, known: Known) -> str:
     assert known.record is not None
     if known.ghost == "removed":
         return "listed under removed"
+    if known.ghost == "pending":
+        return "its replacement was cut, and nothing is left of it"
     if not (known.record.owned or known.ghost == "replaced"):
         return "it was there before us"
     if not entry.definition.ensurable:
@@ -91,7 +96,9 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
         return SAME
     made = (Difference("ensure", "absent", should["ensure"]),)
     if known.successor_of is None:
-        return _anew(entry, Decision(Action.CREATE, made), should, tools)
+        cut = known.record is not None and known.record.status == "pending"
+        reasons = ("its replacement was cut, and the old one has gone",) if cut else ()
+        return _anew(entry, Decision(Action.CREATE, made, reasons), should, tools)
     if protected(entry, known.successor_of):
         return Decision(Action.REPLACE, made, error="is protected and would be replaced")
     return _anew(entry, Decision(Action.REPLACE, made, replaces_because=entry.definition.namevars), should, tools)
@@ -107,68 +114,118 @@ def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], k
     return Decision(Action.DELETE, change)
 
 
+def heeded(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give what is asked of what exists and stays: what is to be ignored is asked for as it is."""
+    ignored = entry.meta.lifecycle.ignore_changes
+    if not ignored or is_ is None or not exists(is_):
+        return should
+    kept = {name: value for name, value in should.items() if name not in ignored}
+    return {**kept, **{name: is_[name] for name in ignored if name in should and name in is_}}
+
+
 def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
     lifecycle = entry.meta.lifecycle
-    found = compare(entry, is_, should, tools, known)
-    if not found and not known.forced and lifecycle.import_ is None:
+    asked = heeded(entry, is_, should)
+    found = compare(entry, is_, asked, tools, known)
+    if not (found or known.forced or known.lost or lifecycle.import_ is not None):
         return SAME
     found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
-    wanted = [difference.attribute for difference in found if difference.attribute in lifecycle.replace_on_changes]
-    fixed = [difference for difference in found if _fixed(entry, difference)]
-    forced = known.forced or (f"{', '.join(wanted)} changed" if wanted else "")
-    planned = predict(entry, is_, should, tools) if found else Planned()
-    if wished := [each.attribute for each in found if each.attribute in planned.replace]:
-        forced = forced or f"the provider replaces for {', '.join(wished)}"
-    if fixed or forced:
-        decision = _replacement(entry, found, fixed, forced, known)
+    planned = predict(entry, is_, asked, tools) if found else Planned()
+    because = _because(entry, found, planned, known)
+    if known.lost and not because.attributes:
+        because = _lost(entry, is_, asked, tools, known)
+    if because.attributes or known.forced:
+        decision = _replacement(entry, found, because, known)
         if planned.delete_first and lifecycle.replace == "create_first":
             return decision._replace(error="cannot be replaced create_first: its provider must delete first")
         return decision if decision.error else _anew(entry, decision, should, tools)
-    expected = foreseen(planned, should)
-    imported = lifecycle.import_ is not None and known.record is None
-    if imported:
+    expected = foreseen(planned, asked)
+    if lifecycle.import_ is not None and known.record is None:
         return Decision(Action.IMPORT, found, foreseen=expected)
-    return Decision(Action.UPDATE, found, foreseen=expected) if found else SAME
+    if not found:
+        return SAME
+    partial = known.record is not None and known.record.status == "partial"
+    return Decision(Action.UPDATE, found, ("a failed run has left it partial",) if partial else (), foreseen=expected)
 
 
 def _anew(entry: Entry, decision: Decision, should: Mapping[str, Any], tools: Tools) -> Decision:
-    """Add what a provider foresees of a resource that is made anew."""
+    """Add what a provider foresees of a resource that is made anew, told nothing of the one that was."""
     if tools.plan is None:
         return decision
     return decision._replace(foreseen=foreseen(predict(entry, None, should, tools), should))
 
 
-def _fixed(entry: Entry, difference: Difference) -> bool:
-    """Whether a difference cannot be set on what exists; what is unknown counts where replacing is allowed."""
-    if entry.definition.attributes[difference.attribute].kind != "init_only":
-        return False
-    return difference.should is not UNKNOWN or entry.meta.lifecycle.replace in {"delete_first", "create_first"}
+class _Because(NamedTuple):
+    """Why a resource would be replaced, by attribute."""
+
+    #: What cannot be set on what exists, with the words for it: replacing for it needs leave.
+    fixed: Mapping[str, str] = {}
+    #: Attributes whose change is declared to replace (``replace_on_changes``): that is leave.
+    wanted: Sequence[str] = ()
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return (*self.fixed, *(name for name in self.wanted if name not in self.fixed))
 
 
-def _replacement(
-    entry: Entry, found: Sequence[Difference], fixed: Sequence[Difference], forced: str, known: Known
-) -> Decision:
-    """Replace only what asks for it: an ``init_only`` change without ``lifecycle.replace`` is an error."""
-    order = entry.meta.lifecycle.replace
-    because = tuple(difference.attribute for difference in fixed)
-    if fixed and order not in {"delete_first", "create_first"}:
-        changed = "; ".join(
-            f"'{d.attribute}' can only be set at creation: it is {show(d.is_)} and should be {show(d.should)}"
-            for d in fixed
-        )
+def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known: Known) -> _Because:
+    """Sort out the differences that replace: the type's, the provider's, the manifest's.
+
+    What is not known yet counts where replacing is allowed, and where its source goes before it is made again.
+    """
+    lifecycle, fixed = entry.meta.lifecycle, {}
+    for attribute, is_, should, _ in found:
+        made_once = entry.definition.attributes[attribute].kind == "init_only"
+        if not made_once and attribute not in planned.replace:
+            continue
+        if attribute in known.lost and should is UNKNOWN:
+            fixed[attribute] = f"'{attribute}' comes from {known.lost[attribute]}, which is replaced"
+        elif should is not UNKNOWN or lifecycle.replace in _LEAVE:
+            how = "set at creation" if made_once else "changed by replacing it"
+            fixed[attribute] = f"'{attribute}' can only be {how}: it is {show(is_)} and should be {show(should)}"
+    return _Because(fixed, [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes])
+
+
+def _lost(
+    entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools: Tools, known: Known
+) -> _Because:
+    """Ask as if nothing were known of what goes before it is made again: would that replace this one?
+
+    While its source does not exist, a resource that was made from it cannot stay; one that can be set again can.
+    """
+    doubtful = {**asked, **dict.fromkeys(known.lost.keys() & asked.keys(), UNKNOWN)}
+    ignored = entry.meta.lifecycle.ignore_changes
+    found = [each for each in compare(entry, is_, doubtful, tools, known) if each.attribute not in ignored]
+    return _because(entry, found, predict(entry, is_, doubtful, tools) if found else Planned(), known)
+
+
+def _replacement(entry: Entry, found: Sequence[Difference], because: _Because, known: Known) -> Decision:
+    """Replace only what asks for it: a change that needs it, without ``lifecycle.replace``, is an error."""
+    lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
+    lost = [name for name in because.attributes if name in known.lost]
+    if because.fixed and order not in _LEAVE:
         hint = "lifecycle.replace is never" if order == "never" else "lifecycle.replace: delete_first would replace it"
-        return Decision(Action.UPDATE, found, error=f"{changed}; {hint}")
-    reasons = (forced,) if forced else ()
+        # Where its source would be replaced, that is not begun either.
+        action = Action.REPLACE if lost else Action.UPDATE
+        return Decision(action, found, error=f"{'; '.join(because.fixed.values())}; {hint}")
+    forced = known.forced or _forced(because, known, lost)
+    replacing = Decision(Action.REPLACE, found, (forced,) if forced else (), replaces_because=because.attributes)
     if order == "never":
-        return Decision(Action.REPLACE, found, reasons, f"would be replaced ({forced}), and lifecycle.replace is never")
+        return replacing._replace(error=f"would be replaced ({forced}), and lifecycle.replace is never")
     if not entry.definition.ensurable:
-        return Decision(Action.REPLACE, found, reasons, "cannot be replaced: its type cannot delete and create it")
+        return replacing._replace(error="cannot be replaced: its type cannot delete and create it")
     if order == "create_first" and known.successor_of is None:
         why = "cannot be replaced create_first: the new one would have the same name as the old one"
-        return Decision(Action.REPLACE, found, reasons, why, because)
+        return replacing._replace(error=why)
     if protected(entry, known.record):
-        return Decision(Action.REPLACE, found, reasons, "is protected and would be replaced", because)
-    if entry.meta.lifecycle.retain:
-        why = "is retained, and replacing it under its own name would delete it"
-        return Decision(Action.REPLACE, found, reasons, why, because)
-    return Decision(Action.REPLACE, found, reasons, replaces_because=because)
+        return replacing._replace(error="is protected and would be replaced")
+    if lifecycle.retain:
+        return replacing._replace(error="is retained, and replacing it under its own name would delete it")
+    return replacing
+
+
+def _forced(because: _Because, known: Known, lost: Sequence[str]) -> str:
+    """Give the reason that a change of values alone does not show."""
+    if lost:
+        return f"{lost[0]} comes from {known.lost[lost[0]]}, which is replaced"
+    return f"{', '.join(because.wanted)} changed" if because.wanted else ""

@@ -104,7 +104,7 @@ class Ending:
         """An operation has failed; ``told`` when the provider has logged why already."""
         work.finished = True
         self.bad[work.operation.number] = str(work.step.reference)
-        if not told:
+        if not told and work.step.entry.index not in self._reported:
             self.log.write("err", str(work.step.reference), why)
         self._report(work, work.action, "failed", work.decision.differences, why)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns import expression
-from resource_api.nouns.change import Action, exists
+from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import URN, Reference
 from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import drifting, foresight, sequence
-from resource_api.stages.decision import decide, forgotten
+from resource_api.stages.decision import decide, forgotten, heeded
 from resource_api.stages.succession import Succession
 from resource_api.stages.wishes import Wishes
 
@@ -125,6 +125,7 @@ class _Planner:
         self.steps[entry.index] = step
         if step.decision is not SAME or step.refreshed_by:
             self.acting = self.acting or step.acts
+            self._wishes.note(step)
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
@@ -142,6 +143,8 @@ class _Planner:
             return Step(entry, None, should, Decision(Action.UPDATE, error=failure), noop)
         known = self._wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
+        if entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
+            should = heeded(entry, row, should)
         if not unknown:
             return Step(entry, row, should, decision, noop)
         return Step(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)

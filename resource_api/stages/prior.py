@@ -58,8 +58,12 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
     claimed = {record.key for record in records.values()}
     left = {key: record for key, record in state.records.items() if key not in claimed}
     successors = _successors(catalog, records, left)
-    for record in successors.values():
+    for index, record in list(successors.items()):
         left.pop(record.key, None)
+        if record.status == "pending":
+            # The old one has gone already: nothing is left to be replaced.
+            records[index] = successors.pop(index)
+            superseded.append(record.key)
     removed = {wish.reference for wish in catalog.manifest.removed}
     going: list[tuple[Record, str]] = []
     undeclared: list[Record] = []
@@ -88,7 +92,8 @@ def _upgraded(catalog: Catalog, records: dict[int, Record], tools: Callable[[str
 def _doubts(catalog: Catalog, state: StackState) -> Commit:
     """Give what a run that was cut may have done beside what its resources show.
 
-    What it was about to make and nobody declares is ours; what it was about to change notifies, for it may have.
+    What it was about to make and nobody declares is ours, and protected if it was to be; what it was about to change
+    notifies, for it may have.
     """
     cut = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
     owed: dict[Key, Sequence[str]] = {}
@@ -99,16 +104,18 @@ def _doubts(catalog: Catalog, state: StackState) -> Commit:
             owed[target.key] = names
     declared = {entry.key for entry in catalog.entries}
     orphans = [intent for key, intent in state.intents.items() if key not in declared]
-    made = [
-        Record(
-            *(intent.type, intent.name, intent.title, {}, {}, None),
-            owned=True,
-            provider=intent.provider,
-            status="partial",
-        )
-        for intent in orphans
-        if intent.makes and intent.key not in state.records
-    ]
+    made = []
+    for key, intent in state.intents.items():
+        record = state.records.get(key)
+        if not intent.makes or (key in declared and not intent.protect):
+            continue
+        if record is None:
+            nothing: tuple[Any, ...] = ({}, {}, None)
+            record = Record(intent.type, intent.name, intent.title, *nothing, owned=True, provider=intent.provider)
+            record = record._replace(protect=intent.protect)
+        elif record.status != "pending":
+            continue
+        made.append(record._replace(status="partial"))
     return Commit(made, done=[intent.key for intent in orphans], owed=owed)
 
 
@@ -169,6 +176,8 @@ def _why(record: Record, removed: set[Reference], *, prune: bool) -> str:
         return "removed"
     if record.condemned:
         return "replaced"
+    if record.status == "pending":
+        return "pending"
     return "undeclared" if prune else ""
 
 

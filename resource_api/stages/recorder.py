@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns.change import Action, exists
+from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.codec import Sealed, seal, sealed
 from resource_api.nouns.entry import NO_META
 from resource_api.nouns.expression import find
@@ -63,7 +63,8 @@ class Recorder:
         elif cut is not None and cut.makes and work.action is not Action.DELETE:
             action = cut.action
         type_name, provider = parts(work.definition.instance)
-        return Intent(self._run, type_name, work.name, work.step.entry.title, action, provider)
+        protect = not work.removal and protected(work.step.entry, None)
+        return Intent(self._run, type_name, work.name, work.step.entry.title, action, provider, protect)
 
     def pay(self, works: Iterable[Work]) -> None:
         """Write that refreshes have succeeded."""
@@ -78,13 +79,29 @@ class Recorder:
         drop = self._gone(same)
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
-                if not exists(work.is_) or work.action is Action.FORGET or work.spared:
+                if pending := self._pending(work):
+                    put.append(pending)
+                elif not exists(work.is_) or work.action is Action.FORGET or work.spared:
                     drop.append(work.key)
             elif (record := self.record(work)) is not None:
                 put += [record, *self._replaced(work)]
+                drop += self._succeeded(work, record)
         done = [*self._resolved(same), *(work.key for work in works)]
         put = [record for record in put if record.key not in drop] if drop else put
         self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
+
+    def _pending(self, work: Work) -> Record | None:
+        """Give the record of what has gone so that its replacement can come, until that has."""
+        if work.action is not Action.REPLACE or work.step.create_first or work.spared or exists(work.is_):
+            return None
+        old = self._plan.prior.state.records.get(work.key)
+        return None if old is None else old._replace(is_=None, status="pending")
+
+    def _succeeded(self, work: Work, record: Record) -> list[Key]:
+        """Give what was recorded of the one that went first, under another name, once the new one is there."""
+        old = self._plan.prior.successors.get(work.step.entry.index)
+        first = old is not None and work.action is Action.REPLACE and not work.step.create_first
+        return [old.key] if old is not None and first and exists(record.is_) else []
 
     def _replaced(self, work: Work) -> list[Record]:
         """Give the record of what has been replaced and still exists: whatever happens, it is to go."""
@@ -120,7 +137,8 @@ class Recorder:
         failed = work.outcome.status == "failed" or bool(work.why)
         if failed and before is None and not exists(work.is_):
             return None
-        should = before.should if failed and before is not None else self._should(work, salt)
+        stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
+        should = before.should if stays and before is not None else self._should(work, salt, failed=failed)
         return Record(
             type=entry.type,
             name=entry.name,
@@ -138,14 +156,17 @@ class Recorder:
             external=entry.meta.lifecycle.external,
             provider=entry.provider,
             schema_version=step.definition.schema_version,
-            status="partial" if failed else "ready",
+            status=_status(work, before, failed=failed),
         )
 
-    def _should(self, work: Work, salt: bytes) -> Mapping[str, Any]:
+    def _should(self, work: Work, salt: bytes, *, failed: bool) -> Mapping[str, Any]:
         hidden = work.step.definition.write_only
         known = _sealed(work.should, salt)
         if hidden.isdisjoint(known):
             return known
+        if failed:
+            # Nobody can tell whether it was set: the next run sets it again.
+            return {name: value for name, value in known.items() if name not in hidden}
         return {**known, **{name: seal(work.should[name], salt) for name in hidden & known.keys()}}
 
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
@@ -214,6 +235,14 @@ class Recorder:
     def _requires(self, entry: Entry) -> list[str]:
         before = self._plan.catalog.requires.get(entry.index)
         return [str(self._plan.catalog.entries[index].reference) for index in before] if before else []
+
+
+def _status(work: Work, before: Record | None, *, failed: bool) -> str:
+    """Give how a resource stands after its work; what went to be replaced and is not back is still to be made."""
+    if not failed:
+        return "ready"
+    gone = work.action is Action.REPLACE or (before is not None and before.status == "pending")
+    return "pending" if gone and not exists(work.is_) else "partial"
 
 
 def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:

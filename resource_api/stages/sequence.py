@@ -54,16 +54,23 @@ def _spared(nodes: Sequence[tuple[Step, bool]], edges: list[Edge]) -> list[Edge]
     """Let what goes with something else wait for that: who waited for the former waits for what came before it."""
     places = {str(step.reference): number for number, (step, removal) in enumerate(nodes) if removal}
     hosts = {}
-    for number, (step, _) in enumerate(nodes):
+    for number, (step, removal) in enumerate(nodes):
         host = places.get(step.entry.meta.lifecycle.deleted_with or "")
-        if step.action is Action.FORGET and host is not None and host != number:
+        if host is not None and host != number and _goes_with(step, nodes[host][0], removal=removal):
             hosts[number] = host
     for number in hosts:
         earlier = [edge.first for edge in edges if edge.then == number]
-        later = [edge.then for edge in edges if edge.first == number]
-        edges = [edge for edge in edges if edge.first != number]
+        later = [edge.then for edge in edges if edge.first == number and nodes[edge.then][1]]
+        edges = [edge for edge in edges if edge.first != number or edge.then not in later]
         edges += [Edge(first, then, automatic=True) for first in earlier for then in later]
     return edges + [Edge(host, number) for number, host in hosts.items()]
+
+
+def _goes_with(step: Step, host: Step, *, removal: bool) -> bool:
+    """Whether what is removed vanishes with its host: it is forgotten then, or found gone when its turn comes."""
+    if step.action is Action.REPLACE:
+        return removal and not (step.decision.error or host.create_first)
+    return step.action is Action.FORGET
 
 
 def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Step, bool]]:
@@ -72,13 +79,18 @@ def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Ste
     for step in steps:
         if step.entry.index in ghosts:
             continue
-        if step.action is Action.REPLACE and step.create_first:
+        if step.action is Action.REPLACE and _late(step):
             late.append(step)
         elif step.action is Action.REPLACE:
             yield step, True
         yield step, False
     yield from ((step, True) for step in reversed(late))
     yield from ((step, True) for step in steps if step.entry.index in ghosts)
+
+
+def _late(step: Step) -> bool:
+    """Whether the old one goes last; where the step fails, nothing of it is done, and what comes first is kept too."""
+    return step.create_first and not step.decision.error
 
 
 def _edges(nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[int]]) -> Iterator[Edge]:
@@ -89,8 +101,28 @@ def _edges(nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[i
     for index, number in removals.items():
         if index in puts:
             step = nodes[number][0]
-            yield Edge(puts[index], number) if step.create_first else Edge(number, puts[index])
+            yield Edge(puts[index], number) if _late(step) else Edge(number, puts[index])
+    yield from _whole(nodes, puts, removals, requires)
     yield from _recorded(nodes, puts, removals, requires)
+
+
+def _whole(
+    nodes: Sequence[tuple[Step, bool]],
+    puts: Mapping[int, int],
+    removals: Mapping[int, int],
+    requires: Mapping[int, Sequence[int]],
+) -> Iterator[Edge]:
+    """Let nothing go before all is there that its new one needs, save what can only come when it has gone."""
+    after: dict[int, list[int]] = {}
+    for index, before in requires.items():
+        for other in before:
+            after.setdefault(other, []).append(index)
+    halves = {i for i, number in removals.items() if i in puts and not nodes[number][0].create_first}
+    unsettled = relationships.descendants(halves, after)
+    for index in halves:
+        for other in requires.get(index, ()):
+            if other in puts and other not in unsettled:
+                yield Edge(puts[other], removals[index], automatic=True)
 
 
 def _recorded(

@@ -54,6 +54,8 @@ class Succession:
         for index, record in self.prior.records.items():
             if record.key not in former or record.key == self.catalog.entries[index].key:
                 continue
+            if record.status == "pending":
+                continue
             if selected is not None and index not in selected:
                 former.discard(record.key)
             elif self._exists(record):

@@ -11,14 +11,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
-from resource_api.nouns.change import Action, exists
+from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.event import Outputs
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.step import COUNTED, SAME, Report, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown, same
 from resource_api.stages import foresight
 from resource_api.stages.calling import Stopped
-from resource_api.stages.decision import decide
+from resource_api.stages.decision import decide, heeded
 from resource_api.stages.ending import Ending
 from resource_api.stages.segment import Segment
 from resource_api.stages.work import Work
@@ -182,7 +182,7 @@ class Transaction:
         known = self.plan.known(step)
         decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
-            decision = step.decision._replace(differences=decision.differences)
+            decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
         if self._unplanned(work, decision):
             work.decision = step.decision
             verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
@@ -192,6 +192,8 @@ class Transaction:
             self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
             return
         work.decision = decision
+        if step.entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
+            work.should = heeded(step.entry, work.is_, work.should)
         if decision.error:
             self.ending.fail(work, decision.error)
         elif decision.action is Action.SAME and not self.ending.refreshers(work):

@@ -15,7 +15,7 @@ from resource_api.nouns.values import FLAT, UNKNOWN, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
@@ -40,8 +40,9 @@ class Valuation:
         plain: dict[str, list[Entry]] = {}
         for entry in self._register.entries:
             given = self._register.given[entry]
-            if not all(map(expression.is_literal, given.values())) and (targets := list(self._targets(entry, given))):
-                self.references[entry] = targets
+            if not all(map(expression.is_literal, given.values())) and (sources := self._sources(entry, given)):
+                entry.sources = sources
+                self.references[entry] = [target for targets in sources.values() for target in targets]
             else:
                 plain.setdefault(entry.instance, []).append(entry)
         for entries in plain.values():
@@ -56,8 +57,9 @@ class Valuation:
                 raise ValueError(message)
         return expression.evaluate(value, self._resolve)
 
-    def _targets(self, entry: Entry, given: dict[str, Any]) -> Iterator[Entry]:
-        """Give the entries that an entry's values refer to; a reference to nothing is a problem of the attribute."""
+    def _sources(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Entry]]:
+        """Give the entries that each value refers to; a reference to nothing is a problem of the attribute."""
+        found = {}
         for name, value in given.items():
             if expression.is_literal(value):
                 continue
@@ -69,7 +71,9 @@ class Valuation:
                 self._complaints.of(entry, name, str(error), "expression")
                 given[name] = UNKNOWN
                 continue
-            yield from filter(None, map(self._find, paths))
+            if targets := list(filter(None, map(self._find, paths))):
+                found[name] = targets
+        return found
 
     def _paths(self, value: Any, seen: tuple[str, ...] = ()) -> Iterable[Path]:
         """Give the paths in a value, also those behind ``${values.x}``."""

@@ -1,6 +1,6 @@
-"""Why a resource would be replaced although nothing of it differs: asked for, triggered by another, or tainted.
+"""Why a resource would be replaced although nothing of it differs: asked for, triggered by another, tainted.
 
-Pure; whether it may be replaced is decided in ``decision``.
+And what it was made from that goes before it is made again. Pure; whether it may be replaced is decided in ``decision``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ class Wishes:
         """Look up who is asked to be replaced."""
         self._catalog = catalog
         self._prior = prior
+        self._noop = options.noop
         self._asked: set[int] = set()
         self._nothing = Known(salt=prior.state.salt)
+        #: What is replaced, by its index.
+        self._replaced: dict[int, Step] = {}
         #: Nothing is recorded and nobody is asked to be replaced: nearly always in a first run.
         self._plain = not (prior.records or prior.successors or prior.ghosts or options.replace)
         for pattern in options.replace:
@@ -45,20 +48,37 @@ class Wishes:
                 raise UsageError(msg)
             self._asked |= hits
 
+    def note(self, step: Step) -> None:
+        """Take note of a step that replaces a resource: those made from it come later."""
+        lasting = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
+        if step.action is Action.REPLACE and not (step.decision.error or lasting):
+            self._replaced[step.entry.index] = step
+
     def known(self, entry: Entry, steps: Mapping[int, Step]) -> Known:
         """Give what decides about an entry; ``steps`` are those planned before it."""
         index, prior = entry.index, self._prior
-        if self._plain and not entry.meta.lifecycle.replace_triggered_by:
+        if self._plain and not (self._replaced or entry.meta.lifecycle.replace_triggered_by):
             return self._nothing
         record = prior.records.get(index)
         if (why := prior.ghosts.get(index)) is not None:
             names = entry.key
             return Known(prior.state.records[names], None, prior.state.salt, ghost=why)
-        wished = record is not None or self._asked or entry.meta.lifecycle.replace_triggered_by
+        wished = record is not None or self._asked or self._replaced or entry.meta.lifecycle.replace_triggered_by
         forced = self._forced(entry, steps) if wished else ""
-        if record is None and not forced and index not in prior.successors:
+        lost = self._lost(entry) if self._replaced and entry.sources else {}
+        if record is None and not (forced or lost) and index not in prior.successors:
             return self._nothing
-        return Known(record, prior.successors.get(index), prior.state.salt, forced)
+        return Known(record, prior.successors.get(index), prior.state.salt, forced, lost=lost)
+
+    def _lost(self, entry: Entry) -> dict[str, str]:
+        """Give the attributes whose values come from what is deleted before it is made again, each with one such."""
+        found = {}
+        for name, sources in entry.sources.items():
+            for source in sources:
+                step = self._replaced.get(source.index)
+                if step is not None and not step.create_first:
+                    found[name] = str(step.reference)
+        return found
 
     def _forced(self, entry: Entry, steps: Mapping[int, Step]) -> str:
         if entry.index in self._asked:
@@ -72,4 +92,9 @@ class Wishes:
                 step = steps[target.index]
                 if step.action in _TRIGGERS and not step.decision.error:
                     return f"triggered by {step.reference}"
-        return ""
+        return self._vanishing(entry) if self._replaced and entry.meta.lifecycle.deleted_with else ""
+
+    def _vanishing(self, entry: Entry) -> str:
+        """What goes with another goes when that is replaced too."""
+        host = self._catalog.find(reference.parse(entry.meta.lifecycle.deleted_with or ""))
+        return f"goes with {host.reference}, which is replaced" if host and host.index in self._replaced else ""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands.ledger import Outcome
-from resource_api.nouns.change import Action, Change, describe, exists
+from resource_api.nouns.change import MADE_ANEW, Action, Change, describe, exists
 from resource_api.nouns.values import copied
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from resource_api.nouns.record import Key
     from resource_api.nouns.step import Operation, Step
 
-_MADE_ANEW = frozenset({Action.REPLACE, Action.CREATE})
 _WORDS = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
 
 
@@ -82,7 +81,7 @@ class Work:
 
     def change(self) -> Change:
         """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with."""
-        made_anew = self.decision.action in _MADE_ANEW and not self.removal
+        made_anew = self.decision.action in MADE_ANEW and not self.removal
         return Change(None if made_anew else _copy(self.is_), MappingProxyType(copied(self.asked())))
 
     def asked(self) -> Mapping[str, Any]:
@@ -90,7 +89,7 @@ class Work:
         if self.removal:
             return {**self._identity(), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
-        if not ignored or self.decision.action in _MADE_ANEW:
+        if not ignored or self.decision.action in MADE_ANEW:
             return self.should
         return {name: value for name, value in self.should.items() if name not in ignored}
 
@@ -112,7 +111,7 @@ class Work:
         hidden = self.step.definition.write_only
         if not hidden or self.removal or not exists(self.should):
             return False
-        if self.decision.action in {Action.REPLACE, Action.CREATE}:
+        if self.decision.action in MADE_ANEW:
             return not hidden.isdisjoint(self.should)
         return any(difference.attribute in hidden for difference in self.decision.differences)
 

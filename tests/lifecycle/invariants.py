@@ -61,7 +61,7 @@ def of_state(state: StackState) -> None:
         text = codec.encode(record)
         assert "secret" not in text, text
         assert str(record.reference) not in record.requires, f"{record.reference} requires itself"
-        assert record.status in {"ready", "tainted", "partial", "replaced"}
+        assert record.status in {"ready", "tainted", "partial", "pending", "replaced"}
     assert not state.outputs or codec.encode(state.outputs)
     for target, sources in state.owed.items():
         assert sources, f"{target} owes a refresh to nobody"
