@@ -76,7 +76,18 @@ def _list(value: str | Sequence[str] | None) -> Sequence[str]:
 class Entry:
     """One resource: ``should`` is canonical and holds ``UNKNOWN`` for what only doing an earlier step will yield."""
 
-    __slots__ = ("declaration", "definition", "index", "meta", "name", "pending", "should", "sources", "spelling", "title")
+    __slots__ = (
+        "declaration",
+        "definition",
+        "index",
+        "meta",
+        "name",
+        "pending",
+        "should",
+        "sources",
+        "spelling",
+        "title",
+    )
 
     def __init__(self, declaration: Declaration, definition: TypeDefinition, title: str) -> None:
         """Begin an entry of which only the declaration is known."""

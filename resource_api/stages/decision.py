@@ -125,7 +125,7 @@ def heeded(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any
 
 def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
     lifecycle = entry.meta.lifecycle
-    asked = heeded(entry, is_, should)
+    asked = heeded(entry, is_, should) if lifecycle.ignore_changes else should
     found = compare(entry, is_, asked, tools, known)
     if not (found or known.forced or known.lost or lifecycle.import_ is not None):
         return SAME
@@ -186,10 +186,8 @@ def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known:
     return _Because(fixed, [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes])
 
 
-def _lost(
-    entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools: Tools, known: Known
-) -> _Because:
-    """Ask as if nothing were known of what goes before it is made again: would that replace this one?
+def _lost(entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools: Tools, known: Known) -> _Because:
+    """Find what replaces a resource when nothing is known of what goes before it is made again.
 
     While its source does not exist, a resource that was made from it cannot stay; one that can be set again can.
     """

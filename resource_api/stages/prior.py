@@ -110,8 +110,7 @@ def _doubts(catalog: Catalog, state: StackState) -> Commit:
         if not intent.makes or (key in declared and not intent.protect):
             continue
         if record is None:
-            nothing: tuple[Any, ...] = ({}, {}, None)
-            record = Record(intent.type, intent.name, intent.title, *nothing, owned=True, provider=intent.provider)
+            record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
             record = record._replace(protect=intent.protect)
         elif record.status != "pending":
             continue

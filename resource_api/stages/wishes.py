@@ -1,6 +1,7 @@
-"""Why a resource would be replaced although nothing of it differs: asked for, triggered by another, tainted.
+"""Why a resource would be replaced although nothing of it differs: asked for, tainted, or for another's sake.
 
-And what it was made from that goes before it is made again. Pure; whether it may be replaced is decided in ``decision``.
+That is, another triggers it, takes it along, or is what it was made from and goes before it is made again. Pure;
+whether it may be replaced is decided in ``decision``.
 """
 
 from __future__ import annotations

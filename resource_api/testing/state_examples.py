@@ -64,7 +64,7 @@ def histories(draw: st.DrawFn) -> list[Write]:
     history: list[Write] = []
     for _ in range(draw(st.integers(1, 5))):
         put = [each for each in known if draw(st.booleans())]
-        intents = [Intent("run", *key, "title", "create", draw(st.booleans())) for key in draw(some)]
+        intents = [Intent("run", *key, "title", "create", protect=draw(st.booleans())) for key in draw(some)]
         owed = {key: ["File[/a]"] for key in draw(some)}
         commit = Commit(put, draw(some), draw(some), owed, draw(some), draw(st.none() | attributes))
         history.append((draw(st.sampled_from([WEB, OTHER])), intents, commit))

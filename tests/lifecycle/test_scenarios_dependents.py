@@ -1,4 +1,4 @@
-"""What a replacement that deletes first takes along: whoever was made from it, whoever vanishes with it, nobody else."""
+"""What a replacement that deletes first takes along: what was made from it, what vanishes with it, nothing else."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_who_changes_its_mind_between_plan_and_run_fails(shelf: Shelf) -> None:
 
 
 def test_a_provider_may_ask_for_a_replacement_and_needs_leave(shelf: Shelf) -> None:
-    """It needs leave, like an ``init_only`` change; what has not changed is no reason; who must delete first says so."""
+    """As an ``init_only`` change does; what has not changed is no reason; who must delete first says so."""
     shelf.foresee = lambda _name, _is, should: Planned(should, replace=["size"], delete_first=True)
     shelf.apply(a={"size": 1})
     assert planned(shelf.plan(a={"size": 1, "colour": "red"})) == {"Cup[a]": "update"}
