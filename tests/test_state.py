@@ -13,7 +13,7 @@ import pytest
 from resource_api.contract.sqlite_store import SqliteStore
 from resource_api.contract.state import MemoryStore
 from resource_api.contract.stores import default_path, open_store
-from resource_api.hands import marker
+from resource_api.hands import keys, marker
 from resource_api.hands.marker import Marker
 from resource_api.nouns.errors import StateError, UsageError
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance
@@ -41,6 +41,16 @@ class TestSqliteStore(SharedStateCompliance):
     def opened(self) -> Iterator[Callable[[], StateStore]]:
         with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
             yield lambda: SqliteStore(f"{directory}/state.db")
+
+
+class TestEncryptedStore(SharedStateCompliance):
+    """With a key it obeys the same laws."""
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[], StateStore]]:
+        with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
+            keys.make(f"{directory}/key")
+            yield lambda: SqliteStore(f"{directory}/state/state.db", keys.named(f"file:{directory}/key", {}))
 
 
 class TestWhereStateIs:

@@ -7,24 +7,23 @@ holds, for each table, how many rows there are and the sum of their checksums: a
 from __future__ import annotations
 
 import json
-from functools import reduce
-from operator import xor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.contract.state import StackName, merged
+from resource_api.contract.table import SPAN, Table, plain, to_bytes, total
 from resource_api.hands.database import damage, row
 from resource_api.nouns import codec
 from resource_api.nouns.record import Intent, Record, StackState
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from resource_api.contract.vault import Vault
     from resource_api.hands.database import Database, Row
     from resource_api.nouns.errors import StateError
     from resource_api.nouns.record import Commit, Key
 
-#: Rows per stack and table at most: far more than anybody has.
-SPAN: Final = 1 << 40
+_TABLES: Final = ("resource", "owed", "intent")
 
 
 class Header(NamedTuple):
@@ -39,52 +38,17 @@ class Header(NamedTuple):
         """Its lineage and serial."""
         return self.content["lineage"], self.content["serial"]
 
-
-class Table:
-    """The rows of one stack in one table: which key is where, and the sum of their checksums."""
-
-    def __init__(self, name: str, number: int, top: int = 0) -> None:
-        """Begin empty; ``top`` is the next free place."""
-        self.name = name
-        self._base = number * SPAN
-        self._top = top
-        self._total = 0
-        self._places: dict[Hashable, tuple[int, int]] = {}
-
     @property
-    def tally(self) -> list[int]:
-        """How many rows, the sum of their checksums, the next free place."""
-        return [len(self._places), self._total, self._top]
+    def sealing(self) -> Mapping[str, Any] | None:
+        """The wrapped data key of a stack that is encrypted."""
+        return self.content.get("sealing")
 
-    def fill(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
-        """Take over what was read."""
-        self._places = {key: (row_id, checksum) for key, (row_id, _, checksum) in zip(keys, rows, strict=True)}
-        self._total = _sum(rows)
-
-    def put(self, database: Database, items: Iterable[tuple[Hashable, Any]]) -> None:
-        """Write values by key; one that was there keeps its place."""
-        rows, places, total = [], self._places, self._total
-        for key, value in items:
-            place = places.get(key)
-            if place is None:
-                row_id = self._base + self._top
-                self._top += 1
-            else:
-                row_id = place[0]
-                total ^= place[1]
-            made = row(row_id, to_bytes(value))
-            total ^= made[2]
-            places[key] = row_id, made[2]
-            rows.append(made)
-        self._total = total
-        database.put(self.name, rows)
-
-    def drop(self, database: Database, keys: Iterable[Hashable]) -> None:
-        """Remove keys; one that is not there is no error."""
-        gone = [self._places.pop(key) for key in dict.fromkeys(keys) if key in self._places]
-        self._total = reduce(xor, (checksum for _, checksum in gone), self._total)
-        if gone:
-            database.drop(self.name, (row_id for row_id, _ in gone))
+    def salt(self, vault: Vault | None) -> bytes:
+        """Give the salt; of an encrypted stack it is bound to all the rest of its row, which is proven by it."""
+        if vault is not None:
+            rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
+            return bytes.fromhex(vault.unlock(self.content["sealed_salt"], rest))
+        return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
 
 class Stack:
@@ -93,18 +57,24 @@ class Stack:
     After a call that raises, it no longer says what is written: read it again.
     """
 
-    def __init__(self, number: int, state: StackState, tops: Mapping[str, int] | None = None) -> None:
-        """Begin with ``state`` as known and no rows."""
+    def __init__(
+        self, number: int, state: StackState, vault: Vault | None = None, tops: Mapping[str, int] | None = None
+    ) -> None:
+        """Begin with ``state`` as known and no rows; with a ``vault`` its secrets are kept, and every row is proven."""
         self.number = number
         self.state = state
-        self._tables = {name: Table(name, number, (tops or {}).get(name, 0)) for name in ("resource", "owed", "intent")}
+        self.vault = vault
+        self._tables = {name: Table(name, number, (tops or {}).get(name, 0), vault) for name in _TABLES}
         #: Intents were noted in batches, of which each is a row.
         self._batches: dict[int, dict[Key, Intent]] = {}
         self._batch: dict[Key, int] = {}
 
     @classmethod
-    def read(cls, database: Database, header: Header) -> Stack:
-        """Give a stack as it is written. Raises ``StateError`` for anything that does not fit together."""
+    def read(cls, database: Database, header: Header, vault: Vault | None = None) -> Stack:
+        """Give a stack as it is written. Raises ``StateError`` for anything that does not fit together.
+
+        One that is encrypted and read without its ``vault`` is verified as far as that goes, and not to be used.
+        """
         content = header.content
         try:
             state = StackState(
@@ -112,12 +82,13 @@ class Stack:
                 header.name.stack,
                 *header.last,
                 content["manifest"],
-                bytes.fromhex(content["salt"]),
-                outputs=content["outputs"],
+                header.salt(vault),
+                outputs=content["outputs"] if vault is None else vault.found_outputs(header.name, content["outputs"]),
+                encrypted=header.sealing is not None,
             )
-            stack = cls(header.number, state, {name: tally[2] for name, tally in content["tallies"].items()})
+            stack = cls(header.number, state, vault, {name: tally[2] for name, tally in content["tallies"].items()})
             stack._fill(database)
-            whole = {name: table.tally for name, table in stack._tables.items()} == content["tallies"]
+            whole = all(table.agrees(content["tallies"][name]) for name, table in stack._tables.items())
         except (ValueError, TypeError, LookupError) as error:
             raise damage(database.path, f"what is recorded of {header.name.project} cannot be read") from error
         if not whole:
@@ -132,6 +103,8 @@ class Stack:
             values = to_values(rows)
             if name == "resource":
                 records = {entry.key: entry for entry in map(_record, values)}
+                if self.vault is not None:
+                    self._place(self.vault, records, rows)
                 table.fill(records, rows)
             elif name == "owed":
                 owed = {(kind, _name(key)): sources for kind, key, sources in values}
@@ -142,6 +115,16 @@ class Stack:
                 for batch, intents in zip(numbers, values, strict=True):
                     self._note(batch, map(_intent, intents))
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
+
+    def _place(self, vault: Vault, records: dict[Key, Record], rows: Sequence[Row]) -> None:
+        """Tell the secrets of the records that have any where they are, so that they can be opened."""
+        for (key, record), (_, body, _) in zip(list(records.items()), rows, strict=True):
+            if codec.MARK in body:
+                records[key] = vault.found(self._name, record)
+
+    @property
+    def _name(self) -> StackName:
+        return StackName(self.state.project, self.state.stack)
 
     def intend(self, database: Database, intents: Sequence[Intent]) -> None:
         """Write what is about to be changed, as one row."""
@@ -156,6 +139,8 @@ class Stack:
     def commit(self, database: Database, commit: Commit, lineage: str) -> None:
         """Write a commit; ``lineage`` is for the first one."""
         before = self.state
+        if self.vault is not None:
+            commit = self._kept(self.vault, commit)
         if commit.done and self._settle(database, commit.done):
             before = before._replace(intents=self._intents())
         if commit.empty:
@@ -168,11 +153,20 @@ class Stack:
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._save(database)
 
-    def overwrite(self, database: Database, state: StackState) -> None:
-        """Write a whole state in place of what there is."""
+    def _kept(self, vault: Vault, commit: Commit) -> Commit:
+        """Give a commit with the secrets in it encrypted."""
+        put = [vault.kept(self._name, record) for record in commit.put]
+        outputs = commit.outputs and vault.kept_outputs(self._name, commit.outputs)
+        return commit._replace(put=put, outputs=outputs)
+
+    def overwrite(self, database: Database, state: StackState, vault: Vault | None) -> None:
+        """Write a whole state in place of what there is, encrypted with ``vault`` or with no secret in it."""
+        from resource_api.contract.vault import rewritten  # noqa: PLC0415 - rare
+
         for name in self._tables:
             database.drop_range(name, self.number * SPAN, (self.number + 1) * SPAN)
-        fresh = Stack(self.number, state._replace(intents={}))
+        state = rewritten(state, self._name, vault)
+        fresh = Stack(self.number, state._replace(intents={}), vault)
         fresh._tables["resource"].put(database, ((entry.key, entry) for entry in state.records.values()))
         fresh._write_owed(database, set(state.owed))
         self.__dict__.update(fresh.__dict__)
@@ -221,10 +215,14 @@ class Stack:
             "lineage": state.lineage,
             "serial": state.serial,
             "manifest": state.manifest,
-            "salt": state.salt.hex(),
             "outputs": state.outputs,
             "tallies": {name: table.tally for name, table in self._tables.items()},
         }
+        if self.vault is None:
+            content["salt"] = state.salt.hex()
+        else:
+            content["sealing"] = self.vault.wrapped
+            content["sealed_salt"] = self.vault.lock(state.salt.hex(), content)
         database.put("stack", [row(self.number, to_bytes(content))])
 
 
@@ -245,29 +243,25 @@ def verify_sums(database: Database) -> None:
     """Verify structure, rows and sums without looking into the rows. Raises ``StateError``."""
     database.check()
     for header in headers(database).values():
-        for name, (count, total, _) in header.content["tallies"].items():
+        for name, (count, weights, _) in header.content["tallies"].items():
             rows = database.read(name, header.number * SPAN, (header.number + 1) * SPAN)
-            if [len(rows), _sum(rows)] != [count, total]:
+            if [len(rows), total(rows)] != [count, plain(weights)]:
                 raise _missing(database, header.name)
 
 
-def verify(database: Database) -> dict[StackName, StackState]:
-    """Read everything, structure included; gives what is known. Raises ``StateError``."""
+def verify(
+    database: Database, vault: Callable[[Header], Vault | None] = lambda _header: None
+) -> dict[StackName, StackState]:
+    """Read everything, structure included; gives what is known. Raises ``StateError``.
+
+    What is encrypted is verified as far as there is a ``vault`` for it.
+    """
     database.check()
-    return {name: Stack.read(database, header).state for name, header in headers(database).items()}
+    return {name: Stack.read(database, each, vault(each)).state for name, each in headers(database).items()}
 
 
 def _missing(database: Database, name: StackName) -> StateError:
     return damage(database.path, f"rows of project {name.project}, stack {name.stack} are missing")
-
-
-def _sum(rows: Sequence[Row]) -> int:
-    return reduce(xor, [checksum for _, _, checksum in rows], 0)
-
-
-def to_bytes(value: Any) -> bytes:
-    """Give what a row keeps of a value. Raises ``TypeError`` for an unknown or a secret in clear."""
-    return codec.encode(value).encode("utf-8", "surrogatepass")
 
 
 def to_values(rows: Sequence[Row]) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.contract import history, recovery, rows
 from resource_api.contract.opening import Opened, open_checked
+from resource_api.contract.vaults import Vaults
 from resource_api.hands import database as databases
 from resource_api.hands import marker as markers
 from resource_api.hands.lock import Lock
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from resource_api.contract.rows import Stack
     from resource_api.contract.state import StackName
     from resource_api.hands.database import Database
+    from resource_api.hands.keys import Key
     from resource_api.nouns.record import Commit, Intent
 
 
@@ -49,9 +51,10 @@ class _Writer:
 class SqliteStore:
     """Keeps state in the SQLite database at ``path`` and a few files beside it; made with the first write."""
 
-    def __init__(self, path: str) -> None:
-        """Know where; nothing is opened yet."""
+    def __init__(self, path: str, key: Key | None = None) -> None:
+        """Know where; nothing is opened yet. With a ``key`` every stack is encrypted, and must be."""
         self.path = path
+        self._vaults = Vaults(key)
         self._lock = Lock(path)
         self._guard = threading.RLock()
         self._writer: _Writer | None = None
@@ -65,7 +68,7 @@ class SqliteStore:
             with self._reading() as opened:
                 if opened is None or name not in opened.headers:
                     return self._fresh(name)
-                return rows.Stack.read(opened.database, opened.headers[name]).state
+                return self._read(opened, name).state
 
     def stacks(self) -> Sequence[StackName]:
         """Give every stack that has been committed to, sorted."""
@@ -115,7 +118,24 @@ class SqliteStore:
             if name in writer.known and writer.known[name][0] != state.lineage:
                 del writer.known[name]
                 self._mark(writer)
-        self._write(name, lambda database, stack: stack.overwrite(database, state))
+        self._write(name, lambda database, stack: stack.overwrite(database, state, stack.vault))
+
+    def rekey(self, name: StackName, key: Key | None) -> StackState:
+        """Encrypt a stack under ``key`` with a new data key, or no more, whatever it was before; then it is used so.
+
+        All or nothing; what was written before stays readable with the key of then, in generations and copies.
+        """
+        with self._guard:
+            writer = self._held()
+            opened = self._writable(writer)
+            stack = writer.stacks[name] = rows.Stack.read(
+                opened.database, opened.headers[name], self._vaults.found(opened.headers[name])
+            )
+            vault = self._vaults.renewed(name, key)
+            state = stack.state._replace(serial=stack.state.serial + 1)
+            known = self._write(name, lambda database, stack: stack.overwrite(database, state, vault))
+            opened.database.compact()
+            return known
 
     def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Note that a run is over, and in the marker what must be there from now on."""
@@ -131,7 +151,7 @@ class SqliteStore:
         with self._guard, self._reading() as opened:
             if opened is None:
                 return [f"{self.path}: nothing is recorded yet"]
-            states = rows.verify(opened.database)
+            states = rows.verify(opened.database, self._vaults.found)
             history.read(opened.database)
             return [*recovery.describe(self.path, states), *recovery.generations(self.path)]
 
@@ -160,10 +180,14 @@ class SqliteStore:
         with open_checked(self.path) or nullcontext() as opened:
             yield opened
 
+    def _read(self, opened: Opened, name: StackName) -> Stack:
+        header = opened.headers[name]
+        return rows.Stack.read(opened.database, header, self._vaults.demanded(header))
+
     def _fresh(self, name: StackName) -> StackState:
         """Give the state of a stack never seen; its salt stays the same, since secrets are sealed with it before."""
         salt = self._salts.setdefault(name, secrets.token_bytes(32))
-        return StackState(name.project, name.stack, salt=salt)
+        return StackState(name.project, name.stack, salt=salt, encrypted=self._vaults.key is not None)
 
     # Writing
 
@@ -216,10 +240,10 @@ class SqliteStore:
         if stack is None:
             headers = writer.opened.headers if writer.opened else {}
             if writer.opened and name in headers:
-                stack = rows.Stack.read(writer.opened.database, headers[name])
+                stack = self._read(writer.opened, name)
             else:
                 numbers = {h.number for h in headers.values()} | {s.number for s in writer.stacks.values()}
-                stack = rows.Stack(max(numbers, default=0) + 1, self._fresh(name))
+                stack = rows.Stack(max(numbers, default=0) + 1, self._fresh(name), self._vaults.fresh(name))
             writer.stacks[name] = stack
         return stack
 

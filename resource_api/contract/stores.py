@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.contract.state import StateStore
+    from resource_api.hands.keys import Key
 
 
-def open_store(url: str | None = None) -> StateStore:
+def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
     """Give the store at ``url``: ``memory:``, ``sqlite:PATH``, or None for the default. Nothing is opened yet.
 
-    Raises ``UsageError``.
+    What is written is encrypted under ``key``. Raises ``UsageError``.
     """
     scheme, colon, path = (url or "sqlite:" + default_path(os.environ)).partition(":")
     if scheme == "memory" and colon and not path:
@@ -28,7 +29,7 @@ def open_store(url: str | None = None) -> StateStore:
     if scheme == "sqlite" and path:
         from resource_api.contract.sqlite_store import SqliteStore  # noqa: PLC0415 - only where state is kept
 
-        return SqliteStore(os.path.abspath(path))  # noqa: PTH100 - the path is text
+        return SqliteStore(os.path.abspath(path), key)  # noqa: PTH100 - the path is text
     hint = "" if colon else f"; did you mean 'sqlite:{url}'?"
     msg = f"--state {url}: write sqlite:PATH, or memory: to keep nothing{hint}"
     raise UsageError(msg)

@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "refresh": ("upkeep", "Read everything again into state; change nothing else."),
     "state": ("state", "Look at and mend what is recorded."),
     "output": ("state", "Show a stack's outputs."),
-    "new": ("scaffold", "Write a new type, ready to run."),
+    "new": ("scaffold", "Write a new type or a new key, ready to use."),
 }
 
 

@@ -11,6 +11,8 @@ from resource_api.nouns.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from resource_api.hands.keys import Key
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -33,6 +35,20 @@ def _name(_context: click.Context, _option: click.Parameter, value: str | None) 
     raise click.BadParameter(msg)
 
 
+def _key(_context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
+    """Give the key of that name; its passphrase leaves the environment, so that no child inherits it."""
+    if value is None:
+        return None
+    import os  # noqa: PLC0415 - only with a key
+
+    from resource_api.hands.keys import named  # noqa: PLC0415 - the same
+
+    try:
+        return named(value, os.environ)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 common = _stack(
     click.option(
         "--module-path",
@@ -52,6 +68,13 @@ common = _stack(
 stacked = _stack(
     click.option(
         "--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."
+    ),
+    click.option(
+        "--key",
+        envvar="RESOURCE_API_KEY",
+        metavar="URL",
+        callback=_key,
+        help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
     ),
     click.option(
         "--stack", envvar="RESOURCE_API_STACK", default="default", callback=_name, help="The stack; default: default."

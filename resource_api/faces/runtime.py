@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
-from resource_api.contract.state import MemoryStore, NoStore, StackName
+from resource_api.contract.state import NoStore, StackName
 from resource_api.hands import guard
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
-    from resource_api.nouns.definition import TypeDefinition
+    from resource_api.hands.keys import Key
     from resource_api.nouns.document import Document
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
@@ -51,7 +51,8 @@ class Runtime:
     """Plans and applies manifests with the types of a registry.
 
     ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``, None for
-    the machine's or user's own place), or a store. ``log`` takes the lines, ``tell`` every event of a run.
+    the machine's or user's own place), or a store. ``key``: what it is encrypted with, as ``--key`` names it. ``log``
+    takes the lines, ``tell`` every event of a run.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Runtime:
         state: str | StateStore | None = "memory:",
         stack: str = "default",
         project: str | None = None,
+        key: str | Key | None = None,
         log: Log | None = None,
         tell: Callable[[Event], None] | None = None,
         lock_timeout: float = 0.0,
@@ -74,6 +76,11 @@ class Runtime:
         self.lock_timeout = lock_timeout
         self.facts = Facts()
         self.run = Run(self.log)
+        if isinstance(key, str):
+            from resource_api.hands.keys import named  # noqa: PLC0415 - most have none
+
+            key = named(key, dict(os.environ))
+        self.key = key
         self._state = state
         self._store: StateStore | None = None if state is None or isinstance(state, str) else state
         registry.warn = lambda message: self.log.write("warning", "", message)
@@ -82,12 +89,9 @@ class Runtime:
     def store(self) -> StateStore:
         """Where state is kept, opened when first asked for."""
         if self._store is None:
-            if self._state == "memory:":
-                self._store = MemoryStore()
-            else:
-                from resource_api.contract.stores import open_store  # noqa: PLC0415 - only for a durable one
+            from resource_api.contract.stores import open_store  # noqa: PLC0415 - many are given one
 
-                self._store = open_store(None if self._state is None else str(self._state))
+            self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
 
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
@@ -161,7 +165,7 @@ class Runtime:
             if row is not None and row.get("ensure") != "absent":
                 rows.append(dict(row))
             elif names is not None:
-                rows.append(_absent(definition, name))
+                rows.append(definition.absent(name))
         return rows
 
     def tools(self, type_name: str) -> Tools:
@@ -280,12 +284,6 @@ class _Emptied:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-
-
-def _absent(definition: TypeDefinition, name: Any) -> dict[str, Any]:
-    identity = name if isinstance(name, tuple) else (name,)
-    row = dict(zip(definition.namevars, identity, strict=True))
-    return {**row, "ensure": "absent"} if definition.ensurable else row
 
 
 @contextmanager

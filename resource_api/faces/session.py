@@ -59,6 +59,7 @@ class Session:
             state=NoStore() if settings.get("state") == "memory:" else settings.get("state"),
             stack=settings.get("stack") or "default",
             project=settings.get("project"),
+            key=settings.get("key"),
             lock_timeout=settings.get("lock_timeout") or 0.0,
             log=self.log,
             tell=self._told if self.stream else self._diagnosed,

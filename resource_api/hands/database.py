@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -120,6 +120,11 @@ class Database:
         with guarded(self.path):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def compact(self) -> None:
+        """Write everything anew, so that nothing of what was there before is left in free pages."""
+        with guarded(self.path):
+            self._connection.execute("VACUUM")
+
     def check(self) -> None:
         """Verify the structure: pages, trees, free pages. Raises ``StateError``."""
         with guarded(self.path):
@@ -132,11 +137,8 @@ class Database:
         clear(target)
         with guarded(target):
             os.close(marker.private(target))
-            copy = _connect(target, "mode=rw")
-            try:
+            with closing(_connect(target, "mode=rw")) as copy:
                 self._connection.backup(copy)
-            finally:
-                copy.close()
 
     def _check_version(self) -> None:
         with guarded(self.path):
@@ -206,10 +208,7 @@ def refuse_newer(path: str) -> None:
 
 
 def prepare(path: str) -> None:
-    """Make the directory of the database at ``path`` if it is missing, for us alone, and check it.
-
-    Raises ``StateError``.
-    """
+    """Make the directory of the database at ``path`` if need be, for us alone, and check it. Raises ``StateError``."""
     directory = os.path.dirname(path)  # noqa: PTH120 - the path is text
     with guarded(directory):
         os.makedirs(directory, 0o700, exist_ok=True)  # noqa: PTH103 - the same

@@ -1,28 +1,59 @@
 """Values as JSON and back: what state, journal and saved plans keep.
 
-A secret is kept as a salted digest only, enough to see a change (a key to encrypt with may replace that). An unknown is
-never kept: meeting one is a bug of the caller. Tuples come back as tuples, because composite names are.
+Of a secret a salted digest is kept, enough to see a change; where the stack has a key, the secret itself too, as
+ciphertext. Nothing is encrypted here. An unknown is never kept: meeting one is a bug of the caller. Tuples come back as
+tuples, because composite names are.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.errors import StateError
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _TAG: Final = "$resource_api"
-_SEALED: Final = {_TAG, "digest"}
+#: What stands in the text of every value that holds a secret.
+MARK: Final = _TAG.encode()
+_SEALED: Final = ({_TAG, "digest"}, {_TAG, "digest", "box"})
+
+
+class Box:
+    """A secret as ciphertext, and the place that it is bound to; ``unlock`` comes from whoever has the key."""
+
+    __slots__ = ("place", "text", "unlock")
+
+    def __init__(self, text: str, place: str, unlock: Callable[[str, str], Any]) -> None:
+        """Keep the ciphertext; one that was only just decoded is told later where it was found and how to open it."""
+        self.text = text
+        self.place = place
+        self.unlock = unlock
+
+    def reveal(self) -> Any:
+        """Give what is inside. Raises ``StateError`` when it is not what was locked in at this place."""
+        return self.unlock(self.text, self.place)
 
 
 class Sealed:
-    """A secret of which only a salted digest is known; equal to another with the same digest."""
+    """A secret of which a salted digest is known; equal to another with the same digest.
 
-    __slots__ = ("digest",)
+    ``secret`` is what can give it back: the secret itself as long as it is not written, a box, or nothing.
+    """
 
-    def __init__(self, digest: str) -> None:
-        """Keep the digest."""
+    __slots__ = ("digest", "secret")
+
+    def __init__(self, digest: str, secret: Sensitive[Any] | Box | None = None) -> None:
+        """Keep the digest, and what it is a digest of where that is known."""
         self.digest = digest
+        self.secret = secret
+
+    def open(self) -> Sensitive[Any] | None:
+        """Give the secret, or None when only its digest is known. Raises ``StateError`` for a box that was altered."""
+        return None if self.secret is None else Sensitive(self.secret.reveal())
 
     def __eq__(self, other: object) -> bool:
         """Compare digests."""
@@ -40,7 +71,7 @@ class Sealed:
 
 
 def seal(value: Any, salt: bytes) -> Sealed:
-    """Give the sealed form of a secret (wrapped or plain)."""
+    """Give the digest of a secret (wrapped or plain) and nothing else: for what must not be kept in any form."""
     from hashlib import blake2b  # noqa: PLC0415 - only for a secret
 
     text = json.dumps(reveal(value), sort_keys=True, ensure_ascii=False)
@@ -50,12 +81,37 @@ def seal(value: Any, salt: bytes) -> Sealed:
 def sealed(value: Any, salt: bytes) -> Any:
     """Give ``value`` with every secret in it sealed: what a record holds and is compared with."""
     if isinstance(value, Sensitive):
-        return seal(value, salt)
+        return Sealed(seal(value, salt).digest, value)
     if isinstance(value, dict):
         return {key: item if type(item) in FLAT else sealed(item, salt) for key, item in value.items()}
     if isinstance(value, list):
         return [sealed(item, salt) for item in value]
     return value
+
+
+def resealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
+    """Give ``value`` with what ``change`` makes of each sealed secret in it and of the path that leads there."""
+    if isinstance(value, Sealed):
+        return change(value, path)
+    if hasattr(value, "items"):
+        return {
+            key: item if type(item) in FLAT else resealed(item, change, (*path, key)) for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [resealed(item, change, (*path, index)) for index, item in enumerate(value)]
+    return value
+
+
+def opened(value: Any) -> Any:
+    """Give ``value`` with every secret that can be opened as one again. Raises ``StateError`` for an altered box."""
+    return resealed(value, lambda found, _path: found.open() or found)
+
+
+def is_sealed(value: Any) -> bool:
+    """Whether ``value`` is a sealed secret or holds one."""
+    found: list[Sealed] = []
+    resealed(value, lambda each, _path: found.append(each))
+    return bool(found)
 
 
 def encode(value: Any) -> str:
@@ -78,7 +134,8 @@ def verify(value: Any) -> None:
 
 def _tagged(value: Any) -> Any:
     if isinstance(value, Sealed):
-        return {_TAG: "sealed", "digest": value.digest}
+        kept = {_TAG: "sealed", "digest": value.digest}
+        return {**kept, "box": value.secret.text} if isinstance(value.secret, Box) else kept
     if hasattr(value, "items"):
         return dict(value.items())
     what = (
@@ -94,4 +151,11 @@ def decode(text: str) -> Any:
 
 
 def _untagged(found: dict[str, Any]) -> Any:
-    return Sealed(found["digest"]) if found.keys() == _SEALED and found[_TAG] == "sealed" else found
+    if found.keys() not in _SEALED or found[_TAG] != "sealed":
+        return found
+    return Sealed(found["digest"], Box(found["box"], "", _locked) if "box" in found else None)
+
+
+def _locked(_text: str, _place: str) -> Any:
+    msg = "a secret is encrypted, and its key is not at hand"
+    raise StateError(msg)

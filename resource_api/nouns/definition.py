@@ -185,6 +185,11 @@ class TypeDefinition:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
+    def absent(self, name: Name) -> dict[str, Any]:
+        """Give the row of what does not exist under ``name``."""
+        row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
+        return {**row, "ensure": "absent"} if self.ensurable else row
+
     def from_title(self, title: str) -> dict[str, Any] | None:
         """Give the namevars that a title says (itself, or what the first matching pattern gives), else defaults.
 

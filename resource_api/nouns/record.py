@@ -116,6 +116,8 @@ class StackState(NamedTuple):
     owed: Mapping[Key, Sequence[str]] = {}
     intents: Mapping[Key, Intent] = {}
     outputs: Mapping[str, Any] = {}
+    #: Whether secrets are kept, as ciphertext; else only their digests are.
+    encrypted: bool = False
 
 
 class Commit(NamedTuple):

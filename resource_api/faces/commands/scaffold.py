@@ -1,4 +1,4 @@
-"""``new``: write what a new type needs, ready to run."""
+"""``new``: write what a new type or a new key needs, ready to use."""
 
 from __future__ import annotations
 
@@ -32,6 +32,26 @@ def new_type(name: str, directory: str, **settings: Any) -> int:
             session.print_json({"written": written})
         else:
             session.print(written)
+        return 0
+
+    return session.carry(work)
+
+
+@new.command("key")
+@click.argument("path", type=click.Path(dir_okay=False))
+@options.common
+def new_key(path: str, **settings: Any) -> int:
+    """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
+    session = Session(settings)
+
+    def work() -> int:
+        from resource_api.hands import keys  # noqa: PLC0415 - only for this command
+
+        keys.make(path)
+        if session.json:
+            session.print_json({"written": [path], "key": f"file:{path}"})
+        else:
+            session.print([path, "Keep a copy elsewhere: without it what it encrypts is lost."])
         return 0
 
     return session.carry(work)

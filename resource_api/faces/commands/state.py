@@ -14,7 +14,7 @@ from resource_api.faces.session import Session
 from resource_api.nouns.errors import ResourceAPIError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 @click.group()
@@ -200,12 +200,7 @@ def output(name: str | None, *, reveal: bool, **settings: Any) -> int:
             msg = f"there is no output '{name}'"
             raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
         chosen = outputs if name is None else {name: outputs[name]}
-        hidden = [each for each, value in chosen.items() if _sealed(value)]
-        if reveal and hidden:
-            msg = (
-                f"of sensitive outputs only a digest is recorded, so that they cannot be revealed: {', '.join(hidden)}"
-            )
-            raise ResourceAPIError(msg)
+        chosen = _revealed(chosen) if reveal else chosen
         if session.json:
             session.print_json(chosen if name is None else chosen[name])
         elif name is None:
@@ -219,9 +214,15 @@ def output(name: str | None, *, reveal: bool, **settings: Any) -> int:
     return session.carry(work)
 
 
-def _sealed(value: Any) -> bool:
-    from resource_api.nouns.codec import Sealed  # noqa: PLC0415 - only for outputs
+def _revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Give outputs in clear. Raises ``ResourceAPIError`` for those of which only a digest is known."""
+    from resource_api.nouns import codec, values  # noqa: PLC0415 - only for secrets
 
-    if isinstance(value, dict):
-        return any(map(_sealed, value.values()))
-    return any(map(_sealed, value)) if isinstance(value, list) else isinstance(value, Sealed)
+    found = {name: values.reveal(codec.opened(value)) for name, value in outputs.items()}
+    if hidden := [name for name, value in found.items() if codec.is_sealed(value)]:
+        msg = (
+            f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
+            f" {', '.join(hidden)}"
+        )
+        raise ResourceAPIError(msg)
+    return found

@@ -1,0 +1,100 @@
+"""The rows of one stack in one table: which key is where, and their sum, by which a lost row is noticed.
+
+What a row means does not enter here.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import xor
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.hands.database import row
+from resource_api.nouns import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from resource_api.contract.vault import Vault
+    from resource_api.hands.database import Database, Row
+
+#: Rows per stack and table at most: far more than anybody has.
+SPAN: Final = 1 << 40
+#: The lower bits of a weight are the row's checksum, which needs no key; above them stands what only a key can tell.
+_BITS: Final = 64
+_PLAIN: Final = (1 << _BITS) - 1
+
+
+class Table:
+    """The rows of one stack in one table: which key is where, and the sum of their weights."""
+
+    def __init__(self, name: str, number: int, top: int = 0, vault: Vault | None = None) -> None:
+        """Begin empty; ``top`` is the next free place."""
+        self.name = name
+        self._vault = vault
+        self._base = number * SPAN
+        self._top = top
+        self._total = 0
+        self._places: dict[Hashable, tuple[int, int]] = {}
+
+    @property
+    def tally(self) -> list[int]:
+        """How many rows, the sum of their weights, the next free place."""
+        return [len(self._places), self._total, self._top]
+
+    def fill(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
+        """Take over what was read."""
+        weights = self._weights(rows)
+        self._places = {key: (each[0], weight) for key, each, weight in zip(keys, rows, weights, strict=True)}
+        self._total = reduce(xor, weights, 0)
+
+    def agrees(self, tally: Sequence[int]) -> bool:
+        """Whether the rows are those that a tally was made of, as far as it can be told without or with the key."""
+        count, weights, top = self.tally
+        return [count, weights, top] == [tally[0], plain(tally[1]) if self._vault is None else tally[1], tally[2]]
+
+    def put(self, database: Database, items: Iterable[tuple[Hashable, Any]]) -> None:
+        """Write values by key; one that was there keeps its place."""
+        rows, places, weights = [], self._places, self._total
+        for key, value in items:
+            place = places.get(key)
+            if place is None:
+                row_id = self._base + self._top
+                self._top += 1
+            else:
+                row_id = place[0]
+                weights ^= place[1]
+            made = row(row_id, to_bytes(value))
+            (weight,) = self._weights([made])
+            weights ^= weight
+            places[key] = row_id, weight
+            rows.append(made)
+        self._total = weights
+        database.put(self.name, rows)
+
+    def drop(self, database: Database, keys: Iterable[Hashable]) -> None:
+        """Remove keys; one that is not there is no error."""
+        gone = [self._places.pop(key) for key in dict.fromkeys(keys) if key in self._places]
+        self._total = reduce(xor, (weight for _, weight in gone), self._total)
+        if gone:
+            database.drop(self.name, (row_id for row_id, _ in gone))
+
+    def _weights(self, rows: Sequence[Row]) -> list[int]:
+        if self._vault is None:
+            return [checksum for _, _, checksum in rows]
+        return [self._vault.proof(self.name, each) << _BITS | each[2] for each in rows]
+
+
+def plain(weights: int) -> int:
+    """Give the part of a sum of weights that needs no key: the sum of the checksums."""
+    return weights & _PLAIN
+
+
+def total(rows: Sequence[Row]) -> int:
+    """Give the sum of the rows' checksums."""
+    return reduce(xor, [checksum for _, _, checksum in rows], 0)
+
+
+def to_bytes(value: Any) -> bytes:
+    """Give what a row keeps of a value. Raises ``TypeError`` for an unknown or a secret in clear."""
+    return codec.encode(value).encode("utf-8", "surrogatepass")
