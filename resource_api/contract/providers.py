@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
+from resource_api.nouns.columns import are_flat
 from resource_api.nouns.errors import Problem, ProviderError, reason
 from resource_api.nouns.reference import parts
 from resource_api.nouns.tools import Tools
-from resource_api.nouns.values import Sensitive, copied, is_flat
+from resource_api.nouns.values import Sensitive, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.contract.registry import Registry
-    from resource_api.nouns.definition import Resource, TypeDefinition
+    from resource_api.nouns.definition import Name, Resource, TypeDefinition
 
 
 class Providers:
@@ -73,10 +74,11 @@ class Providers:
 
         return Tools(
             definition,
+            {},
             (lambda resources: _canonicalized(self.run, definition, call, resources))
             if "canonicalize" in features
             else None,
-            (lambda should: _problems(call("validate", copied(should)))) if "validate" in features else None,
+            self._validate(instance, definition, context) if "validate" in features else None,
             self._insync(instance, context) if "custom_insync" in features else None,
             (lambda *arguments: call("plan", *deepcopy(arguments))) if "plan" in features else None,
             (lambda version, values: call("upgrade", version, deepcopy(dict(values))))
@@ -84,15 +86,38 @@ class Providers:
             else None,
         )
 
+    def _validate(
+        self, instance: str, definition: TypeDefinition, context: Context
+    ) -> Callable[[Mapping[str, Any]], list[Problem]]:
+        """Give the check, its method looked up once: it is called for each resource."""
+        method = self._method(instance, "validate")
+
+        def validate(should: Mapping[str, Any]) -> list[Problem]:
+            if definition.sensitive:
+                self.run.log.mask.add(should)
+            return _problems(guard.answer(method(), context, copied(should)))
+
+        return validate
+
     def _insync(self, instance: str, context: Context) -> Callable[..., Any]:
         """Give the comparison, its method looked up once: it is called for each attribute of each resource."""
+        method = self._method(instance, "insync")
+
+        def insync(name: Name, attributes: Sequence[str], *states: Mapping[str, Any]) -> list[Any]:
+            ask = method()
+            return [ask(context, name, attribute, *states) for attribute in attributes]
+
+        return lambda *arguments: guard.answer(insync, *arguments)
+
+    def _method(self, instance: str, name: str) -> Callable[[], Callable[..., Any]]:
+        """Give a provider's method when it is first needed, and from then on."""
 
         @cache
         def method() -> Callable[..., Any]:
-            found: Callable[..., Any] = self.instance(instance).insync
+            found: Callable[..., Any] = getattr(self.instance(instance), name)
             return found
 
-        return lambda *arguments: guard.answer(method(), context, *arguments)
+        return method
 
     def _context(self, definition: TypeDefinition) -> Context:
         return Context(definition, self.run, reading=True)
@@ -106,12 +131,10 @@ def _canonicalized(
     run: Run, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
 ) -> list[Resource]:
     """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
-    copies: list[Resource] = []
+    plain = are_flat(resources)
+    copies: list[Resource] = list(map(dict, resources)) if plain else []
     wrapped: dict[int, set[str]] = {}
-    for index, resource in enumerate(resources):
-        if is_flat(resource):
-            copies.append(dict(resource))
-            continue
+    for index, resource in enumerate(() if plain else resources):
         copy = copied(resource)
         copies.append(copy)
         wrapped[index] = {key for key in copy.keys() - definition.sensitive if isinstance(copy[key], Sensitive)}

@@ -140,11 +140,6 @@ class TypeDefinition:
         return {name: attribute.datatype.whole for name, attribute in self.attributes.items()}
 
     @cached_property
-    def familiar(self) -> Mapping[str, set[str]]:
-        """Texts that each attribute is known to accept, for whoever checks many resources to add to; empty at first."""
-        return {name: set() for name in self.attributes}
-
-    @cached_property
     def read_only(self) -> frozenset[str]:
         """The attributes that are reported and never set."""
         return frozenset(self.of_kind("read_only"))

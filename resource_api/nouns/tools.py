@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.errors import Problem
@@ -31,8 +31,11 @@ class Tools(NamedTuple):
     """The pure methods of one type's provider; None where the type does not declare the feature."""
 
     definition: TypeDefinition
+    #: Texts that each attribute is known to accept: whoever checks adds to it, so that each is checked once in a run.
+    familiar: dict[str, set[str]]
     canonicalize: Callable[[list[Resource]], list[Resource]] | None = None
     validate: Callable[[Mapping[str, Any]], list[Problem]] | None = None
-    insync: Callable[[Name, str, Mapping[str, Any], Mapping[str, Any]], Any] | None = None
+    #: Give the provider's answer for each of some attributes of one resource.
+    insync: Callable[[Name, Sequence[str], Mapping[str, Any], Mapping[str, Any]], list[Any]] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
     upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None

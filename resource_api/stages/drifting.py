@@ -33,7 +33,7 @@ def drift(
 ) -> list[Drift]:
     """Give what has drifted among ``entries``, which have been read, where they are recorded."""
     found = []
-    for entry in entries:
+    for entry in entries if prior.records else ():
         record = prior.records.get(entry.index)
         if record is None or "imperative" in entry.definition.features or record.key != entry.key:
             continue

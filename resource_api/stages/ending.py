@@ -71,7 +71,8 @@ class Ending:
         """Nothing was to be done at all; what that means for each is only of interest where it is recorded."""
         self._resting = True
         if self._recorder is not None:
-            self.same_works = [Work(operation) for operation in self.plan.operations]
+            settled = self.plan.settled
+            self.same_works = [Work(each) for each in self.plan.operations if each.step.entry.index not in settled]
 
     def same(self, work: Work) -> None:
         """Nothing was to be done."""

@@ -51,6 +51,6 @@ def yielded(path: Path, should: Mapping[str, Any], is_: Mapping[str, Any] | None
 def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
     """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
-    (settled,), (problems,) = settle.settle(tools, [settle.fill(entry.definition, should)])
-    errors = [problem.message for problem in problems if problem.severity == "error"]
+    (settled,), problems = settle.settle(tools, [settle.fill(entry.definition, should)])
+    errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
     return settled, "; ".join(errors)

@@ -6,7 +6,7 @@ plan of the empty manifest and ``--noop`` a plan that is not applied: there are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns import expression
 from resource_api.nouns.change import MADE_ANEW, Action, exists
@@ -15,12 +15,13 @@ from resource_api.nouns.reference import URN, Reference
 from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import drifting, foresight, sequence
+from resource_api.stages.calm import Calm, calm
 from resource_api.stages.decision import decide, forgotten, heeded
 from resource_api.stages.succession import Succession
 from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.drifting import Drift
     from resource_api.stages.prior import Prior
-
-
-_RECORD: Final = Step._fields.index("record")
 
 
 class World(NamedTuple):
@@ -58,6 +56,8 @@ class Plan(NamedTuple):
     complete: bool = True
     outputs: Mapping[str, Any] = {}
     drift: Sequence[Drift] = ()
+    #: Entries, by index, that are in order and recorded so: of them nothing is done, told or written.
+    settled: Collection[int] = ()
 
     @property
     def applicable(self) -> bool:
@@ -92,15 +92,18 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
         succession = Succession(catalog, prior, world.seen, world.tools)
         selected = succession.settle(selected, prune=options.prune)
         catalog, prior = succession.catalog, succession.prior
+    entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
+    quiet = calm(entries, catalog, prior, world.seen, world.tools) if not options.replace else Calm()
     planner = _Planner(catalog, prior, world, options)
-    for entry in catalog.entries:
-        if selected is None or entry.index in selected:
-            planner.add(entry)
+    for entry in entries:
+        row = quiet.rows.get(entry.index)
+        planner.add(entry) if row is None else planner.keep(entry, row)
     planner.let_go()
     steps = list(planner.steps.values())
     operations, waits = sequence.arrange(steps, catalog.requires, prior.ghosts)
-    drift = drifting.drift(prior, world.seen, (step.entry for step in steps)) if prior.records else []
-    return Plan(catalog, prior, options, steps, operations, waits, selected is None, planner.outputs(), drift)
+    drift = drifting.drift(prior, world.seen, (entry for entry in entries if entry.index not in quiet.recorded))
+    outputs = planner.outputs()
+    return Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, quiet.recorded)
 
 
 class _Planner:
@@ -126,6 +129,13 @@ class _Planner:
         if step.decision is not SAME or step.refreshed_by:
             self.acting = self.acting or step.acts
             self._wishes.note(step)
+
+    def keep(self, entry: Entry, row: Mapping[str, Any]) -> None:
+        """Add what is in order as it was read."""
+        record = self.prior.records.get(entry.index)
+        step = Step(entry, row, entry.should, SAME, self.options.noop, record=record)
+        self.steps[entry.index] = self._refresh(step) if "refreshable" in entry.definition.features else step
+        self.acting = self.acting or self.steps[entry.index].acts
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
@@ -188,8 +198,6 @@ class _Planner:
             other = successor.instance != step.definition.instance
             former = self.world.tools(successor.instance).definition if other else None
             return step._replace(record=successor, former=former)
-        if step.decision is SAME and record.title == step.entry.title:
-            return Step._make((*step[:_RECORD], record, False, None))
         previous = str(record.reference) if record.title != step.entry.title else ""
         corrective = step.acts and drifting.corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)

@@ -6,15 +6,15 @@ the values themselves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.codec import Sealed, seal, sealed
-from resource_api.nouns.entry import NO_META
 from resource_api.nouns.expression import find
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import Reference, parts
 from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
+from resource_api.stages.calm import required
 from resource_api.stages.decision import protected
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from resource_api.nouns.record import Key
     from resource_api.stages.plan import Plan
     from resource_api.stages.work import Work
-
-
-#: The part of a record that metaparameters decide, and what it is for a resource that has none.
-_OPTIONS: Final = slice(Record._fields.index("protect"), Record._fields.index("provider") + 1)
-_NO_OPTIONS: Final = (False, False, None, None, False, None)
 
 
 class Recorder:
@@ -147,7 +142,7 @@ class Recorder:
             should=should,
             is_=_sealed(told(step.definition, work.should, work.is_), salt) if work.is_ is not None else None,
             owned=self._owned(entry, work, before),
-            requires=self._requires(entry),
+            requires=required(self._plan.catalog, entry),
             value_requires=_value_requires(entry),
             protect=protected(entry, before),
             retain=entry.meta.lifecycle.retain,
@@ -197,12 +192,12 @@ class Recorder:
         """Give the record of what was left as it is, unless the same is recorded already."""
         if work.step.noop or work.removal or work.step.decision.error:
             return None
+        if work.step.entry.index in self._plan.settled and work.is_ is work.step.is_:
+            return None
         if "imperative" in work.step.definition.features:
             return self.record(work) if work.step.entry.key in self._intents else None
         before = self._plan.prior.records.get(work.step.entry.index)
         if (work.is_ is None and before is None) or not (exists(work.is_) or exists(work.should)):
-            return None
-        if before is not None and self._plainly_recorded(work, before):
             return None
         record = self.record(work)
         if before is None or record is None:
@@ -213,28 +208,6 @@ class Recorder:
         managed = work.step.definition.managed
         read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
         return None if read_as else record
-
-    def _plainly_recorded(self, work: Work, before: Record) -> bool:
-        """Whether what is recorded says the same, told without making a record: true of nearly all that is in order."""
-        entry = work.step.entry
-        return (
-            entry.meta is NO_META
-            and before.is_ is not None
-            and work.is_ is not None
-            and before.is_.items() <= work.is_.items()
-            and before.should == work.should
-            and before.inputs == entry.spelling
-            and before.title == entry.title
-            and before.status == "ready"
-            and before[_OPTIONS] == _NO_OPTIONS
-            and before.schema_version == work.step.definition.schema_version
-            and not (self._intents or entry.pending or before.value_requires)
-            and list(before.requires) == self._requires(entry)
-        )
-
-    def _requires(self, entry: Entry) -> list[str]:
-        before = self._plan.catalog.requires.get(entry.index)
-        return [str(self._plan.catalog.entries[index].reference) for index in before] if before else []
 
 
 def _status(work: Work, before: Record | None, *, failed: bool) -> str:

@@ -77,12 +77,17 @@ class Judge:
     def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Seen]:
         """Give what each row says of its resource, or why it cannot be believed."""
         definition, canonicalize = tools.definition, tools.canonicalize
-        declared = [self._declared(definition, row) for row in rows]
+        declared: list[Any] = list(rows)
+        for place in settle.doubtful(tools, rows):
+            declared[place] = self._declared(definition, rows[place])
         canonical: Sequence[Any] = declared
         if canonicalize is not None:
-            good = [row for row in declared if isinstance(row, dict)]
-            answers = iter(self._canonical(canonicalize, good))
-            canonical = [next(answers) if isinstance(row, dict) else row for row in declared]
+            good = [row for row in declared if type(row) is dict]
+            answers = self._canonical(canonicalize, good)
+            if len(good) < len(declared):
+                rest = iter(answers)
+                answers = [next(rest) if type(row) is dict else row for row in declared]
+            canonical = answers
         return [self._row(definition, row, twin) for row, twin in zip(declared, canonical, strict=True)]
 
     def _declared(self, definition: TypeDefinition, row: Resource) -> Resource | str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import schemas
+from resource_api.nouns.columns import are_flat, sheets
 from resource_api.nouns.errors import Problem, reason
-from resource_api.nouns.values import UNKNOWN, Sensitive, is_flat, is_unknown
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from resource_api.nouns.tools import Tools
 
 
-#: So many texts of an attribute are remembered as accepted: modes and owners are few, and what is many is no gain.
-_FEW: Final = 64
+#: The kinds of a column that is all text.
+_TEXT: Final = {str}
 
 
 def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
@@ -36,17 +37,38 @@ def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
     return should
 
 
+def doubtful(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Give the places of the resources that may not be as their type declares, told for thousands at once.
+
+    All others have only declared attributes, all that are mandatory, and accepted values.
+    """
+    definition, familiar = tools.definition, tools.familiar
+    accepts, whole = definition.accepts, definition.whole
+    found: set[int] = set()
+    for places, columns in sheets(resources):
+        if not (columns.keys() <= accepts.keys() and columns.keys() >= set(definition.mandatory)):
+            found.update(places)
+            continue
+        for name, column in columns.items():
+            kinds = set(map(type, column))
+            if kinds <= whole[name]:
+                continue
+            if kinds == _TEXT:
+                new = set(column).difference(familiar.get(name, ()))
+                refused = {text for text in new if not accepts[name](text)}
+                familiar.setdefault(name, set()).update(new - refused)
+                found.update(place for place, text in zip(places, column, strict=True) if text in refused)
+            else:
+                found.update(place for place, v in zip(places, column, strict=True) if type(v) not in whole[name])
+    return found
+
+
 def check(definition: TypeDefinition, resource: Mapping[str, Any]) -> list[Problem]:
-    """Check known values against their data types; the fast path decides, jsonschema explains."""
-    accepts, whole, familiar = definition.accepts, definition.whole, definition.familiar
+    """Check the known values of one resource against their data types; jsonschema explains what is refused."""
+    accepts, whole = definition.accepts, definition.whole
     problems = []
     for name, value in resource.items():
-        kind = type(value)
-        if kind in whole[name] or (kind is str and value in familiar[name]) or value is UNKNOWN:
-            continue
-        if accepts[name](value):
-            if kind is str and len(familiar[name]) < _FEW:
-                familiar[name].add(value)
+        if type(value) in whole[name] or value is UNKNOWN or accepts[name](value):
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
@@ -67,37 +89,51 @@ def missing(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Probl
     ]
 
 
-def settle(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource], list[list[Problem]]]:
-    """Give the canonical form of each resource of one type, and each one's problems.
+def settle(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource], dict[int, list[Problem]]]:
+    """Give the canonical form of each resource of one type, and by place the problems of those that have any.
 
     An exception of the provider for all of them is looked for one by one, so that it is the problem of the resource
     that causes it and of no other.
     """
     definition = tools.definition
-    problems = [[*check(definition, resource), *missing(definition, resource)] for resource in resources]
-    good = [index for index, found in enumerate(problems) if not found]
+    problems = {}
+    for place in sorted(doubtful(tools, resources)):
+        resource = resources[place]
+        if found := [*check(definition, resource), *missing(definition, resource)]:
+            problems[place] = found
+    good = [place for place in range(len(resources)) if place not in problems]
     canonical = list(resources)
     if tools.canonicalize is not None and good:
-        for index, (resource, found) in zip(
-            good, _canonicalize(tools, [resources[index] for index in good]), strict=True
-        ):
-            canonical[index] = resource
-            problems[index] = found
+        settled, wrong = _canonicalize(tools, [resources[place] for place in good])
+        for place, resource in zip(good, settled, strict=True):
+            canonical[place] = resource
+        problems |= {good[number]: found for number, found in wrong.items()}
     if tools.validate is not None:
-        for index in good:
-            problems[index] = problems[index] or _validate(tools, canonical[index])
+        for place in good:
+            if place not in problems and (found := _validate(tools, canonical[place])):
+                problems[place] = found
     return canonical, problems
 
 
-def _canonicalize(tools: Tools, resources: list[Resource]) -> list[tuple[Resource, list[Problem]]]:
-    """Canonicalize together; when that raises, each on its own."""
-    known = [resource if is_flat(resource) else _known(resource) for resource in resources]
+def _canonicalize(tools: Tools, resources: list[Resource]) -> tuple[list[Resource], dict[int, list[Problem]]]:
+    """Canonicalize together; when that raises, each on its own. Only answers that are not plain need a second look."""
+    known = resources if are_flat(resources) else [_known(resource) for resource in resources]
     assert tools.canonicalize is not None
+    answers: list[Any]
     try:
-        answers: list[Resource | Exception] = list(tools.canonicalize(known))
+        answers = list(tools.canonicalize(known))
+        odd = doubtful(tools, answers)
+        pairs = zip(resources, answers, strict=True)
+        odd.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
     except Exception:  # noqa: BLE001 - looked for one by one
         answers = [_alone(tools, resource) for resource in known]
-    return [_accept(tools.definition, *pair) for pair in zip(resources, answers, strict=True)]
+        odd = set(range(len(answers)))
+    problems = {}
+    for place in odd:
+        answers[place], found = _accept(tools.definition, resources[place], answers[place])
+        if found:
+            problems[place] = found
+    return answers, problems
 
 
 def _alone(tools: Tools, resource: Resource) -> Resource | Exception:

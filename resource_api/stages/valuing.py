@@ -107,8 +107,9 @@ class Valuation:
         tools = self._register.tools(entries[0].instance)
         resources = [settle.fill(tools.definition, self._evaluate(entry)) for entry in entries]
         settled, problems = settle.settle(tools, resources)
-        for entry, should, found in zip(entries, settled, problems, strict=True):
+        for place, (entry, should) in enumerate(zip(entries, settled, strict=True)):
             entry.should = should
+            found = problems.get(place, ())
             for problem in found:
                 self._complaints.report(entry, problem)
             if not found or not any(problem.severity == "error" for problem in found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +28,10 @@ def apply(manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
     session = Session(settings, manifest=manifest, stream=True)
 
-    def show(plan: Plan) -> None:
+    def begin(plan: Plan) -> None:
+        # What a plan is made of stays to the end: the collector, off until here, never looks through it.
+        gc.freeze()
+        gc.enable()
         if settings["noop"] and not session.json:
             session.print(render.plan(plan, color=session.color))
 
@@ -36,7 +40,8 @@ def apply(manifest: str, **settings: Any) -> int:
         if (document := saved.read(manifest)) is not None:
             report = saved.apply(session.runtime, document, manifest, noop=settings["noop"])
         else:
-            report = session.runtime.apply_planned(manifest, inputs, Options(**wishes), show)
+            gc.disable()
+            report = session.runtime.apply_planned(manifest, inputs, Options(**wishes), begin)
         code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
         if session.json:
             session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
@@ -70,6 +75,7 @@ def plan(manifest: str, out: str | None, **settings: Any) -> int:
     session = Session(settings, manifest=manifest)
 
     def work() -> int:
+        gc.disable()
         planned = session.runtime.plan(manifest, options.inputs(settings), **options.wishes(settings))
         if session.json:
             session.print_json(documents.plan(planned))

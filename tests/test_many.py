@@ -1,0 +1,136 @@
+"""What is told of thousands of resources at once is what would be told of each: the fast path only ever decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api import Attribute, Sensitive, TypeDefinition
+from resource_api.nouns.columns import are_flat, sheets
+from resource_api.nouns.declaration import Declaration
+from resource_api.nouns.entry import Entry
+from resource_api.nouns.step import Known
+from resource_api.nouns.tools import Tools
+from resource_api.nouns.values import UNKNOWN, is_flat
+from resource_api.stages import settle
+from resource_api.stages.comparison import Incomparable, compare, level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.nouns.definition import Resource
+
+TYPE: Final = TypeDefinition(
+    name="thing",
+    attributes={
+        "name": Attribute("String", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", default="present"),
+        "mode": Attribute("Optional[Pattern[/\\A[0-7]+\\z/]]"),
+        "size": Attribute("Variant[Integer[0, 9], Float, Boolean]"),
+        "words": Attribute("Optional[Array[String]]"),
+    },
+)
+
+_values: Final = st.sampled_from(
+    [None, True, 1, 1.0, 0, 12, "7", "77", "8", "", ["7"], [7], UNKNOWN, Sensitive("7"), {"a": 1}]
+)
+_resources: Final = st.lists(
+    st.dictionaries(st.sampled_from([*TYPE.attributes, "strange"]), _values, max_size=4), max_size=6
+)
+
+
+def tools(insync: Callable[..., Any] | None = None) -> Tools:
+    """Give the tools of a type that compares by ``insync``, or exactly."""
+    asked = None
+    if insync is not None:
+        asked = lambda name, attributes, *states: [insync(name, each, *states) for each in attributes]  # noqa: E731
+    return Tools(TYPE, {}, insync=asked)
+
+
+@given(_resources)
+def test_sheets_hold_every_value_once(resources: list[Resource]) -> None:
+    """What is in the sheets, put together again, is what went in."""
+    again: dict[int, Resource] = {}
+    for places, columns in sheets(resources):
+        for number, place in enumerate(places):
+            assert place not in again
+            again[place] = {name: column[number] for name, column in columns.items()}
+    assert [again[place] for place in range(len(resources))] == resources
+
+
+@given(_resources)
+def test_many_are_flat_when_each_is(resources: list[Resource]) -> None:
+    """The question about all is that about each."""
+    assert are_flat(resources) == all(map(is_flat, resources))
+
+
+@given(_resources)
+def test_nothing_that_would_be_refused_escapes_doubt(resources: list[Resource]) -> None:
+    """What is not doubtful has known names, all that are mandatory, accepted values; asked again, it is the same."""
+    with_memory = tools()
+    first = settle.doubtful(with_memory, resources)
+    assert settle.doubtful(with_memory, resources) == first
+    for place, resource in enumerate(resources):
+        if place not in first:
+            assert resource.keys() <= TYPE.attributes.keys()
+            assert not settle.check(TYPE, resource)
+            assert not settle.missing(TYPE, resource)
+
+
+def test_plain_resources_are_not_doubted() -> None:
+    """Texts that are accepted and values of a kind of which all are leave no doubt; one refused text is found."""
+    plain: list[Resource] = [{"name": f"n{n}", "mode": "644", "size": True} for n in range(50)]
+    assert settle.doubtful(tools(), plain) == set()
+    assert settle.doubtful(tools(), [*plain, {"name": "n", "mode": "8", "size": True}]) == {50}
+
+
+def entry(should: Mapping[str, Any]) -> Entry:
+    """Give an entry that should be so."""
+    made = Entry(Declaration("thing", "t", {}, {}), TYPE, "t")
+    made.should = dict(should)
+    return made
+
+
+def _differs(each: Entry, row: Mapping[str, Any], asked: Tools) -> bool:
+    try:
+        return bool(compare(each, row, each.should, asked, Known()))
+    except Incomparable:
+        return True
+
+
+def _moody(_name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> Any:
+    """Compare in every way that is allowed, and in some that are not."""
+    if should[attribute] == "8":
+        msg = "no"
+        raise ValueError(msg)
+    answers = {"7": True, "77": (False, "because"), True: False, 12: "nonsense"}
+    return answers.get(is_.get(attribute)) if type(is_.get(attribute)) in (str, bool, int) else None
+
+
+@pytest.mark.parametrize("insync", [None, _moody])
+@given(st.lists(st.tuples(st.fixed_dictionaries({"name": st.just("n"), "size": _values}), _values), max_size=5))
+def test_what_is_level_does_not_differ(
+    insync: Callable[..., Any] | None, drawn: list[tuple[dict[str, Any], Any]]
+) -> None:
+    """Resources that are told to be level are those of which no attribute differs, unknowns aside."""
+    pairs = [(entry(should), {**should, "size": value}) for should, value in drawn]
+    asked = tools(insync)
+    found = set(level(pairs, asked))
+    for place, (each, row) in enumerate(pairs):
+        if each.should["size"] is not UNKNOWN:
+            assert (place in found) != _differs(each, row, asked)
+
+
+def test_a_comparison_cannot_change_what_is_compared() -> None:
+    """One that tries is asked again by whoever compares alone, with copies; until then nothing is level."""
+
+    def greedy(_name: str, attribute: str, is_: dict[str, Any], should: Mapping[str, Any]) -> bool:
+        is_[attribute] = should[attribute]
+        return is_[attribute] == should[attribute]
+
+    pairs: Sequence[tuple[Entry, dict[str, Any]]] = [(entry({"name": "n", "size": 1}), {"name": "n", "size": 2})]
+    assert list(level(pairs, tools(greedy))) == []
+    assert pairs[0][1] == {"name": "n", "size": 2}
