@@ -67,6 +67,7 @@ class Interrupts:
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
             from resource_api.hands import command  # noqa: PLC0415 - only when interrupted
 
+            self._run.hurry()
             command.stop_all()
             if not self._run.applying or current.get() is not None:
                 raise KeyboardInterrupt

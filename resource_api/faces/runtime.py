@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
 from resource_api.contract.state import NoStore, StackName
+from resource_api.faces.announcement import announce, reorder
 from resource_api.hands import guard
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
 from resource_api.nouns.declaration import Manifest
 from resource_api.nouns.errors import ProviderError, UsageError
-from resource_api.nouns.event import Diagnosed, Drifted, Finished, PlannedChange
+from resource_api.nouns.event import Diagnosed, Finished
 from resource_api.nouns.options import Options
 from resource_api.nouns.record import StackState
-from resource_api.nouns.step import SAME
 from resource_api.stages import catalog as compiling
 from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
@@ -245,7 +245,9 @@ class Runtime:
         from resource_api.stages.transaction import Transaction  # noqa: PLC0415 - the same
 
         name, run, started = self.name(plan.catalog), os.urandom(8).hex(), time.time()
-        self._announce(plan)
+        announce(plan, self.log, self.tell)
+        if plan.options.parallel > 1 and self.log.enabled("info"):
+            reorder(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
         recorder = None if unrecorded else Recorder(self.store, name, plan, run)
         transaction = Transaction(plan, snapshot, recorder, self.tell)
@@ -253,30 +255,15 @@ class Runtime:
         try:
             report = transaction.run()._replace(run=run)
         finally:
-            self.run.applying = False
+            # The next run of the same program is not cancelled.
+            self.run.applying = self.run.cancelled = self.run.stopping = False
         if recorder is not None:
             summary = {**report.summary._asdict(), "exit_code": report.exit_code}
-            self.store.finish(
-                name, {"run": run, "command": command, "started": started, "ended": time.time(), "summary": summary}
-            )
+            times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
+            self.store.finish(name, {"run": run, "command": command, **times, "summary": summary})
         snapshot.providers.close()
         self.tell(Finished(report))
         return report
-
-    def _announce(self, plan: Plan) -> None:
-        """Tell what was found before anything is done: drift, what an earlier run left open, what is undeclared."""
-        for drift in plan.drift:
-            self.tell(Drifted(drift.reference, drift.changes))
-        for intent in plan.prior.state.intents.values():
-            told = "whether it is due" if intent.action == "run" else "what is there now"
-            text = f"in doubt: an earlier run was cut while it was about to {intent.action} it; {told} decides"
-            self.log.write("notice", f"{intent.type.capitalize()}[{intent.title}]", text)
-        for record in plan.prior.undeclared:
-            way = "deletes" if record.owned and not record.retain else "forgets"
-            self.log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")
-        for step in plan.steps:
-            if step.decision is not SAME or step.refreshed_by:
-                self.tell(PlannedChange(step))
 
 
 class _Emptied:

@@ -12,6 +12,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.contract.registry import Registry
@@ -48,6 +49,8 @@ class Session:
         _complete_streams()
         self.err: TextIO = sys.stderr
         self.out = _private_stdout(by_line=self.stream)
+        #: Events come from the run, log lines from any thread of a provider.
+        self._writing = RLock()
         self.color = _colored(settings.get("color", "auto"), self.out)
         self.log = _log(settings, self.err)
         sys.stdout, sys.stderr = spoken(self._printed, 1), spoken(self._printed, 2)
@@ -148,7 +151,8 @@ class Session:
 
     def _write(self, text: str) -> None:
         try:
-            self.out.write(text)
+            with self._writing:
+                self.out.write(text)
         except (OSError, ValueError):
             self.out = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as the process
 

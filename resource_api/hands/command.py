@@ -205,6 +205,8 @@ class _Call:
         raise CommandError(message, self.argv, exit_code, said) from None
 
     def _start(self) -> Process:
+        if self.context is not None and self.context.stopping and not self.context.reading:
+            self.fail("was not started: the run is being stopped")
         path, where = program.locate(self.argv[0]), self._invocation.cwd
         if reason := program.unusable(where):
             self.fail(f"was not started: directory '{where}' {reason}")

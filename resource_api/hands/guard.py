@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
 _STANDARD: Final = (0, 1, 2)
 
+#: The standard descriptors as they must be, while foreign code is running in several threads; else empty.
+_shared: Final[list[tuple[int, int]]] = []
+
 
 class _World(NamedTuple):
     """What a call must leave as it was."""
@@ -60,15 +63,34 @@ def _look() -> _World:
 
 @contextmanager
 def protected() -> Iterator[None]:
-    """Run foreign code; afterwards this process is as it was."""
-    before, pid, descriptors = _look(), os.getpid(), _hold()
+    """Run foreign code; afterwards this process is as it was, but for what must wait for others that run beside it."""
+    pid = os.getpid()
+    before, descriptors = (None, _shared) if _shared else (_look(), _hold())
     try:
         yield
     finally:
         if os.getpid() != pid:
             os._exit(70)
-        _restore(before)
+        if before is not None:
+            _restore(before)
         _give_back(descriptors)
+        if descriptors is not _shared:
+            _close(descriptors)
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """Let foreign code run in several threads; what would disturb the others is put back when the last has ended.
+
+    The standard descriptors are given back after each: our lines must not end up in a provider's file.
+    """
+    with protected():
+        _shared.extend(_hold())
+        try:
+            yield
+        finally:
+            _close(_shared)
+            _shared.clear()
 
 
 def answer(question: Callable[..., Any], *arguments: Any) -> Any:
@@ -127,6 +149,10 @@ def _give_back(held: list[tuple[int, int]]) -> None:
     for number, copy in held:
         if _identity(number) != _identity(copy):
             os.dup2(copy, number)
+
+
+def _close(held: list[tuple[int, int]]) -> None:
+    for _, copy in held:
         os.close(copy)
 
 

@@ -8,6 +8,7 @@ Importing this module configures nothing.
 from __future__ import annotations
 
 import io
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from resource_api.nouns.mask import Mask
@@ -44,6 +45,8 @@ class Log:
         self._threshold = LEVELS[threshold]
         self.sinks = list(sinks)
         self.mask = Mask()
+        #: Lines come from several threads, and from a signal that has interrupted one of them.
+        self._writing = RLock()
 
     def enabled(self, level: str) -> bool:
         """Whether a line of this level would be shown anywhere."""
@@ -52,9 +55,10 @@ class Log:
     def write(self, level: str, subject: str, text: str) -> None:
         """Say one line."""
         if self.enabled(level):
-            line = Line(level, self.mask(subject), self.mask(text))
-            for sink in self.sinks:
-                sink(line)
+            with self._writing:
+                line = Line(level, self.mask(subject), self.mask(text))
+                for sink in self.sinks:
+                    sink(line)
 
 
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:

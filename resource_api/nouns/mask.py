@@ -53,9 +53,14 @@ class Mask:
         """Give ``text`` with every known secret masked, the longest first."""
         if not self._spellings:
             return text
-        if self._pattern is None:
-            self._pattern = re.compile(_any_of(sorted(self._spellings, key=_by_start)))
-        return self._pattern.sub(_MASKED, text)
+        pattern = self._pattern
+        if pattern is None:
+            spellings = sorted(self._spellings, key=_by_start)
+            pattern = re.compile(_any_of(spellings))
+            # Another thread may have learnt a secret in the meantime.
+            if len(spellings) == len(self._spellings):
+                self._pattern = pattern
+        return pattern.sub(_MASKED, text)
 
     def document(self, value: Any) -> Any:
         """Give a JSON document with every text in it masked: its numbers and keys stay, so it still is JSON."""

@@ -64,7 +64,7 @@ class Caller:
         error: Exception | None = None
         try:
             provider = self._providers.instance(self._definition.instance)
-            with guard.protected(), context.lend(provider):
+            with self._providers.run.calling(), guard.protected(), context.lend(provider):
                 call(provider)
         except Exception as caught:  # noqa: BLE001 - contained in the resources of this call
             error = caught

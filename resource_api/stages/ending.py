@@ -111,7 +111,7 @@ class Ending:
 
     def skip(self, work: Work, why: str, cause: str = "") -> None:
         """An operation is not carried out; what waits for it is skipped too."""
-        work.finished = True
+        work.finished = work.skipped = True
         self.bad[work.operation.number] = cause or str(work.step.reference)
         if work.step.entry.index not in self._reported:
             self.log.write("warning", str(work.step.reference), why)

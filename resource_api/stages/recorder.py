@@ -129,9 +129,11 @@ class Recorder:
         entry, step = work.step.entry, work.step
         before = self._plan.prior.records.get(entry.index)
         salt = self._plan.prior.state.salt
-        failed = work.outcome.status == "failed" or bool(work.why)
+        failed = work.outcome.status == "failed" or bool(work.why) or work.skipped
         if failed and before is None and not exists(work.is_):
             return None
+        if work.skipped and before is not None and work.is_ == work.step.is_:
+            return before
         stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
         should = before.should if stays and before is not None else self._should(work, salt, failed=failed)
         return Record(

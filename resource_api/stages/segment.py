@@ -101,6 +101,9 @@ class Segment:
             change = changes[work.name]
             if self._blocked(work.name) or not (self._missing(work) or work.unproven):
                 continue
+            if self.ending.providers.run.stopping:
+                work.why = reason(error)
+                continue
             work.outcome = Outcome()
             again = self.caller.set([work], {work.name: self._renewed(work, change)}, self._blocked, noop=False)
             self.snapshot.changed()

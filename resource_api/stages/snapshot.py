@@ -33,6 +33,14 @@ class Due(NamedTuple):
     failure: str = ""
 
 
+class _Asked(NamedTuple):
+    """One question: for which names (None: all), whether the answer is about everything, and the epoch it is of."""
+
+    names: list[Name] | None
+    whole: bool
+    epoch: int
+
+
 class _Reading:
     """What is known of one instance: the resources of one type that one configured provider answers for."""
 
@@ -48,6 +56,10 @@ class _Reading:
         self.read_at: dict[Name, int] = {}
         #: The epoch in which everything was read; None: never.
         self.whole_at: int | None = None
+
+    def newer(self, epoch: int) -> dict[Name, Seen]:
+        """Give what was asked for by name later than in ``epoch``."""
+        return {name: self.seen[name] for name, at in self.read_at.items() if at > epoch and name in self.seen}
 
 
 class Snapshot:
@@ -101,9 +113,14 @@ class Snapshot:
             self._use(definition.instance, reading, reading.kept if names is None else names)
             return
         filtered = "simple_get_filter" in definition.features
+        asked = _Asked(missing, missing is None or not filtered, self.epoch)
         try:
-            rows = self._get(definition, missing if filtered else None, filtered=filtered)
-            self._accept(definition, reading, missing, rows, whole=missing is None or not filtered)
+            got = self._get(definition, missing if filtered else None, filtered=filtered)
+            if (reading.whole_at or 0) > asked.epoch:
+                # Another thread has begun to read everything later than we did, and was quicker.
+                self._use(definition.instance, reading, reading.kept if names is None else names)
+            else:
+                self._accept(definition, reading, asked, got)
         except CannotList:
             raise
         except Exception as error:  # noqa: BLE001 - contained: it fails the resources of this type
@@ -130,7 +147,7 @@ class Snapshot:
     ) -> tuple[list[Resource], dict[Name, Seen]]:
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
-        with guard.answering(), context.lend(provider):
+        with self.providers.run.calling(), guard.answering(), context.lend(provider):
             answer = (
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
@@ -142,19 +159,19 @@ class Snapshot:
         self,
         definition: TypeDefinition,
         reading: _Reading,
-        names: list[Name] | None,
+        asked: _Asked,
         got: tuple[list[Resource], dict[Name, Seen]],
-        *,
-        whole: bool,
     ) -> None:
         """Keep what was read: rows that were asked for are judged, the others are kept as they are, for later."""
         rows, failed = got
+        names = asked.names
         tools = self.providers.tools(definition.instance)
         by_name, wrong = self._judge.by_names(tools, names, rows)
         wanted = list(by_name) if names is None else [name for name in names if name in by_name]
         judged = self._judge.judge(tools, [by_name[name] for name in wanted])
-        if whole:
-            reading.seen, reading.kept, reading.whole_at = {}, {}, self.epoch
+        newer = reading.newer(asked.epoch) if self.epoch != asked.epoch else {}
+        if asked.whole:
+            reading.seen, reading.kept, reading.whole_at = {}, {}, asked.epoch
         for name in names or ():
             reading.kept.pop(name, None)
         if len(by_name) > len(wanted):
@@ -164,8 +181,8 @@ class Snapshot:
                 reading.seen.pop(name, None)
         reading.seen.update(dict.fromkeys(names or (), ABSENT))
         reading.seen.update(zip(wanted, judged, strict=True))
-        reading.read_at.update(dict.fromkeys(names or (), self.epoch))
-        for name, seen in {**wrong, **failed}.items():
+        reading.read_at.update(dict.fromkeys(names or (), asked.epoch))
+        for name, seen in {**wrong, **failed, **newer}.items():
             reading.kept.pop(name, None)
             reading.seen[name] = seen
 
@@ -176,7 +193,7 @@ class Snapshot:
         )
         try:
             provider = self.providers.instance(entry.instance)
-            with guard.answering(), context.lend(provider):
+            with self.providers.run.calling(), guard.answering(), context.lend(provider):
                 answer = provider.due(context, entry.name, dict(entry.should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             return Due(failure=reason(error))

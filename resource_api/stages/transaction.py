@@ -7,33 +7,33 @@ and nothing else. What must be done with a resource is decided by the same rule 
 from __future__ import annotations
 
 import time
-from itertools import groupby
+from collections import deque
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from resource_api.hands import guard
+from resource_api.hands.crew import Abandoned, Crew
 from resource_api.nouns import expression
-from resource_api.nouns.change import MADE_ANEW, Action, exists
+from resource_api.nouns.change import Action
 from resource_api.nouns.event import Outputs
-from resource_api.nouns.reference import Reference
 from resource_api.nouns.step import COUNTED, SAME, Report, Summary
-from resource_api.nouns.values import UNKNOWN, is_unknown, same
-from resource_api.stages import foresight
+from resource_api.nouns.values import is_unknown
 from resource_api.stages.calling import Stopped
-from resource_api.stages.decision import decide, heeded
 from resource_api.stages.ending import Ending
+from resource_api.stages.schedule import Schedule, in_order, pieces
 from resource_api.stages.segment import Segment
+from resource_api.stages.turn import Turn
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.event import Event
-    from resource_api.nouns.expression import Path
-    from resource_api.nouns.step import Decision, Operation
+    from resource_api.nouns.step import Operation
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
-
-_PLANNED_ONLY = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
 
 class Transaction:
@@ -51,8 +51,7 @@ class Transaction:
         self.stopped: BaseException | None = None
         self._recorder = recorder
         self._tell = tell
-        self._works: dict[int, Work] = {}
-        self._resolve = plan.catalog.scope.resolver(self._of_resource)
+        self._turn = Turn(self.ending)
 
     def run(self) -> Report:
         """Carry out every operation; gives what happened. An interrupt is kept in ``stopped``, never raised."""
@@ -61,16 +60,14 @@ class Transaction:
             self._recorder.begin()
         if self._idle():
             self.ending.rest()
+        elif self.plan.options.parallel > 1:
+            self._side_by_side()
         else:
-            for operations in self._segments():
-                self._segment(operations)
+            self._one_by_one()
         outputs = self._outputs()
         summary = self._summary()
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
         self.ending.finish(outputs if self.plan.complete and not code else None)
-        if self.stopped is not None:
-            # The next run of the same program is not cancelled.
-            self.providers.run.cancelled = False
         if outputs:
             self._tell(Outputs(outputs))
         return Report(self.ending.reports, summary, code, time.monotonic() - started, outputs)
@@ -81,62 +78,93 @@ class Transaction:
         nothing = all(step.decision is SAME and not step.refreshed_by and not step.deferred for step in steps)
         return nothing and not self.providers.run.cancelled
 
-    def _segments(self) -> Iterator[list[Operation]]:
-        """Cut the sequence of operations where the type changes, or one wants a call of its own."""
-        for _, same_type in groupby(self.plan.operations, key=lambda operation: operation.definition.instance):
-            segment: list[Operation] = []
-            members: set[int] = set()
-            names: set[Any] = set()
-            for operation in same_type:
-                if segment and self._cuts(operation, segment[-1], members, names):
-                    yield segment
-                    segment, members, names = [], set(), set()
-                segment.append(operation)
-                members.add(operation.number)
-                names.add(operation.step.old_name if operation.removal else operation.step.name)
-            yield segment
+    def _one_by_one(self) -> None:
+        for operations in in_order(self.plan):
+            self._carry_out(self._begin(operations))
 
-    def _cuts(self, operation: Operation, last: Operation, members: set[int], names: set[Any]) -> bool:
-        """Whether an operation cannot share a call with those before it."""
-        step = operation.step
-        if "imperative" in step.definition.features or step.entry.meta.timeout or last.step.entry.meta.timeout:
-            return True
-        name = step.old_name if operation.removal else step.name
-        inside = members.intersection(self.plan.waits.get(operation.number, ()))
-        if name in names or (inside and (step.unknown or step.action is Action.FORGET)):
-            return True
-        # What is foreseen of another must have come true before it is used.
-        if step.entry.pending and any(self.plan.operations[index].step.decision.foreseen for index in inside):
-            return True
-        # What is refreshed notifies in turn: whom it notifies comes after that.
-        return bool(step.refreshed_by) and any(self.plan.operations[index].step.refreshed_by for index in inside)
-
-    def _segment(self, operations: Sequence[Operation]) -> None:
-        """Carry out the operations of one segment that have anything to do."""
-        works = [work for operation in operations if (work := self._prepare(operation)) is not None]
-        if not works:
-            return
+    def _side_by_side(self) -> None:
+        """Carry out what waits for nothing, so many calls at once as are wanted, until nothing is left."""
+        schedule, run = Schedule(self.plan), self.providers.run
+        calls: deque[list[Work]] = deque()
         try:
-            self._decide(works)
-            if any(not work.finished for work in works):
+            with guard.shared(), Crew(self.plan.options.parallel) as run.crew:
+                while schedule.open:
+                    # What is decided is done before more is decided: what is read shall be fresh.
+                    while run.crew.idle and calls:
+                        run.crew.start(partial(self._finish, calls.popleft()))
+                    while run.crew.idle and (operations := schedule.take()):
+                        run.crew.start(partial(self._divide, operations))
+                    ended, more = run.crew.next()
+                    schedule.end(ended)
+                    calls += more
+        except Abandoned:
+            self._give_up(schedule)
+        except BaseException:
+            run.cancelled = True
+            raise
+        finally:
+            run.crew = None
+
+    def _divide(self, operations: Sequence[Operation]) -> tuple[Iterable[Operation], list[list[Work]]]:
+        """Begin a segment; gives which operations have ended, and the works of each call that is to be made."""
+        works = self._begin(operations)
+        live = {work.operation.number for work in works}
+        ended = [operation for operation in operations if operation.number not in live]
+        several = "parallel" in operations[0].step.definition.features
+        return ended, pieces(works, self.plan.waits, self.plan.options.parallel if several else 1)
+
+    def _finish(self, works: Sequence[Work]) -> tuple[Iterable[Operation], list[list[Work]]]:
+        """Make one call, unless nothing new is to begin by now."""
+        if why := self._halted():
+            for work in works:
+                self.ending.skip(work, why)
+        else:
+            self._carry_out(works)
+        return [work.operation for work in works], []
+
+    def _give_up(self, schedule: Schedule) -> None:
+        """Calls did not come back: what they have done is in doubt, and the next run looks at it."""
+        for operation in self.plan.operations:
+            if operation.number in schedule.running:
+                why = "its call did not end after the interrupt; the next run looks at what it has done"
+                self.ending.fail(Work(operation), why)
+            elif operation.number not in schedule.ended:
+                self.ending.skip(Work(operation), "the run was interrupted")
+
+    def _begin(self, operations: Sequence[Operation]) -> list[Work]:
+        """Decide about the operations of one segment; gives the works that have anything to do."""
+        works = [work for operation in operations if (work := self._prepare(operation)) is not None]
+        if works:
+            with self._stopping(works):
+                self._turn.decide(works)
+        return [work for work in works if not work.finished]
+
+    def _carry_out(self, works: Sequence[Work]) -> None:
+        """Carry out works that share a call."""
+        if works:
+            with self._stopping(works):
                 Segment(self.ending, works).carry_out()
+
+    @contextmanager
+    def _stopping(self, works: Sequence[Work]) -> Iterator[None]:
+        """Let what is no ``Exception`` end the run, and leave nothing that was being done without an end."""
+        try:
+            yield
         except Stopped as error:
             self.stopped = error.cause
             self.providers.run.cancelled = True
-        for work in works:
-            if not work.finished:
-                self.ending.skip(work, "the run was interrupted")
+            for work in works:
+                if not work.finished:
+                    self.ending.skip(work, "the run was interrupted")
 
     def _prepare(self, operation: Operation) -> Work | None:
         """Give the work of an operation, or None when it is done with: same, failed in the plan, or skipped."""
         step, ending = operation.step, self.ending
         work = Work(operation)
         if not operation.removal:
-            self._works[step.entry.index] = work
-        if self.stopped or self.providers.run.cancelled:
-            ending.skip(work, "the run was interrupted")
-        elif self.plan.options.fail_fast and ending.bad:
-            ending.skip(work, "an earlier resource failed (--fail-fast)")
+            self._turn.works[step.entry.index] = work
+        if why := self._halted():
+            ending.skip(work, why)
         elif step.decision.error:
             ending.fail(work, step.decision.error)
         elif ending.skip_for(work):
@@ -147,119 +175,23 @@ class Transaction:
             return work
         return None
 
+    def _halted(self) -> str:
+        """Give why nothing new begins; empty while it does."""
+        if self.stopped or self.providers.run.cancelled:
+            return "the run was interrupted"
+        return "an earlier resource failed (--fail-fast)" if self.plan.options.fail_fast and self.ending.bad else ""
+
     def _may_have_moved(self, operation: Operation) -> bool:
         """Whether what was in order may not be now; of what cannot be read back, after any change."""
         if "imperative" in operation.step.definition.features:
             return bool(self.ending.changed)
         return operation.number in self.ending.stirred
 
-    # Fresh reads and the second decision
-
-    def _decide(self, works: Sequence[Work]) -> None:
-        """Read again what may have moved since it was planned, and decide with what is known now."""
-        definition = works[0].definition
-        for work in works:
-            self._make_known(work)
-        live = [work for work in works if not work.finished]
-        if "imperative" in definition.features:
-            for work in live:
-                if not work.removal:
-                    self._due(work)
-            return
-        self.snapshot.read(definition, [work.name for work in live], fresh=True)
-        for work in live:
-            row, failure = self.snapshot.seen(definition.instance, work.name)
-            if failure and work.decision.action is not Action.FORGET:
-                self.ending.fail(work, failure)
-                continue
-            work.is_ = row
-            if not work.removal:
-                self._decide_one(work)
-
-    def _decide_one(self, work: Work) -> None:
-        """Decide anew; what the plan did not show as a removal never becomes one."""
-        step = work.step
-        known = self.plan.known(step)
-        decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
-        if step.action is Action.REPLACE and decision.action is Action.CREATE:
-            decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
-        if self._unplanned(work, decision):
-            work.decision = step.decision
-            verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
-            self.ending.fail(work, f"would have to be {verb}, which was not planned; run again")
-            return
-        if turned := _turned(step.decision, decision):
-            self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
-            return
-        work.decision = decision
-        if step.entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
-            work.should = heeded(step.entry, work.is_, work.should)
-        if decision.error:
-            self.ending.fail(work, decision.error)
-        elif decision.action is Action.SAME and not self.ending.refreshers(work):
-            self.ending.same(work)
-
-    def _unplanned(self, work: Work, decision: Decision) -> bool:
-        """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
-        step = work.step
-        if decision.action is step.action or decision.action is Action.SAME or decision.error:
-            return False
-        if self.plan.options.saved and not step.deferred:
-            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
-        if decision.action is Action.DELETE:
-            return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
-        return decision.action in _PLANNED_ONLY
-
-    def _make_known(self, work: Work) -> None:
-        """Replace unknowns by what earlier steps have yielded."""
-        entry = work.step.entry
-        if not entry.pending or work.removal:
-            return
-        values: dict[str, Any] = {}
-        for name, value in entry.pending.items():
-            try:
-                found = expression.evaluate(value, self._resolve)
-            except ValueError as error:
-                self.ending.fail(work, str(error))
-                return
-            if is_unknown(found) and not work.step.noop:
-                self.ending.fail(work, f"'{name}' is still not known: {value}")
-                return
-            values[name] = UNKNOWN if is_unknown(found) else found
-        work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
-        if problem:
-            self.ending.fail(work, problem)
-
-    def _of_resource(self, path: Path) -> Any:
-        assert isinstance(path.root, Reference)
-        entry = self.plan.catalog.find(path.root)
-        assert entry is not None
-        work = self._works.get(entry.index)
-        if work is None:
-            return foresight.yielded(path, entry.should, self.snapshot.seen(entry.instance, entry.name).row)
-        if work.step.noop and not exists(work.is_):
-            return foresight.foreseen(path, work.step)
-        return foresight.yielded(path, work.should, work.is_)
-
-    def _due(self, work: Work) -> None:
-        """Ask an imperative resource, right before its turn, whether it is to be run."""
-        entry = work.step.entry
-        entry.should.update(work.should)
-        run, why, failure = self.snapshot.due(entry)
-        if failure:
-            self.ending.fail(work, failure)
-        elif run:
-            work.decision = work.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
-        elif self.ending.refreshers(work):
-            work.decision = work.decision._replace(action=Action.SAME)
-        else:
-            self.ending.same(work)
-
     def _outputs(self) -> Mapping[str, Any]:
         found = {}
         for name, value in self.plan.catalog.manifest.outputs.items():
             try:
-                result = expression.evaluate(value, self._resolve)
+                result = expression.evaluate(value, self._turn.resolve)
             except ValueError:
                 continue
             if not is_unknown(result):
@@ -272,11 +204,3 @@ class Transaction:
         for report in self.ending.reports:
             totals[report.status if report.status in {"failed", "skipped"} else COUNTED[report.action]] += 1
         return Summary(**totals, noop=self.plan.options.noop)
-
-
-def _turned(before: Decision, now: Decision) -> str:
-    """Give the attributes of which a provider foresees something else than it did in the plan."""
-    if not before.foreseen:
-        return ""
-    changed = [k for k, v in now.foreseen.items() if k in before.foreseen and not same(before.foreseen[k], v)]
-    return ", ".join(changed)

@@ -40,6 +40,7 @@ class Work:
         "outcome",
         "removal",
         "should",
+        "skipped",
         "started",
         "step",
         "why",
@@ -57,6 +58,8 @@ class Work:
         self.is_ = self.step.is_
         self.should: Mapping[str, Any] = self.step.should
         self.finished = False
+        #: Whether it was left out, be it in the middle of a call.
+        self.skipped = False
         self.started = 0.0
         self.outcome = NOTHING_SAID
         #: Why the provider's call failed, where it did not say it of this resource.

@@ -68,9 +68,11 @@ def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     box.manifest(resources)
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(where: str = "set", how: str = "python", seconds: float = 30, **options: Any) -> subprocess.Popen[bytes]:
+    def start(
+        where: str = "set", how: str = "python", seconds: float = 30, *, parallel: int = 1, **options: Any
+    ) -> subprocess.Popen[bytes]:
         box.env |= {"WHERE": where, "HOW": how, "FOR": str(seconds)}
-        started.append(box.start("apply", "site.json", "--json", **options))
+        started.append(box.start("apply", "site.json", "--json", "--parallel", str(parallel), **options))
         until(lambda: started[-1].poll() is not None or ((box.path / "pid").exists() and _read(box.path / "pid")))
         assert started[-1].poll() is None, started[-1].communicate()
         return started[-1]
@@ -208,6 +210,71 @@ def test_after_a_signal_the_next_run_continues(box: Box, slow: Callable[..., sub
         "before": {"size": 1},
         "after": {"size": 2},
     }
+
+
+CHAIN: Final = {
+    "Good[before]": {"size": 1},
+    "Bad[a]": {"size": 1},
+    "Bad[b]": {"size": 2},
+    "Good[after]": {"size": 2, "require": "Bad[a]"},
+}
+
+
+@pytest.mark.parametrize("how", ["python", "program"])
+def test_side_by_side_the_first_signal_lets_running_calls_end(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str
+) -> None:
+    """What runs beside others is finished and verified too, and what waits for it is skipped."""
+    box.manifest(CHAIN)
+    process = slow("set", how, 1, parallel=3)
+    process.send_signal(signal.SIGINT)
+    code, steps, summary, err = finish(process)
+    assert (code, summary["exit_code"]) == (130, 130)
+    assert {name: step["status"] for name, step in steps.items()} == {
+        "Good[before]": "success",
+        "Bad[a]": "success",
+        "Bad[b]": "success",
+        "Good[after]": "skipped",
+    }
+    assert "interrupted" in err
+
+
+def test_side_by_side_the_second_signal_ends_programs(box: Box, slow: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Whatever thread has started them."""
+    box.manifest(CHAIN)
+    process = slow("set", "program", parallel=3)
+    children = descendants(process.pid)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, steps, _, _ = finish(process)
+    assert time.monotonic() - start < 5
+    assert (code, steps["Bad[a]"]["status"], steps["Good[after]"]["status"]) == (130, "failed", "skipped")
+    assert_gone(children)
+
+
+def test_side_by_side_a_call_that_does_not_end_is_given_up(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """After the second signal it has a few seconds; then it is in doubt, and the next run looks and converges."""
+    box.manifest(CHAIN)
+    process = slow("set", "python", parallel=3)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    start = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    code, steps, summary, _ = finish(process)
+    assert 4 < time.monotonic() - start < 8
+    assert (code, summary["failed"], summary["skipped"]) == (143, 2, 1)
+    assert (
+        steps["Bad[a]"]["error"] == "its call did not end after the interrupt; the next run looks at what it has done"
+    )
+    box.env["WHERE"] = "nowhere"
+    done = box.run("apply", "site.json", "--parallel", "3")
+    assert done.code == 0
+    assert "Bad[a]: in doubt" in done.text
+    assert box.shelf("bad")["a"] == {"size": 1}
 
 
 def test_an_ignored_signal_stays_ignored(slow: Callable[..., subprocess.Popen[bytes]]) -> None:

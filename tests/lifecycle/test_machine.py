@@ -215,10 +215,10 @@ class Lifecycle(RuleBasedStateMachine):
             self.bench.revive()
             return None
 
-    @rule(prune=st.booleans(), fail_fast=st.booleans())
-    def apply(self, prune: bool, fail_fast: bool) -> None:  # noqa: FBT001 - drawn by name
+    @rule(prune=st.booleans(), fail_fast=st.booleans(), parallel=st.sampled_from([1, 3]))
+    def apply(self, prune: bool, fail_fast: bool, parallel: int) -> None:  # noqa: FBT001 - drawn by name
         """Apply everything."""
-        report = self._run("apply", prune=prune, fail_fast=fail_fast)
+        report = self._run("apply", prune=prune, fail_fast=fail_fast, parallel=parallel)
         if report is not None:
             self._settled(report)
 
@@ -270,13 +270,13 @@ class Lifecycle(RuleBasedStateMachine):
             if not sources & moving.keys() and not set(step.refreshed_by) & moving.keys():
                 assert reference not in moving, f"{reference} is not settled: {moving[reference]} {step.decision}"
 
-    @rule()
-    def destroy(self) -> None:
+    @rule(parallel=st.sampled_from([1, 3]))
+    def destroy(self, parallel: int) -> None:
         """Destroy everything; what is left was not ours to take, or could not be taken."""
         ours = {k for k, r in self.bench.state.records.items() if r.owned and not r.retain}
         ours |= {key for key, intent in self.bench.state.intents.items() if intent.makes}
         before = self.bench.world.copy()
-        report = self._run("destroy")
+        report = self._run("destroy", parallel=parallel)
         if report is None:
             return
         for kind, rows in before.items():
@@ -304,12 +304,12 @@ class Lifecycle(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.bench.state.records)))
         self.bench.mend(key, data.draw(st.sampled_from(["forget", "taint"])))
 
-    @rule(fuse=st.integers(0, 4), prune=st.booleans())
-    def killed(self, fuse: int, prune: bool) -> None:  # noqa: FBT001 - drawn by name
+    @rule(fuse=st.integers(0, 4), prune=st.booleans(), parallel=st.sampled_from([1, 3]))
+    def killed(self, fuse: int, prune: bool, parallel: int) -> None:  # noqa: FBT001 - drawn by name
         """Be killed at a write; the next run converges without help."""
         self.calm()
         self.bench.store.fuse = fuse
-        report = self._run("apply", prune=prune)
+        report = self._run("apply", prune=prune, parallel=parallel)
         if report is None:
             report = self._run("apply", prune=prune)
             assert report is not None

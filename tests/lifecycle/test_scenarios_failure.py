@@ -40,6 +40,19 @@ def test_a_failure_skips_its_dependents_and_nothing_else(bench: Bench, trouble: 
     assert planned(bench.plan(SIX)) == {}
 
 
+@pytest.mark.parametrize("before", [{}, {"b": {"size": 1}}])
+def test_what_was_left_out_of_a_call_is_recorded_as_before(bench: Bench, before: dict[str, dict[str, int]]) -> None:
+    """Its prerequisite failed in the same call: it was not made, and what is recorded does not say that it was."""
+    resources = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}}
+    if before:
+        bench.apply(resources | {"Thing[b]": before["b"]})
+    recorded = bench.record("Thing[b]")
+    with bench.troubled(a="fail"):
+        report = bench.apply({"Thing[a]": {"size": 5}, "Thing[b]": {"size": 2, "require": "Thing[a]"}})
+    assert acted(report)["Thing[b]"][1] == "skipped"
+    assert bench.record("Thing[b]") == recorded
+
+
 def test_what_was_done_in_the_same_call_as_a_lie_is_done(bench: Bench) -> None:
     """Nobody knew when its turn came; it is reported as what it is, and what comes in a later call is skipped."""
     with bench.troubled(b="lie"):

@@ -1,0 +1,147 @@
+"""At its turn, each work is decided again: what has become known is filled in, what may have moved is read once more.
+
+By the same rule as in the plan (``decision``), and never to more than the plan has shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.nouns import expression
+from resource_api.nouns.change import MADE_ANEW, Action, exists
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.values import UNKNOWN, is_unknown, same
+from resource_api.stages import foresight
+from resource_api.stages.decision import decide, heeded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from resource_api.nouns.expression import Path
+    from resource_api.nouns.step import Decision
+    from resource_api.stages.ending import Ending
+    from resource_api.stages.work import Work
+
+_PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
+
+
+class Turn:
+    """Decides works when their turn has come, and knows what earlier ones have yielded."""
+
+    def __init__(self, ending: Ending) -> None:
+        """Begin with no work; what fails here, or has nothing to do any more, is told to ``ending``."""
+        self.plan = ending.plan
+        self.ending = ending
+        self.snapshot = ending.snapshot
+        self.providers = ending.providers
+        #: What puts or has put something in place, by the index of its entry.
+        self.works: dict[int, Work] = {}
+        self.resolve = self.plan.catalog.scope.resolver(self._of_resource)
+
+    def decide(self, works: Sequence[Work]) -> None:
+        """Read again what may have moved since it was planned, and decide with what is known now."""
+        definition = works[0].definition
+        for work in works:
+            self._make_known(work)
+        live = [work for work in works if not work.finished]
+        if "imperative" in definition.features:
+            for work in live:
+                if not work.removal:
+                    self._due(work)
+            return
+        self.snapshot.read(definition, [work.name for work in live], fresh=True)
+        for work in live:
+            row, failure = self.snapshot.seen(definition.instance, work.name)
+            if failure and work.decision.action is not Action.FORGET:
+                self.ending.fail(work, failure)
+                continue
+            work.is_ = row
+            if not work.removal:
+                self._decide_one(work)
+
+    def _decide_one(self, work: Work) -> None:
+        """Decide anew; what the plan did not show as a removal never becomes one."""
+        step = work.step
+        known = self.plan.known(step)
+        decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
+        if step.action is Action.REPLACE and decision.action is Action.CREATE:
+            decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
+        if self._unplanned(work, decision):
+            work.decision = step.decision
+            verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
+            self.ending.fail(work, f"would have to be {verb}, which was not planned; run again")
+            return
+        if turned := _turned(step.decision, decision):
+            self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
+            return
+        work.decision = decision
+        if step.entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
+            work.should = heeded(step.entry, work.is_, work.should)
+        if decision.error:
+            self.ending.fail(work, decision.error)
+        elif decision.action is Action.SAME and not self.ending.refreshers(work):
+            self.ending.same(work)
+
+    def _unplanned(self, work: Work, decision: Decision) -> bool:
+        """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
+        step = work.step
+        if decision.action is step.action or decision.action is Action.SAME or decision.error:
+            return False
+        if self.plan.options.saved and not step.deferred:
+            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
+        if decision.action is Action.DELETE:
+            return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
+        return decision.action in _PLANNED_ONLY
+
+    def _make_known(self, work: Work) -> None:
+        """Replace unknowns by what earlier steps have yielded."""
+        entry = work.step.entry
+        if not entry.pending or work.removal:
+            return
+        values: dict[str, Any] = {}
+        for name, value in entry.pending.items():
+            try:
+                found = expression.evaluate(value, self.resolve)
+            except ValueError as error:
+                self.ending.fail(work, str(error))
+                return
+            if is_unknown(found) and not work.step.noop:
+                self.ending.fail(work, f"'{name}' is still not known: {value}")
+                return
+            values[name] = UNKNOWN if is_unknown(found) else found
+        work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
+        if problem:
+            self.ending.fail(work, problem)
+
+    def _of_resource(self, path: Path) -> Any:
+        assert isinstance(path.root, Reference)
+        entry = self.plan.catalog.find(path.root)
+        assert entry is not None
+        work = self.works.get(entry.index)
+        if work is None:
+            return foresight.yielded(path, entry.should, self.snapshot.seen(entry.instance, entry.name).row)
+        if work.step.noop and not exists(work.is_):
+            return foresight.foreseen(path, work.step)
+        return foresight.yielded(path, work.should, work.is_)
+
+    def _due(self, work: Work) -> None:
+        """Ask an imperative resource, right before its turn, whether it is to be run."""
+        entry = work.step.entry
+        entry.should.update(work.should)
+        run, why, failure = self.snapshot.due(entry)
+        if failure:
+            self.ending.fail(work, failure)
+        elif run:
+            work.decision = work.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
+        elif self.ending.refreshers(work):
+            work.decision = work.decision._replace(action=Action.SAME)
+        else:
+            self.ending.same(work)
+
+
+def _turned(before: Decision, now: Decision) -> str:
+    """Give the attributes of which a provider foresees something else than it did in the plan."""
+    if not before.foreseen:
+        return ""
+    changed = [k for k, v in now.foreseen.items() if k in before.foreseen and not same(before.foreseen[k], v)]
+    return ", ".join(changed)

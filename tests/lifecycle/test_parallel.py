@@ -1,0 +1,369 @@
+"""Calls side by side: relationships alone order, and whatever the schedule, the end is that of a run one by one."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.contract.state import MemoryStore, StackName
+from resource_api.hands.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from types import TracebackType
+
+    from resource_api.nouns.step import Report
+
+PROJECT: Final = "side"
+_ATTRIBUTES: Final = {
+    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+    "name": Attribute("String", "What it is called.", kind="namevar"),
+    "size": Attribute("Optional[Integer]", "How big it is."),
+    "near": Attribute("Optional[String]", "The number of another."),
+    "number": Attribute("Optional[String]", "Known once it is made.", kind="read_only"),
+}
+_ORDERED: Final = ("name", "size")
+FEATURES: Final[Mapping[str, set[str]]] = {
+    "wide": {"parallel", "simple_get_filter", "refreshable"},
+    "narrow": {"simple_get_filter", "refreshable"},
+    "whole": {"parallel"},
+    "errand": {"imperative", "parallel"},
+    "tool": set(),
+}
+
+
+class Conductor:
+    """Holds every call to a provider back, and lets one after the other go on in an order drawn from a seed."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        """Let all go on at once unless there is a ``seed``."""
+        self._random = random.Random(seed)  # noqa: S311 - chance is what is wanted
+        self._open = seed is None
+        self._change = threading.Condition()
+        self._waiting: list[threading.Event] = []
+        self.live: dict[str, int] = {}
+        self.peak: dict[str, int] = {}
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        """Begin to conduct."""
+        self._thread = threading.Thread(target=self._conduct, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Let everybody go."""
+        with self._change:
+            self._ended = True
+            self._change.notify_all()
+        self._thread.join()
+
+    def enter(self, kind: str) -> None:
+        """Begin a call, and wait to be let on."""
+        mine = threading.Event()
+        with self._change:
+            for counted in (kind, "all"):
+                self.live[counted] = self.live.get(counted, 0) + 1
+                self.peak[counted] = max(self.peak.get(counted, 0), self.live[counted])
+            self._waiting.append(mine)
+            self._change.notify_all()
+        if not self._open:
+            assert mine.wait(20)
+
+    def leave(self, kind: str) -> None:
+        """End a call."""
+        with self._change:
+            for counted in (kind, "all"):
+                self.live[counted] -= 1
+
+    def _conduct(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._waiting or self._ended)
+                if self._ended:
+                    for each in self._waiting:
+                        each.set()
+                    return
+            time.sleep(0.0005)  # who else is about to arrive
+            with self._change:
+                self._waiting.pop(self._random.randrange(len(self._waiting))).set()
+
+
+class Side:
+    """A world whose providers are conducted, and the runtime that changes it."""
+
+    def __init__(self, conductor: Conductor | None = None, level: str = "notice") -> None:
+        """Begin with nothing."""
+        self.things: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in FEATURES}
+        self.calls: list[tuple[str, list[str]]] = []
+        self.failing: Collection[str] = ()
+        self.conductor = conductor or Conductor()
+        self.lines: list[str] = []
+        self.store = MemoryStore()
+        registry = Registry()
+        for kind, features in FEATURES.items():
+            attributes = {name: value for name, value in _ATTRIBUTES.items() if kind != "errand" or name in _ORDERED}
+            registry.register_type(
+                TypeDefinition(name=kind, docs="One of them.", attributes=attributes, features=features)
+            )
+            registry.register_provider(kind, self._provider(kind, features))
+        log = Log(level, lambda line: self.lines.append(str(line)))
+        self.runtime = Runtime(registry, state=self.store, log=log)
+
+    def _provider(self, kind: str, features: Collection[str]) -> type[BaseProvider]:
+        side = self
+
+        class Provider(BaseProvider):
+            def get(self, context: Any, names: Any = None) -> Iterator[Mapping[str, Any]]:  # noqa: ARG002
+                if kind == "tool" and "kit" not in side.things["narrow"]:
+                    msg = "there is no kit"
+                    raise RuntimeError(msg)
+                rows = dict(side.things[kind])
+                for name in rows if names is None else names:
+                    if name in rows:
+                        yield {"name": name, "ensure": "present", **rows[name]}
+
+            def set(self, context: Any, changes: Mapping[str, Any]) -> None:
+                side.calls.append((kind, list(changes)))
+                side.conductor.enter(kind)
+                try:
+                    for name, (_, should) in changes.items():
+                        side.change(kind, name, should, context)
+                finally:
+                    side.conductor.leave(kind)
+
+        extra: dict[str, Any] = {}
+        if "refreshable" in features:
+            extra["refresh"] = lambda _self, _context, names: side.calls.append((f"refresh {kind}", list(names)))
+        if "imperative" in features:
+            extra["due"] = lambda *_arguments: True
+        return type("Provider", (Provider,), extra)
+
+    def change(self, kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        """Make or remove one."""
+        if name in self.failing:
+            context.failed(name, message="does not want to")
+        elif should.get("ensure") == "absent":
+            self.things[kind].pop(name, None)
+        else:
+            kept = {key: value for key, value in should.items() if key not in {"name", "ensure"}}
+            self.things[kind][name] = {**kept, "number": f"N-{name}"}
+
+    def apply(self, resources: Mapping[str, Any], **options: Any) -> Report:
+        """Apply."""
+        return self.runtime.apply({"project": PROJECT, "resources": resources}, **options)
+
+    def destroy(self, **options: Any) -> Report:
+        """Destroy."""
+        return self.runtime.destroy({"project": PROJECT, "resources": {}}, **options)
+
+    @property
+    def recorded(self) -> dict[Any, Any]:
+        """What is recorded, whatever the order in which it was."""
+        state = self.store.load(StackName(PROJECT, "default"))
+        return {"records": dict(state.records), "owed": dict(state.owed), "intents": dict(state.intents)}
+
+
+def ends(report: Report) -> set[tuple[str, str, str]]:
+    """Give what became of each."""
+    return {(each.reference, str(each.action), each.status) for each in report.steps}
+
+
+@st.composite
+def catalogs(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
+    """Give resources that relate to earlier ones in every way."""
+    kinds = draw(st.lists(st.sampled_from(["wide", "narrow", "whole", "errand"]), min_size=1, max_size=10))
+    resources: dict[str, dict[str, Any]] = {}
+    for number, kind in enumerate(kinds):
+        values: dict[str, Any] = {"size": number}
+        for relation in ("require", "subscribe"):
+            chosen = draw(st.lists(st.sampled_from(sorted(resources)), unique=True, max_size=2)) if resources else []
+            if chosen:
+                values[relation] = chosen
+        others = [reference for reference in resources if not reference.startswith("Errand")]
+        if others and kind != "errand" and draw(st.booleans()):
+            values["near"] = "${" + draw(st.sampled_from(others)) + ".number}"
+        resources[f"{kind.capitalize()}[r{number}]"] = values
+    return resources
+
+
+@given(catalogs(), st.sets(st.integers(0, 9), max_size=2), st.integers(0, 2**32), st.integers(2, 4))
+@settings(max_examples=60, deadline=None)
+def test_any_schedule_ends_as_one_by_one(
+    resources: dict[str, Any], failing: set[int], seed: int, parallel: int
+) -> None:
+    """The world, what is recorded, and what became of each resource are the same, in creation and in destruction."""
+    one = Side()
+    with Conductor(seed) as conductor:
+        side = Side(conductor)
+        one.failing = side.failing = {f"r{number}" for number in failing}
+        assert ends(side.apply(resources, parallel=parallel)) == ends(one.apply(resources))
+        one.failing = side.failing = ()
+        assert (side.things, side.recorded) == (one.things, one.recorded)
+        assert ends(side.apply(resources, parallel=parallel)) == ends(one.apply(resources))
+        assert (side.things, side.recorded) == (one.things, one.recorded)
+        assert ends(side.destroy(parallel=parallel)) == ends(one.destroy())
+        assert (side.things, side.recorded) == (one.things, one.recorded)
+        assert conductor.peak.get("narrow", 0) <= 1
+        assert conductor.peak.get("all", 0) <= parallel
+
+
+def test_a_parallel_provider_gets_so_many_calls_and_no_more() -> None:
+    """A segment is split into equal parts; what is verified is what each call was about."""
+    with Conductor(1) as conductor:
+        side = Side(conductor)
+        report = side.apply({f"Wide[{number}]": {} for number in range(40)}, parallel=4)
+    assert report.summary.created == 40
+    assert sorted(len(names) for _, names in side.calls) == [10, 10, 10, 10]
+    assert conductor.peak["wide"] == 4
+
+
+def test_what_waits_for_another_stays_in_its_call() -> None:
+    """Chains are not torn, so that a failure in one leaves out its rest alone."""
+    side = Side()
+    side.failing = {"a0"}
+    chains = {
+        f"Wide[{chain}{place}]": {"require": f"Wide[{chain}{place - 1}]"} if place else {}
+        for chain in "abcd"
+        for place in range(3)
+    }
+    report = side.apply(chains, parallel=4)
+    assert sorted(names for _, names in side.calls) == [[f"{c}{n}" for n in range(3)] for c in "abcd"]
+    assert (report.summary.created, report.summary.failed, report.summary.skipped) == (9, 1, 2)
+
+
+def test_types_stand_beside_each_other() -> None:
+    """A provider that is not parallel is called once at a time, beside those of other types."""
+    with Conductor(3) as conductor:
+        side = Side(conductor)
+        resources = {f"{kind}[{number}]": {} for number in range(4) for kind in ("Narrow", "Whole")}
+        side.apply(resources, parallel=3)
+    assert ("narrow", ["0", "1", "2", "3"]) in side.calls
+    assert conductor.peak["all"] > 1
+    assert conductor.peak["narrow"] == 1
+
+
+def test_what_was_deferred_waits_for_what_may_set_it_up() -> None:
+    """No relationship says so, and still the tool is asked only once the kit is there."""
+    side = Side()
+    report = side.apply({"Narrow[kit]": {}, "Tool[hammer]": {}, "Wide[w]": {}}, parallel=4)
+    assert report.summary.created == 3
+    assert [kind for kind, _ in side.calls].index("narrow") < [kind for kind, _ in side.calls].index("tool")
+
+
+def test_nothing_starts_after_the_first_failure_when_asked() -> None:
+    """``--fail-fast``: what has begun ends, the rest is skipped."""
+    side = Side()
+    side.failing = {"e0"}
+    report = side.apply({f"Errand[e{number}]": {} for number in range(30)}, parallel=2, fail_fast=True)
+    assert report.summary.failed == 1
+    assert report.summary.skipped >= 25
+    assert report.summary.failed + report.summary.skipped + report.summary.updated == 30
+
+
+def test_what_is_no_exception_ends_the_run_in_order() -> None:
+    """What runs beside it ends and is recorded; nothing new starts; the next run does the rest."""
+    side = Side()
+
+    class Odd(BaseException):
+        pass
+
+    def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        if name == "0":
+            raise Odd
+        Side.change(side, kind, name, should, context)
+
+    side.change = change  # type: ignore[method-assign]
+    resources = {f"Wide[{n}]": {} for n in range(4)} | {"Narrow[last]": {"require": [f"Wide[{n}]" for n in range(4)]}}
+    report = side.apply(resources, parallel=4)
+    status = {each.reference: each.status for each in report.steps}
+    assert (status["Wide[0]"], status["Narrow[last]"], report.exit_code) == ("failed", "skipped", 1)
+    del side.change  # type: ignore[method-assign]
+    assert side.apply(resources, parallel=4).exit_code == 0
+    assert len(side.things["wide"]) == 4
+
+
+def test_a_write_that_fails_ends_the_run_after_the_calls_that_are_under_way() -> None:
+    """State that cannot be written is an error of the run, and no thread goes on behind its back."""
+    side = Side()
+
+    class FullError(Exception):
+        pass
+
+    def refuse(*_arguments: Any) -> None:
+        raise FullError
+
+    side.store.commit = refuse  # type: ignore[method-assign,assignment]
+    with pytest.raises(FullError):
+        side.apply({f"Wide[{number}]": {} for number in range(8)}, parallel=4)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("call-") and _busy(thread)]
+
+
+def _busy(thread: threading.Thread) -> bool:
+    thread.join(2)
+    return thread.is_alive()
+
+
+def test_the_first_run_side_by_side_names_what_loses_its_order() -> None:
+    """Neighbours of different types that no relationship keeps apart are named once for a stack, at info."""
+    resources: dict[str, Any] = {"Wide[a]": {}, "Narrow[b]": {}, "Whole[c]": {"require": "Narrow[b]"}}
+    side = Side(level="info")
+    side.apply(resources, parallel=2)
+    told = [line for line in side.lines if "without a relationship" in line]
+    expected = "stands after Wide[a] without a relationship; with --parallel either may come first"
+    assert told == [f"Info: Narrow[b]: {expected}"]
+    side.things["narrow"].clear()
+    side.things["wide"].clear()
+    side.lines.clear()
+    side.apply(resources, parallel=2)
+    assert not [line for line in side.lines if "without a relationship" in line]
+
+
+def test_many_neighbours_are_counted() -> None:
+    """Twenty are named, the others are a number."""
+    side = Side(level="info")
+    side.apply({f"{kind}[{n}]": {} for n in range(15) for kind in ("Wide", "Narrow")}, parallel=2)
+    told = [line for line in side.lines if "without a relationship" in line]
+    assert len(told) == 21
+    assert told[-1] == "Info: 9 more resources stand after one of another type without a relationship"
+
+
+@pytest.mark.parametrize("shape", ["chain", "fan", "free"])
+def test_the_schedule_costs_as_much_for_each_however_many_there_are(shape: str) -> None:
+    """Four times the resources are at most about four times the calls of functions."""
+
+    def work(count: int) -> int:
+        side = Side()
+        needs = {"chain": lambda n: f"Narrow[{n - 1}]" if n else [], "fan": lambda n: "Narrow[0]" if n else []}
+        resources = {f"Narrow[{n}]": {"size": n, "require": needs.get(shape, lambda _n: [])(n)} for n in range(count)}
+        side.apply(resources, parallel=2)
+        plan = side.runtime.plan({"project": PROJECT, "resources": {k: v | {"size": -1} for k, v in resources.items()}})
+        from resource_api.stages.schedule import Schedule  # noqa: PLC0415 - what is counted here
+
+        looked = 0
+
+        def count_lines(_frame: Any, event: str, _argument: Any) -> Any:
+            nonlocal looked
+            looked += event == "line"
+            return count_lines
+
+        import sys  # noqa: PLC0415
+
+        before = sys.gettrace()
+        sys.settrace(count_lines)
+        try:
+            schedule = Schedule(plan)
+            while schedule.open:
+                schedule.end(schedule.take())
+        finally:
+            sys.settrace(before)
+        return looked
+
+    assert work(400) < 4.5 * work(100)
