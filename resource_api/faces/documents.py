@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import __version__
 from resource_api.faces.render import differences
 from resource_api.nouns import event
+from resource_api.nouns.change import inner, kind
 from resource_api.nouns.codec import Sealed
 from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret
 from resource_api.stages.selection import reverse
@@ -77,7 +78,7 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
         "expressions": {name: _spelt(value) for name, value in each.entry.pending.items()},
         "sensitive": sorted(name for name, value in each.should.items() if is_secret(value)),
         "replaces_because": list(each.decision.replaces_because),
-        "changes": [change(difference) for difference in differences(each)],
+        "changes": [planned_change(each, difference) for difference in differences(each)],
         "depends_on": [str(entries[i].reference) for i in planned.catalog.requires.get(index, ())],
         "notifies": [str(entries[i].reference) for i in after.get(index, ())],
         "refreshed_by": list(each.refreshed_by),
@@ -114,6 +115,17 @@ def change(difference: Difference) -> dict[str, Any]:
         "should": plain(difference.should),
         "message": difference.message or None,
     }
+
+
+def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
+    """Give what a plan says of one attribute: the change, its kind, and where in a hash or an array it is."""
+    replaces = "-replace" if difference.attribute in each.decision.replaces_because else ""
+    document = {**change(difference), "kind": f"{kind(difference)}{replaces}"}
+    if not (is_secret(difference.is_) or is_secret(difference.should)):
+        paths = [{"path": list(path), "kind": word} for path, word in inner(difference.is_, difference.should)]
+        if paths:
+            document["paths"] = paths
+    return document
 
 
 def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dict[str, Any]:
@@ -187,7 +199,7 @@ def told(happened: event.Event) -> dict[str, Any] | None:
         return line("step_start", _named(happened.step))
     if isinstance(happened, event.PlannedChange):
         each = happened.step
-        planned: dict[str, Any] = {"changes": [change(d) for d in differences(each)], "noop": each.noop}
+        planned: dict[str, Any] = {"changes": [planned_change(each, d) for d in differences(each)], "noop": each.noop}
         return line("planned_change", {**_named(each), **planned, "error": each.decision.error or None})
     return None
 

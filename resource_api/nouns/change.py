@@ -12,7 +12,7 @@ from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, same
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from resource_api.nouns.definition import TypeDefinition
 
@@ -48,6 +48,10 @@ class Action(StrEnum):
 MADE_ANEW: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 
+#: Stands for an element that is not there.
+_NOTHING: Final = object()
+
+
 class Change(NamedTuple):
     """What a provider's ``set`` gets for one name: the two states of the resource.
 
@@ -65,6 +69,41 @@ class Difference(NamedTuple):
     is_: Any
     should: Any
     message: str = ""
+
+
+def kind(difference: Difference) -> str:
+    """Give how the value of an attribute differs: ``add``, ``update`` or ``delete``."""
+    return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
+
+
+def _kind(before: object, after: object) -> str:
+    return "update" if before and after else "add" if after else "delete"
+
+
+def _present(attribute: str, value: Any) -> bool:
+    return value is not None and not (attribute == "ensure" and value == "absent")
+
+
+def inner(is_: Any, should: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Give where within two hashes or two arrays something was added, changed or removed: (path, kind).
+
+    No values: what differs may be secret. Nothing is given of values that cannot be looked into.
+    """
+    if isinstance(is_, dict) and isinstance(should, dict):
+        pairs = [(key, is_.get(key, _NOTHING), should.get(key, _NOTHING)) for key in {**is_, **should}]
+    elif isinstance(is_, list) and isinstance(should, list):
+        pairs = list(zip(range(max(len(is_), len(should))), *_stretched(is_, should), strict=True))
+    else:
+        if path and not same(is_, should):
+            yield path, _kind(is_ is not _NOTHING, should is not _NOTHING)
+        return
+    for key, before, after in pairs:
+        yield from inner(before, after, (*path, key))
+
+
+def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
+    longest = max(map(len, lists))
+    return ([*each, *[_NOTHING] * (longest - len(each))] for each in lists)
 
 
 def exists(resource: Mapping[str, Any] | None) -> bool:

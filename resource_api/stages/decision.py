@@ -94,14 +94,23 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
     if "ensure" not in should or not exists(should):
         return SAME
-    made = (Difference("ensure", "absent", should["ensure"]),)
     if known.successor_of is None:
+        made = (Difference("ensure", "absent", should["ensure"]),)
         cut = known.record is not None and known.record.status == "pending"
         reasons = ("its replacement was cut, and the old one has gone",) if cut else ()
         return _anew(entry, Decision(Action.CREATE, made, reasons), should, tools)
+    names = _renamed(entry, known.successor_of)
+    renamed = Decision(Action.REPLACE, names, replaces_because=tuple(each.attribute for each in names))
     if protected(entry, known.successor_of):
-        return Decision(Action.REPLACE, made, error="is protected and would be replaced")
-    return _anew(entry, Decision(Action.REPLACE, made, replaces_because=entry.definition.namevars), should, tools)
+        return renamed._replace(error="is protected and would be replaced")
+    return _anew(entry, renamed, should, tools)
+
+
+def _renamed(entry: Entry, record: Record) -> tuple[Difference, ...]:
+    """Give the namevars in which a resource differs from the one that it replaces."""
+    old, new = (each if isinstance(each, tuple) else (each,) for each in (record.name, entry.name))
+    pairs = zip(entry.definition.namevars, old, new, strict=True)
+    return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
 
 
 def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], known: Known) -> Decision:

@@ -28,6 +28,8 @@ def arrange(
     """
     if not ghosts and not any(step.action is Action.REPLACE for step in steps):
         place = {step.entry.index: index for index, step in enumerate(steps)}
+        if steps and steps[-1].entry.index >= len(steps):
+            requires = {i: _through(i, requires, place) for i in place}
         waits = {place[i]: [place[j] for j in before if j in place] for i, before in requires.items() if i in place}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
     return _rearrange(steps, requires, ghosts)
@@ -96,8 +98,9 @@ def _late(step: Step) -> bool:
 def _edges(nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[int]]) -> Iterator[Edge]:
     puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
     removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
+    present = puts.keys() | removals.keys()
     for index, number in puts.items():
-        yield from (Edge(puts[before], number) for before in requires.get(index, ()) if before in puts)
+        yield from (Edge(puts[before], number) for before in _through(index, requires, present) if before in puts)
     for index, number in removals.items():
         if index in puts:
             step = nodes[number][0]
@@ -132,6 +135,7 @@ def _recorded(
     requires: Mapping[int, Sequence[int]],
 ) -> Iterator[Edge]:
     """What depended on something that goes, goes before it, or is brought to not depend on it before."""
+    present = puts.keys() | removals.keys()
     by_reference = {}
     for index, number in removals.items():
         record = nodes[number][0].record
@@ -142,9 +146,24 @@ def _recorded(
             needed = {
                 by_reference[name] for name in (step.record.requires if step.record else ()) if name in by_reference
             }
-            needed |= {before for before in requires.get(index, ()) if before in removals}
+            needed |= {before for before in _through(index, requires, present) if before in removals}
             for other in needed - {index}:
                 if removal:
                     yield Edge(removals[index], removals[other], automatic=True)
                 elif other not in puts or nodes[removals[other]][0].create_first:
                     yield Edge(puts[index], removals[other], automatic=True)
+
+
+def _through(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
+    """Give what something needs among those that the run is about, also by way of those that it leaves alone."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = [*requires.get(index, ())]
+    while waiting:
+        other = waiting.pop()
+        if other in present:
+            found.add(other)
+        elif other not in seen:
+            seen.add(other)
+            waiting += requires.get(other, ())
+    return sorted(found)

@@ -54,6 +54,9 @@ class Wanted(NamedTuple):
     requires: frozenset[Key] = frozenset()
     notifies: frozenset[Key] = frozenset()
     colour_of: Key | None = None
+    #: What it is made from, and which of its values says so.
+    image_of: Key | None = None
+    image_by: str = "name"
     lifecycle: dict[str, Any] = {}  # noqa: RUF012 - never changed
     triggered_by: Key | None = None
     deleted_with: Key | None = None
@@ -139,6 +142,15 @@ class Lifecycle(RuleBasedStateMachine):
         else:
             self.site[then] = wanted._replace(requires=wanted.requires | {first})
 
+    @rule(data=st.data(), value=st.sampled_from(["name", "serial"]))
+    @precondition(lambda self: len(self.site.keys() & set(THINGS)) > 1)
+    def make_from(self, data: st.DataObject, value: str) -> None:
+        """Let a thing be made from another that stands before it."""
+        names = sorted(self.site.keys() & set(THINGS), key=KEYS.index, reverse=self.turned)
+        later = data.draw(st.integers(1, len(names) - 1))
+        first = names[data.draw(st.integers(0, later - 1))]
+        self.site[names[later]] = self.site[names[later]]._replace(image_of=first, image_by=value)
+
     @rule()
     def turn(self) -> None:
         """Let nothing depend on anything, and from now on the other way round."""
@@ -158,6 +170,8 @@ class Lifecycle(RuleBasedStateMachine):
                 values["notify"] = notifies
             if wanted.colour_of in self.site and self.site[wanted.colour_of].values.get("ensure") != "absent":
                 values["colour"] = "${" + self.reference(wanted.colour_of) + ".serial}"
+            if wanted.image_of in self.site and self.site[wanted.image_of].values.get("ensure") != "absent":
+                values["image"] = "${" + f"{self.reference(wanted.image_of)}.{wanted.image_by}" + "}"
             if wanted.triggered_by in self.site:
                 lifecycle["replace_triggered_by"] = [self.reference(wanted.triggered_by)]
             if wanted.deleted_with in self.site:
@@ -188,7 +202,8 @@ class Lifecycle(RuleBasedStateMachine):
             rows[key[1]] = {**rows.get(key[1], {}), "value" if key[0] == "setting" else "size": how + 7}
 
     @rule(
-        key=st.sampled_from(KEYS), what=st.sampled_from(["fail", "raise", "lie", "half", "crash", "kill", "late", ""])
+        key=st.sampled_from(KEYS),
+        what=st.sampled_from(["fail", "raise", "lie", "half", "unmade", "crash", "kill", "late", ""]),
     )
     def trouble(self, key: Key, what: str) -> None:
         """Let something go wrong from now on."""
@@ -266,7 +281,8 @@ class Lifecycle(RuleBasedStateMachine):
                 continue
             wanted = self.site.get((step.entry.type, step.entry.name))
             assert wanted is not None, f"{reference} is not declared and has not gone"
-            sources = {self.reference(k) for k in (wanted.colour_of, wanted.triggered_by) if k in self.site}
+            others = (wanted.colour_of, wanted.image_of, wanted.triggered_by, wanted.deleted_with)
+            sources = {self.reference(k) for k in others if k in self.site}
             if not sources & moving.keys() and not set(step.refreshed_by) & moving.keys():
                 assert reference not in moving, f"{reference} is not settled: {moving[reference]} {step.decision}"
 

@@ -184,3 +184,32 @@ def test_outputs_are_kept_by_a_run_that_fails(shell: Bench) -> None:
     shell.apply(A + "  Widget[bad]: {size: 1}\n" + "outputs: {number: other}\n")
     assert shell.run("output", "number").out.strip() == "S-a"
     assert shell.run("output", "unknown").code == 1
+
+
+def test_a_plan_tells_the_kind_of_each_change(shell: Bench) -> None:
+    """Added, updated, deleted, and whether it replaces; of hashes and arrays, where in them; of secrets, nothing."""
+    site = (
+        "project: p\nresources:\n  Widget[a]: {%s, lifecycle: {replace: delete_first, replace_on_changes: [parts]}}\n"
+    )
+    first = shell.plan(site % "labels: {x: 1}", "--json").document["steps"][0]
+    assert {change["kind"] for change in first["changes"]} == {"add"}
+    shell.apply(site % "size: 1, image: oak, labels: {x: 1, y: 1}, parts: [a, b]")
+    (step,) = shell.plan(site % "size: 2, image: elm, labels: {x: 2, z: 1}, parts: [a]", "--json").document["steps"]
+    kinds = {change["attribute"]: change["kind"] for change in step["changes"]}
+    assert kinds == {
+        "size": "update",
+        "image": "update-replace",
+        "labels": "update",
+        "parts": "update-replace",
+    }
+    labels = next(change for change in step["changes"] if change["attribute"] == "labels")
+    assert labels["paths"] == [
+        {"path": ["x"], "kind": "update"},
+        {"path": ["y"], "kind": "delete"},
+        {"path": ["z"], "kind": "add"},
+    ]
+    gone = shell.plan("project: p\nresources:\n  Widget[a]: {ensure: absent}\n", "--json").document["steps"][0]
+    assert [(change["attribute"], change["kind"]) for change in gone["changes"]] == [("ensure", "delete")]
+    secret = shell.plan("project: p\nresources:\n  Account[a]: {password: hunter22}\n", "--json").document["steps"][0]
+    assert "hunter22" not in json.dumps(secret)
+    assert all("paths" not in change for change in secret["changes"])

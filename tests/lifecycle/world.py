@@ -86,7 +86,8 @@ class World:
     def __init__(self) -> None:
         """Begin with nothing, and nothing wrong."""
         self.things: dict[str, dict[str, dict[str, Any]]] = {definition.name: {} for definition in TYPES}
-        #: (type, name) → what its next changes meet: fail, raise, lie, half, crash, kill, late (done, then killed).
+        #: (type, name) → what its next changes meet: fail, raise, lie, half, unmade (cannot be created), crash, kill,
+        #: late (done, then killed).
         self.trouble: dict[tuple[str, str], str] = {}
         self.unreadable: set[str] = set()
         self.undue: set[str] = set()
@@ -147,6 +148,9 @@ class World:
         gone = not exists(should)
         verb = "delete" if gone else "create" if is_ is None else "update"
         trouble = self.touch(kind, name, verb, context)
+        if trouble == "unmade" and verb == "create":
+            msg = f"{name} cannot be made"
+            raise RuntimeError(msg)
         if trouble in {"fail", "lie"}:
             return
         rows = self.things[kind]

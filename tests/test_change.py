@@ -1,0 +1,74 @@
+"""What differs between two values: the kinds of a plan's document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.nouns.change import Difference, inner, kind
+from resource_api.nouns.values import same
+
+LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "b"])
+VALUES = st.recursive(
+    LEAVES, lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inside, max_size=3)
+)
+
+
+@pytest.mark.parametrize(
+    ("difference", "word"),
+    [
+        (Difference("size", None, 1), "add"),
+        (Difference("size", 1, 2), "update"),
+        (Difference("size", 0, ""), "update"),
+        (Difference("size", 1, None), "delete"),
+        (Difference("ensure", "absent", "present"), "add"),
+        (Difference("ensure", "present", "latest"), "update"),
+        (Difference("ensure", "present", "absent"), "delete"),
+    ],
+)
+def test_a_difference_is_of_one_kind(difference: Difference, word: str) -> None:
+    """Nothing is what is not there, and what is absent."""
+    assert kind(difference) == word
+
+
+def test_what_was_added_changed_and_removed_within_a_value_is_named() -> None:
+    """By the keys and places that lead there; what is the same is not."""
+    is_ = {"a": 1, "b": [1, 2, 3], "c": {"d": 1}, "same": [1]}
+    should = {"a": 2, "b": [1, 9], "c": {"d": 1, "e": 2}, "same": [1]}
+    assert list(inner(is_, should)) == [
+        (("a",), "update"),
+        (("b", 1), "update"),
+        (("b", 2), "delete"),
+        (("c", "e"), "add"),
+    ]
+
+
+@given(is_=VALUES, should=VALUES)
+def test_the_paths_are_all_that_differs(is_: Any, should: Any) -> None:
+    """Doing what they say with one value gives the other; where one cannot be looked into, nothing is said."""
+    found = list(inner(is_, should))
+    if type(is_) is not type(should) or not isinstance(is_, (dict, list)):
+        assert not found
+        return
+    value = is_
+    deletions = [each for each in found if each[1] == "delete"]
+    for path, word in [*(each for each in found if each not in deletions), *reversed(deletions)]:
+        value = _done(value, should, path, word)
+    assert same(value, should)
+
+
+def _done(value: Any, should: Any, path: tuple[Any, ...], word: str) -> Any:
+    """Give a value with one thing taken over from another, at the end of a path."""
+    key, rest = path[0], path[1:]
+    copy = dict(value) if isinstance(value, dict) else dict(enumerate(value))
+    if rest:
+        copy[key] = _done(copy[key], should[key], rest, word)
+    elif word == "delete":
+        del copy[key]
+    else:
+        assert (word == "update") == (key in copy)
+        copy[key] = should[key]
+    return copy if isinstance(value, dict) else [copy[index] for index in sorted(copy)]
