@@ -188,7 +188,7 @@ def test_a_plan_is_a_json_document(bench: Bench) -> None:
     first, second = steps["Widget[a]"], steps["Widget[b]"]
     assert first["urn"] == "urn:resource:blue::web::widget::a"
     assert (first["action"], first["is"]["size"], first["should"]["size"]) == ("update", 1, 2)
-    assert first["changes"] == [{"attribute": "size", "is": 1, "should": 2, "message": None}]
+    assert first["changes"] == [{"attribute": "size", "is": 1, "should": 2, "message": None, "kind": "update"}]
     assert (second["action"], second["is"], second["depends_on"]) == ("create", None, ["Widget[a]"])
     assert second["notifies"] == ["Daemon[d]"]
     assert document["summary"]["updated"] == 1
