@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from resource_api.hands.context import Context
     from resource_api.nouns.attribute import Attribute
     from resource_api.nouns.change import Change
+    from resource_api.nouns.component import ComponentDefinition
     from resource_api.nouns.definition import Resource, TypeDefinition
     from resource_api.nouns.errors import (
         CannotList,
@@ -41,6 +42,7 @@ __all__ = [
     "Change",
     "Command",
     "CommandError",
+    "ComponentDefinition",
     "Context",
     "DefinitionError",
     "ManifestError",
@@ -66,6 +68,7 @@ _HOMES = {
     "resource_api.hands.context": ("Context",),
     "resource_api.nouns.attribute": ("Attribute",),
     "resource_api.nouns.change": ("Change",),
+    "resource_api.nouns.component": ("ComponentDefinition",),
     "resource_api.nouns.definition": ("Resource", "TypeDefinition"),
     "resource_api.nouns.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),

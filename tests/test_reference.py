@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns.reference import URN, Reference, parse, parse_urn
+from resource_api.nouns.reference import Reference, chain, child, parse, parse_urn, title_flaw, urn
 
 TYPES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 QUOTED = re.compile(r"""(['"]).*\1\Z""", re.DOTALL)
 TITLES = st.text(min_size=1).filter(lambda title: not (len(title) > 1 and QUOTED.match(title)))
+COMPONENTS = st.lists(st.tuples(TYPES, TITLES.filter(lambda title: not title_flaw(title))), max_size=3)
 STACKS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,10}", fullmatch=True)
 
 
@@ -29,12 +30,38 @@ def test_the_first_letter_of_a_type_may_be_small(type_name: str, title: str) -> 
     assert parse(f"{type_name}[{title}]") == Reference(type_name, title)
 
 
-@given(STACKS, STACKS, st.lists(TYPES, min_size=1, max_size=4), st.text(min_size=1))
-def test_a_urn_reads_back(stack: str, project: str, types: list[str], title: str) -> None:
-    """The title comes last and may hold anything, colons included."""
-    urn = URN(stack, project, tuple(types), title)
-    assert parse_urn(str(urn)) == urn
-    assert urn.reference == Reference(types[-1], title)
+@given(STACKS, STACKS, COMPONENTS, TYPES, TITLES)
+def test_a_urn_reads_back(stack: str, project: str, around: list[tuple[str, str]], type_name: str, title: str) -> None:
+    """The title comes last and may hold anything, colons included; the parents' types and titles stand before."""
+    parent = "/".join(str(Reference(*each)) for each in around)
+    made = urn(stack, project, parent, Reference(type_name, title))
+    assert made.qualified == (*(each[0] for each in around), type_name)
+    assert parse_urn(str(made)) == made
+    assert made.reference == child(parent, type_name, title)
+
+
+@given(COMPONENTS, TYPES, TITLES)
+def test_a_reference_within_components_reads_back(around: list[tuple[str, str]], type_name: str, title: str) -> None:
+    """From the outside in; the chain of components is found again in its text."""
+    parent = "/".join(str(Reference(*each)) for each in around)
+    assert chain(parent) == around
+    found = child(parent, type_name, title)
+    assert parse(str(found)) == found
+    assert str(found) == f"{parent}/{Reference(type_name, title)}".removeprefix("/")
+
+
+@given(STACKS, COMPONENTS, COMPONENTS, st.tuples(TYPES, TITLES), st.tuples(TYPES, TITLES))
+def test_two_resources_have_two_urns(
+    stack: str,
+    around: list[tuple[str, str]],
+    other: list[tuple[str, str]],
+    one: tuple[str, str],
+    two: tuple[str, str],
+) -> None:
+    """Also where the titles of one, put together, spell those of the other."""
+    parents = ["/".join(str(Reference(*each)) for each in names) for names in (around, other)]
+    urns = {str(urn(stack, "p", parent, Reference(*own))) for parent, own in zip(parents, (one, two), strict=True)}
+    assert (len(urns) == 1) == ([*around, one] == [*other, two])
 
 
 @pytest.mark.parametrize(
@@ -56,9 +83,13 @@ def test_what_is_no_reference_is_told_why(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "urn:resource:a::b::c", "urn:resource:a::b::C::t", "urn:other:a::b::c::t", "urn:resource:-::b::c::t"]
+    "text",
+    [
+        *("", "urn:resource:a::b::c", "urn:resource:a::b::C::t", "urn:other:a::b::c::t", "urn:resource:-::b::c::t"),
+        *("urn:resource:a::b::c$d::t", "urn:resource:a::b::c$d::x]::t", "urn:resource:a::b::c$d::::t"),
+    ],
 )
 def test_what_is_no_urn_is_refused(text: str) -> None:
-    """All four parts are needed, each of its shape."""
+    """All four parts are needed, each of its shape, and a title for each type."""
     with pytest.raises(ValueError, match="is not a URN"):
         parse_urn(text)

@@ -1,4 +1,4 @@
-"""The types of one run and who provides them.
+"""The types of one run and who provides them, and the components that are made of them.
 
 A registry is filled by hand (for embedding) or from files on a module path, each loaded when it is first asked for.
 Features declared by a type are checked against its provider's methods here. Providers are not made here.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.contract.provider import broken_promises
 from resource_api.hands import loader
+from resource_api.nouns.component import ComponentDefinition
 from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.reference import TYPE_NAME, capital
@@ -19,6 +20,9 @@ from resource_api.nouns.reference import TYPE_NAME, capital
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
+
+    #: A component, and the function that builds one use of it.
+    Component = tuple[ComponentDefinition, Callable[[Any], object]]
 
 
 class Registry:
@@ -29,6 +33,7 @@ class Registry:
         self._finder = finder
         self._types: dict[str, TypeDefinition] = {}
         self._providers: dict[str, builtins.type[Any]] = {}
+        self._components: dict[str, Component | None] = {}
         self._broken: dict[tuple[str, str], DefinitionError] = {}
         self.warn: Callable[[str], None] = lambda _message: None
 
@@ -74,6 +79,40 @@ class Registry:
             self.register_provider(name, self._load("providers", name, "Provider"))
         return self._providers[name]
 
+    def register_component(self, definition: ComponentDefinition, build: Callable[[Any], object]) -> None:
+        """Add a component and the function that builds it. Raises ``DefinitionError`` when its name is taken."""
+        if not isinstance(definition, ComponentDefinition):
+            msg = f"expected a ComponentDefinition, got {type(definition).__name__}"
+            raise DefinitionError(msg)
+        if self._components.get(definition.name) or definition.name in self._types:
+            msg = f"a type or component '{definition.name}' is registered already"
+            raise DefinitionError(msg)
+        self._components[definition.name] = definition, build
+
+    def component(self, name: str) -> Component | None:
+        """Give a component; None where the name is that of a type, or of nothing.
+
+        Raises ``DefinitionError`` when its file is broken, or when a type has the name too.
+        """
+        if name not in self._components:
+            path = self._component_file(self._finder, name) if self._finder and TYPE_NAME.match(name) else None
+            self._components[name] = None if path is None else self._load("components", name, "COMPONENT")
+        return self._components[name]
+
+    def component_names(self) -> Sequence[str]:
+        """Give the names of all components that can be found, sorted."""
+        found = set(self._finder.names("components")) if self._finder else set()
+        return sorted(found | {name for name, component in self._components.items() if component})
+
+    def _component_file(self, finder: loader.Finder, name: str) -> Path | None:
+        """Find a component's file; distributions are asked only for what nothing else on the module path is called."""
+        path = finder.find("components", name, installed=False)
+        other = finder.find("types", name, installed=False)
+        if path is not None and (other is not None or name in self._types):
+            msg = f"{path}: a component cannot be called like a type: {other or f'{name} is one'}"
+            raise DefinitionError(msg)
+        return path if path or other or name in self._types else finder.find("components", name)
+
     def names(self) -> Sequence[str]:
         """Give the names of all types that can be found, sorted; a name says nothing about whether its file works."""
         found = set(self._finder.names("types")) if self._finder else set()
@@ -95,6 +134,8 @@ class Registry:
             raise DefinitionError(self._unknown(kind, name))
         module = loader.execute(path, f"resource_api.{kind}.{name}")
         value = getattr(module, constant, None)
+        if kind == "components":
+            return _component(path, name, value, getattr(module, "build", None))
         if value is None:
             msg = f"{path}: defines no {constant}"
             raise DefinitionError(msg)
@@ -114,3 +155,17 @@ class Registry:
             return f"type '{name}' has no provider; expected providers/{name}.py on the module path"
         hint = nearest(name, self.names())
         return f"unknown type '{capital(name)}'" + (f"; {hint}" if hint else "")
+
+
+def _component(path: Path, name: str, value: Any, build: Any) -> Component:
+    """Check what a component's file defines."""
+    if not isinstance(value, ComponentDefinition):
+        msg = f"{path}: COMPONENT must be a ComponentDefinition, not {type(value).__name__}"
+        raise DefinitionError(msg)
+    if value.name != name:
+        msg = f"{path}: COMPONENT is named '{value.name}' but its file is named '{name}'"
+        raise DefinitionError(msg)
+    if not callable(build):
+        msg = f"{path}: defines no function build(m)"
+        raise DefinitionError(msg)
+    return value, build

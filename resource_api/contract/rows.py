@@ -274,7 +274,7 @@ def to_values(rows: Sequence[Row]) -> list[Any]:
 def _record(values: list[Any]) -> Record:
     if type(values[1]) is list:
         values[1] = tuple(values[1])
-    return Record._make(values)
+    return Record(*values)
 
 
 def _intent(values: list[Any]) -> Intent:

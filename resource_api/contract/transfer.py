@@ -13,7 +13,7 @@ from resource_api.contract.state import StackName
 from resource_api.nouns import codec, reference
 from resource_api.nouns.errors import ManifestError, Problem
 from resource_api.nouns.record import Record, StackState
-from resource_api.nouns.reference import STACK_NAME, URN
+from resource_api.nouns.reference import STACK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,7 @@ _RECORD: Final = {
     "provider": (str, type(None)),
     "schema_version": int,
     "status": str,
+    "parent": str,
 }
 
 
@@ -65,7 +66,8 @@ def resource(state: StackState, record: Record) -> dict[str, Any]:
 
 def urn(state: StackState, record: Record) -> str:
     """Give the name of a resource across stacks."""
-    return str(URN(state.stack, state.project, (record.type,), record.title))
+    own = reference.Reference(record.type, record.title)
+    return str(reference.urn(state.stack, state.project, record.parent, own))
 
 
 def restore(text: str, file: str) -> StackState:
@@ -80,6 +82,10 @@ def restore(text: str, file: str) -> StackState:
         raise _refused(file, f"has format {document['state_format']!r}; this resource-api knows {FORMAT}")
     problems = list(_wrong(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}, ""))
     if not problems:
+        # Who wrote it may not have known of components.
+        document["resources"] = [
+            {"parent": "", **each} if type(each) is dict else each for each in document["resources"]
+        ]
         for number, each in enumerate(document["resources"], 1):
             problems += _wrong_record(each, f"resource {number}: ")
     if problems:
@@ -128,8 +134,12 @@ def _wrong_record(each: Any, where: str) -> list[str]:
         named = reference.parse(each["reference"])
     except ValueError as error:
         return [f"{where}{error}"]
-    if named != (each["type"], each["title"]):
-        problems.append(f"{where}the reference {each['reference']} is not its type and title")
+    try:
+        whole = reference.child(each["parent"], each["type"], each["title"])
+    except ValueError as error:
+        return [f"{where}'parent': {error}"]
+    if named != whole:
+        problems.append(f"{where}the reference {each['reference']} is not its parent, type and title")
     if not _is_name(each.get("name")):
         problems.append(f"{where}'name' is no name")
     return problems

@@ -29,7 +29,7 @@ def announce(plan: Plan, log: Log, tell: Callable[[Event], None]) -> None:
     for intent in plan.prior.state.intents.values():
         told = "whether it is due" if intent.action == "run" else "what is there now"
         text = f"in doubt: an earlier run was cut while it was about to {intent.action} it; {told} decides"
-        log.write("notice", f"{intent.type.capitalize()}[{intent.title}]", text)
+        log.write("notice", str(intent.reference), text)
     for record in plan.prior.undeclared:
         way = "deletes" if record.owned and not record.retain else "forgets"
         log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")

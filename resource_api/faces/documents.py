@@ -69,6 +69,7 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
     document = {
         "reference": str(each.reference),
         "urn": planned.urn(each.entry),
+        "parent": each.entry.parent or None,
         "action": str(each.action),
         "previous": each.previous or None,
         "reasons": [*each.decision.reasons, *([f"deferred: {each.deferred}"] if each.deferred else [])],

@@ -9,19 +9,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from resource_api.nouns import expression
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import escape
 from resource_api.stages import binding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.stages.catalog import Catalog
 
     Form = Literal["dot", "mermaid", "json"]
-    Find = Callable[[Reference], Entry | None]
 
 
 class _Link(NamedTuple):
@@ -51,37 +49,32 @@ def _links(catalog: Catalog) -> list[_Link]:
 
 def _automatic(catalog: Catalog) -> set[tuple[int, int]]:
     """Give the pairs that a type asks for and no metaparameter or value does; catalogs do not keep that."""
-    find = _finder(catalog.entries)
-    references = {entry: list(_referred(catalog, entry, find)) for entry in catalog.entries}
-    edges = binding.bind(catalog.entries, references, find, lambda *_: None)
+    names = _Names(catalog)
+    references = {entry: list(_referred(catalog, entry, names)) for entry in catalog.entries}
+    edges = binding.bind(catalog.entries, references, names, lambda *_: None)
     asked = {(edge.first, edge.then) for edge in edges if not edge.automatic}
     return {(edge.first, edge.then) for edge in edges if edge.automatic} - asked
 
 
-def _finder(entries: Sequence[Entry]) -> Find:
-    """Look entries up as ``Catalog.find`` does, without walking through all of them each time."""
-    known: dict[tuple[str, object], Entry] = {}
-    for entry in reversed(entries):
-        known[entry.key] = entry
-    for entry in entries:
-        known.update(((entry.type, alias), entry) for alias in entry.meta.aliases)
-    known.update(((entry.type, entry.title), entry) for entry in entries)
-    return lambda wanted: known.get((wanted.type, wanted.title))
+class _Names:
+    """What the words of a catalog mean, which has been found to mean something."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.groups = catalog.groups
+        self.find = catalog.find
+
+    def broken(self, _type_name: str) -> bool:
+        return False
 
 
-def _referred(catalog: Catalog, entry: Entry, find: Find) -> Iterator[Entry]:
-    """Give the entries that the values of ``entry`` refer to, also by way of ``defaults`` and ``values``."""
+def _referred(catalog: Catalog, entry: Entry, names: _Names) -> Iterator[Entry]:
+    """Give the entries that the values of ``entry`` refer to, also by way of defaults, values and components."""
     declared = entry.declaration
     given = catalog.manifest.defaults.get(declared.file, {}).get(declared.type, {}) | declared.attributes
-    values, seen = list(given.values()), set()
-    while values:
-        for path in expression.find(values.pop()):
-            if isinstance(path.root, Reference):
-                if (target := find(path.root)) is not None:
-                    yield target
-            elif path.root == "values" and path.keys[0] not in seen:
-                seen.add(path.keys[0])
-                values.append(catalog.manifest.values[path.keys[0]])
+    for path in catalog.scope.paths(list(given.values())):
+        if isinstance(path.root, Reference):
+            group, target = names.groups.get(path.root), names.find(path.root)
+            yield from group.members if group is not None else [] if target is None else [target]
 
 
 def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:

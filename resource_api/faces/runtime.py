@@ -28,6 +28,7 @@ from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
 from resource_api.stages import prior as remembering
 from resource_api.stages import selection
+from resource_api.stages.entering import Kinds
 from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.survey import survey
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
     from resource_api.hands.keys import Key
+    from resource_api.nouns.component import Blueprint
     from resource_api.nouns.document import Document
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
@@ -180,7 +182,8 @@ class Runtime:
         if isinstance(source, _Emptied):
             manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=(), inputs={}, values={})
             inputs = None
-        catalog = compiling.compile(manifest, inputs or {}, self.facts, providers.tools)
+        kinds = Kinds(providers.tools, self._component)
+        catalog = compiling.compile(manifest, inputs or {}, self.facts, kinds)
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
         for entry in catalog.entries:
@@ -191,6 +194,14 @@ class Runtime:
         for note in catalog.notes:
             self.log.write("debug", "", note)
         return catalog
+
+    def _component(self, name: str) -> Blueprint | None:
+        """Give what builds a component; None where no component has that name. Raises ``DefinitionError``."""
+        if (found := self.registry.component(name)) is None:
+            return None
+        from resource_api.stages import python_component  # noqa: PLC0415 - only where there are components
+
+        return python_component.blueprint(*found, self.facts, self.log.mask.add)
 
     def _plan(
         self,

@@ -136,4 +136,5 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         deleted_with=entry.meta.lifecycle.deleted_with,
         provider=entry.provider,
         schema_version=entry.definition.schema_version,
+        parent=entry.parent,
     )

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """How a name is shown: the user's title as written, and the level of its change lines."""
+    """How a name is shown: the user's title as written; the level of its change lines; the component around it."""
 
     title: str
     loglevel: str = "notice"
+    parent: str = ""
 
 
 class Outcome:
@@ -74,8 +75,13 @@ class Ledger:
         return outcome
 
     def shown(self, names: list[Name]) -> str:
-        """Give the user's reference of names: ``Apt_key[a, b]``."""
-        return f"{capital(self._definition.name)}[{', '.join(map(self._title, names))}]"
+        """Give the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` within a component."""
+        within: dict[str, list[str]] = {}
+        for name in names:
+            subject = self._subjects.get(name)
+            within.setdefault(f"{subject.parent}/" if subject and subject.parent else "", []).append(self._title(name))
+        head = capital(self._definition.name)
+        return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (within or {"": []}).items())
 
     def say(self, level: str, names: list[Name], text: object) -> None:
         """Write a line about names; what providers say may be any object, an error for one."""

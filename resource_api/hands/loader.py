@@ -34,9 +34,12 @@ class Finder:
         self._directories = list(directories)
         self._distributions: list[Path] | None = None if distributions else []
 
-    def find(self, kind: str, name: str) -> Path | None:
-        """Give the file of one name (``kind`` is ``types`` or ``providers``), or None."""
-        for directory in self._all():
+    def find(self, kind: str, name: str, *, installed: bool = True) -> Path | None:
+        """Give the file of one name (``kind``: ``types``, ``providers`` or ``components``), or None.
+
+        Not ``installed``: distributions are not asked, which takes as long as many a run.
+        """
+        for directory in self._all() if installed else self._directories:
             path = directory / kind / f"{name}.py"
             if path.is_file():
                 return path

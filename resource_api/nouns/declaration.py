@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resource_api.nouns.reference import Reference
+from resource_api.nouns.reference import Reference, child
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,6 +114,7 @@ class _Declared(NamedTuple):
     line: int = 0
     column: int = 0
     origin: Origin | None = None
+    parent: str = ""
 
 
 class Declaration(_Declared):
@@ -121,7 +122,8 @@ class Declaration(_Declared):
 
     ``type`` is the name of its file, ``title`` may still hold ``${...}``, ``attributes`` and ``meta`` (the
     metaparameters, whose shape has been checked) are nobody else's. ``line`` and ``column`` are those of its key;
-    what its format did not yield while reading is looked up at the first question.
+    what its format did not yield while reading is looked up at the first question. ``parent`` is the reference of
+    the component that has made it, if one has.
     """
 
     __slots__ = ()
@@ -139,7 +141,7 @@ class Declaration(_Declared):
     @property
     def reference(self) -> Reference:
         """Its name in relationships, in logs, in state."""
-        return Reference(self.type, self.title)
+        return child(self.parent, self.type, self.title)
 
     def place(self, *inner: str | int) -> Place:
         """Give the place of its key, or of an attribute and of what is inside that."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import exists
-from resource_api.nouns.reference import Reference, parts
+from resource_api.nouns.reference import Reference, child, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,9 +127,17 @@ class Entry:
         return self.definition.instance, self.name
 
     @property
+    def parent(self) -> str:
+        """The reference of the component that has made it; empty where none has."""
+        return self.declaration.parent
+
+    @property
     def reference(self) -> Reference:
         """The user's name for it."""
-        return Reference(self.definition.name, self.title)
+        parent = self.declaration.parent
+        return (
+            child(parent, self.definition.name, self.title) if parent else Reference(self.definition.name, self.title)
+        )
 
     @property
     def absent(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import Action
-from resource_api.nouns.reference import Reference, instance
+from resource_api.nouns.reference import Reference, child, instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +49,8 @@ class Record(NamedTuple):
     #: ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and the replacement is
     #: still to be made; replaced: another has taken its place, and it is to go.
     status: str = "ready"
+    #: The reference of the component that has made it.
+    parent: str = ""
 
     @property
     def instance(self) -> str:
@@ -68,7 +70,7 @@ class Record(NamedTuple):
     @property
     def reference(self) -> Reference:
         """The user's name of it."""
-        return Reference(self.type, self.title)
+        return child(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
 
     def asks_as(self, other: Record) -> bool:
         """Whether two records say the same of everything but of how the resource was when it was read."""
@@ -89,6 +91,13 @@ class Intent(NamedTuple):
     provider: str | None = None
     #: Whether what was to be made is declared to be protected.
     protect: bool = False
+    #: The reference of the component that makes it.
+    parent: str = ""
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name of it."""
+        return child(self.parent, self.type, self.title)
 
     @property
     def key(self) -> Key:

@@ -1,6 +1,7 @@
 """Names of resources: ``File[/etc/motd]`` within a catalog, a URN across stacks.
 
-Whether the named resource exists is not known here.
+What a component has made is named from the outside in, ``Web_site[blog]/File[conf]``. Whether the named resource
+exists is not known here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ _QUALIFIED: Final = re.compile(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
 
 
 class Reference(NamedTuple):
-    """A resource's type (as its file is named) and its title."""
+    """A resource's type (as its file is named) and its title.
+
+    It is its text, cut at the first ``[`` and the last ``]``: within a component, ``type`` is the outermost one's.
+    """
 
     type: str
     title: str
@@ -66,8 +70,28 @@ def parse(text: str) -> Reference:
     return Reference(name, title)
 
 
+def child(parent: str, type_name: str, title: str) -> Reference:
+    """Name a resource within the component ``parent``; where that is empty, a resource of its own."""
+    own = Reference(type_name, title)
+    return parse(f"{parent}/{own}") if parent else own
+
+
+def chain(parent: str) -> list[Reference]:
+    """Give each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first."""
+    return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
+
+
+def title_flaw(title: str) -> str:
+    """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
+    held = next((text for text in ("]", "::", "\n") if text in title), "")
+    return f"the title of a component cannot hold {held!r}" if held else ""
+
+
 class URN(NamedTuple):
-    """A resource's name across stacks; ``qualified`` is the chain of its parents' types and its own."""
+    """A resource's name across stacks; ``qualified`` is the chain of its parents' types and its own.
+
+    ``title`` is the chain of their titles, joined by ``::``; the last one may hold anything.
+    """
 
     stack: str
     project: str
@@ -81,18 +105,31 @@ class URN(NamedTuple):
     @property
     def reference(self) -> Reference:
         """The name within its own stack."""
-        return Reference(self.qualified[-1], self.title)
+        *parents, title = self.title.split("::", len(self.qualified) - 1)
+        outer = "/".join(map(str, map(Reference, self.qualified, parents)))
+        return child(outer, self.qualified[-1], title)
+
+
+def urn(stack: str, project: str, parent: str, own: Reference) -> URN:
+    """Give the URN of the resource ``own`` within the component ``parent``; empty: within none."""
+    if not parent:
+        return URN(stack, project, (own.type,), own.title)
+    names = [*chain(parent), own]
+    return URN(stack, project, tuple(name.type for name in names), "::".join(name.title for name in names))
 
 
 def parse_urn(text: str) -> URN:
-    """Read a URN; the title comes last and may hold anything. Raises ``ValueError``."""
+    """Read a URN; there is a title for each type, and the last may hold anything. Raises ``ValueError``."""
     scheme, _, rest = text.partition("urn:resource:")
     parts = rest.split("::", 3)
     if scheme or len(parts) != 4:  # noqa: PLR2004 - the four parts of the grammar
         msg = f"'{text}' is not a URN"
         raise ValueError(msg)
     stack, project, qualified, title = parts
-    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and title):
+    types = tuple(qualified.split("$"))
+    titles = title.split("::", len(types) - 1)
+    named = len(titles) == len(types) and all(titles) and not any("]" in each or "\n" in each for each in titles[:-1])
+    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and named):
         msg = f"'{text}' is not a URN"
         raise ValueError(msg)
-    return URN(stack, project, tuple(qualified.split("$")), title)
+    return URN(stack, project, types, title)

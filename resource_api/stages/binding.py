@@ -5,7 +5,7 @@ Which of them hold in the end, and the order that follows, is decided by ``relat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from resource_api.nouns import reference
 from resource_api.nouns.errors import nearest
@@ -17,36 +17,47 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.group import Group
     from resource_api.nouns.reference import Reference
 
 #: Word → whether what it names comes first, and whether it refreshes.
 _WORDS = {"require": (True, False), "before": (False, False), "subscribe": (True, True), "notify": (False, True)}
 
 
+class Names(Protocol):
+    """What the words of a manifest mean."""
+
+    @property
+    def groups(self) -> Mapping[Reference, Group]:
+        """Components by reference and alias: what is said of one is said of all that it has made."""
+
+    def find(self, wanted: Reference) -> Entry | None:
+        """Give the resource that a reference means."""
+
+    def broken(self, type_name: str) -> bool:
+        """Whether a type or component cannot be used: what refers to its resources is not wrong."""
+
+
 def bind(
     entries: Sequence[Entry],
     references: Mapping[Entry, Sequence[Entry]],
-    find: Callable[[Reference], Entry | None],
-    complain: Callable[[Entry, str | None, str, str, str], None],
-    broken: Callable[[str], bool] = lambda _type_name: False,
+    names: Names,
+    complain: Callable[[Entry | Group, str | None, str, str, str], None],
 ) -> list[Edge]:
     """Give every edge among ``entries``, numbered as they stand in it; a name that means nothing is complained of."""
-    binder = _Binder(entries, find, complain)
-    binder.broken = broken
-    return list(binder.edges(references))
+    return list(_Binder(entries, names, complain).edges(references))
 
 
 class _Binder:
     def __init__(
         self,
         entries: Sequence[Entry],
-        find: Callable[[Reference], Entry | None],
-        complain: Callable[[Entry, str | None, str, str, str], None],
+        names: Names,
+        complain: Callable[[Entry | Group, str | None, str, str, str], None],
     ) -> None:
         self._number = {entry: index for index, entry in enumerate(entries)}
-        self._find = find
-        #: Types that cannot be loaded: what refers to their resources is not wrong.
-        self.broken: Callable[[str], bool] = lambda _type_name: False
+        self._names = names
+        self._find = names.find
         self._complain = complain
         self._types = {entry.type for entry in entries}
         self._targets: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
@@ -57,35 +68,39 @@ class _Binder:
             yield from (Edge(self._number[target], self._number[entry]) for target in targets)
         for entry in self._number:
             if entry.declaration.meta:
-                yield from self._explicit(entry)
+                yield from self._explicit(entry, [entry])
+        for group in dict.fromkeys(self._names.groups.values()):
+            yield from self._explicit(group, group.members)
         for entry in self._number:
             yield from self._automatic(entry, self._relations(entry.definition))
 
-    def _explicit(self, entry: Entry) -> Iterator[Edge]:
+    def _explicit(self, declared: Entry | Group, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Give the edges that a declaration asks for; ``subjects`` are the resource itself, or all of a component."""
         for word, (first, refresh) in _WORDS.items():
-            value = entry.declaration.meta.get(word)
+            value = declared.declaration.meta.get(word)
             for text in [] if value is None else [value] if isinstance(value, str) else value:
-                target = self._named(entry, word, text)
-                if target is not None:
-                    yield self._edge(entry, target, first=first, refresh=refresh)
+                for target in self._named(declared, word, text):
+                    yield from (self._edge(each, target, first=first, refresh=refresh) for each in subjects)
         # What replaces a resource when it changes comes before it.
-        for text in entry.meta.lifecycle.replace_triggered_by:
-            target = self._named(entry, "lifecycle", text)
-            if target is not None:
-                yield self._edge(entry, target, first=True)
+        for text in declared.meta.lifecycle.replace_triggered_by:
+            for target in self._named(declared, "lifecycle", text):
+                yield from (self._edge(each, target, first=True) for each in subjects)
 
-    def _named(self, entry: Entry, word: str, text: str) -> Entry | None:
+    def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:
         """Give what a reference in a metaparameter means, or complain."""
         try:
             wanted = reference.parse(text)
         except ValueError as error:
-            self._complain(entry, word, f"{word}: {error}", "reference", "")
-            return None
+            self._complain(declared, word, f"{word}: {error}", "reference", "")
+            return ()
+        if (group := self._names.groups.get(wanted)) is not None:
+            return group.members
         target = self._find(wanted)
-        if target is None and not self.broken(wanted.type):
-            hint = nearest(str(wanted), [str(known.reference) for known in self._number])
-            self._complain(entry, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
-        return target if target in self._number else None
+        if target is None and not self._names.broken(wanted.type):
+            known = [*(entry.reference for entry in self._number), *self._names.groups]
+            hint = nearest(str(wanted), map(str, known))
+            self._complain(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+        return [target] if target is not None and target in self._number else ()
 
     def _edge(
         self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False

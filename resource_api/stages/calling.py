@@ -57,7 +57,8 @@ class Caller:
         return self._call(works, context, lambda provider: provider.refresh(context, [work.name for work in works]))
 
     def _context(self, works: list[Work], *, noop: bool) -> Context:
-        subjects = {work.name: Subject(work.step.entry.title, work.step.entry.meta.loglevel) for work in works}
+        entries = ((work.name, work.step.entry) for work in works)
+        subjects = {name: Subject(entry.title, entry.meta.loglevel, entry.parent) for name, entry in entries}
         return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=deadline(works))
 
     def _call(self, works: list[Work], context: Context, call: Callable[[Any], None]) -> Exception | None:

@@ -51,7 +51,7 @@ def calm(
             record = prior.records.get(entry.index)
             if record is None:
                 rows[entry.index] = row
-            elif record.status == "ready" and record.title == entry.title:
+            elif record.status == "ready" and (record.title, record.parent) == (entry.title, entry.parent):
                 rows[entry.index] = row
                 if _says_so(record, entry, row) and list(record.requires) == required(catalog, entry):
                     recorded.add(entry.index)

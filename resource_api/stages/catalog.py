@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.errors import Problem
+    from resource_api.nouns.group import Group
     from resource_api.nouns.reference import Reference
-    from resource_api.nouns.tools import Tools
+    from resource_api.stages.entering import Kinds
     from resource_api.stages.relationships import Edge, Order
 
 
@@ -38,24 +39,26 @@ class Catalog(NamedTuple):
     scope: Scope
     #: Give the entry that a reference means: by title, by an alias, or by its identity.
     find: Callable[[Reference], Entry | None]
+    #: Components by reference and alias.
+    groups: Mapping[Reference, Group] = {}
     warnings: Sequence[Problem] = ()
     notes: Sequence[str] = ()
 
 
 def compile(  # noqa: A001 - the arrow's name
-    manifest: Manifest, inputs: Mapping[str, Any], facts: Any, tools: Callable[[str], Tools]
+    manifest: Manifest, inputs: Mapping[str, Any], facts: Any, kinds: Kinds
 ) -> Catalog:
     """Give the catalog of a manifest. Raises ``ManifestError`` with every problem.
 
-    ``inputs``: values by name; ``facts``: anything that answers ``[name]``; ``tools``: a type's pure functions.
+    ``inputs``: values by name; ``facts``: anything that answers ``[name]``; ``kinds``: types and components by name.
     """
     scope = Scope(manifest, inputs, facts)
     complaints = Complaints(manifest, scope.problems)
-    register = Register(complaints, scope, tools)
+    register = Register(complaints, scope, kinds)
     register.enter(manifest)
     valuation = Valuation(register, complaints, scope)
     valuation.value()
-    edges = binding.bind(register.entries, valuation.references, register.find, complaints.of, register.broken)
+    edges = binding.bind(register.entries, valuation.references, register, complaints.of)
     order = relationships.order(len(register.entries), edges)
     _cycles(register.entries, order, complaints)
     _moves(manifest, register, complaints)
@@ -73,7 +76,7 @@ def _moves(manifest: Manifest, register: Register, complaints: Complaints) -> No
     """A name that is still declared has not moved, and two cannot move to one."""
     targets = set()
     for wish in manifest.moved:
-        still = register.find(wish.source)
+        still = register.groups.get(wish.source) or register.find(wish.source)
         if still is not None and still is not register.find(wish.target):
             complaints.of_move(wish, f"{wish.source} is still declared, so it has not moved to {wish.target}")
         if wish.target in targets:
@@ -101,7 +104,7 @@ def _catalog(manifest: Manifest, register: Register, order: Order, scope: Scope)
         if edge.refresh:
             subscribes.setdefault(index_of[edge.then], []).append(index_of[edge.first])
     notes = [_note(register.entries, edge) for edge in order.yielded]
-    return Catalog(manifest, entries, requires, subscribes, scope, register.find, notes=notes)
+    return Catalog(manifest, entries, requires, subscribes, scope, register.find, register.groups, notes=notes)
 
 
 def _note(entries: Sequence[Entry], edge: Edge) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.nouns.errors import Problem
-from resource_api.nouns.reference import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from resource_api.nouns.declaration import Declaration, Manifest, Moved
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.group import Group
 
 
 class Complaints:
@@ -23,11 +23,11 @@ class Complaints:
         self.problems = list(problems)
         self.warnings: list[Problem] = []
 
-    def of(self, entry: Entry, attribute: str | None, message: str, code: str, hint: str = "") -> None:
-        """Complain of a resource, or of an attribute or metaparameter of it."""
+    def of(self, entry: Entry | Group, attribute: str | None, message: str, code: str, hint: str = "") -> None:
+        """Complain of a resource or component, or of an attribute or metaparameter of it."""
         self.report(entry, Problem(attribute, message, code=code, hint=hint))
 
-    def report(self, entry: Entry, problem: Problem) -> None:
+    def report(self, entry: Entry | Group, problem: Problem) -> None:
         """Take over a problem that does not know its place; a warning is kept apart."""
         place = self.manifest.place(entry.declaration, problem.attribute)
         placed = problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
@@ -35,7 +35,7 @@ class Complaints:
 
     def of_declaration(self, declaration: Declaration, message: str, code: str) -> None:
         """Complain of a declaration that did not become an entry."""
-        shown = str(Reference(declaration.type, declaration.title))
+        shown = str(declaration.reference)
         place = self.manifest.place(declaration)
         self.problems.append(Problem(None, message, "error", shown, *place, code=code))
 
@@ -48,7 +48,7 @@ class Complaints:
         """Complain of a pair of names under ``moved``."""
         self.problems.append(Problem(None, message, "error", "", *wish.place(), code="moved"))
 
-    def where(self, entry: Entry) -> str:
+    def where(self, entry: Entry | Group) -> str:
         """Give ``site.yaml:14`` for a resource."""
         place = self.manifest.place(entry.declaration)
         return f"{place.file}:{place.line}" if place.line else place.file

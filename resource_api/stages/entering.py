@@ -1,21 +1,26 @@
 """Declarations → entries: the type, the title, the names of attributes, what defaults add.
 
-What the values are is not looked at here. Pure: types come in through a function.
+A component stands for the resources that it makes, which are entered in its place. What the values are is not looked
+at here. Pure: types and components come in through functions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns import expression
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
+from resource_api.nouns.group import Group
+from resource_api.nouns.reference import child
 from resource_api.nouns.values import is_secret
+from resource_api.stages.expanding import Expander
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from resource_api.nouns.component import Blueprint
     from resource_api.nouns.declaration import Declaration, Manifest
     from resource_api.nouns.expression import Path
     from resource_api.nouns.reference import Reference
@@ -24,20 +29,34 @@ if TYPE_CHECKING:
     from resource_api.stages.scope import Scope
 
 
+class Kinds(NamedTuple):
+    """What a reference's first word may be: each function gives what it knows or raises ``DefinitionError``."""
+
+    #: Give a type's pure functions.
+    tools: Callable[[str], Tools]
+    #: Give what builds a component; None where no component has that name.
+    component: Callable[[str], Blueprint | None] = lambda _name: None
+
+
 class Register:
     """The entries of a manifest, found by title, alias or identity; ``given`` holds each one's values as written."""
 
-    def __init__(self, complaints: Complaints, scope: Scope, tools: Callable[[str], Tools]) -> None:
-        """Begin empty; ``tools`` gives a type's pure functions or raises ``DefinitionError``."""
+    def __init__(self, complaints: Complaints, scope: Scope, kinds: Kinds) -> None:
+        """Begin empty."""
         self.entries: list[Entry] = []
         self.given: dict[Entry, dict[str, Any]] = {}
         self.by_title: dict[tuple[str, str], Entry] = {}
         self.by_name: dict[tuple[str, Any], Entry] = {}
+        #: Components by reference and alias, each with all resources beneath it.
+        self.groups: dict[Reference, Group] = scope.groups
         self._complaints = complaints
-        self._in_title = scope.resolver(_no_resource)
-        self._find_tools = tools
+        self._scope = scope
+        self._in_title = scope.resolver(_no_resource, built=False)
+        self._kinds = kinds
+        self._expander = Expander(complaints.manifest, complaints, scope)
         self._tools: dict[str, Tools] = {}
         self._broken: dict[str, DefinitionError] = {}
+        self._unbuilt: set[str] = set()
 
     def enter(self, manifest: Manifest) -> None:
         """Enter every declaration of a manifest, then their aliases."""
@@ -45,10 +64,17 @@ class Register:
             self._enter(declaration, manifest)
         for entry in self.entries:
             for alias in entry.meta.aliases:
-                twin = self.by_title.setdefault((entry.type, alias), entry)
-                if twin is not entry:
-                    message = f"the alias '{alias}' is taken; first at {self._complaints.where(twin)}"
-                    self._complaints.of(entry, "alias", message, "duplicate")
+                self._call(entry, alias, self.by_title)
+        for group in list(self.groups.values()):
+            for alias in group.meta.aliases:
+                self._call(group, alias, self.groups)
+
+    def _call(self, named: Entry | Group, alias: str, names: dict[Any, Any]) -> None:
+        """Let a resource or a component be found by a second name, within whatever has made it."""
+        twin = names.setdefault(child(named.parent, named.type, alias), named)
+        if twin is not named:
+            message = f"the alias '{alias}' is taken; first at {self._complaints.where(twin)}"
+            self._complaints.of(named, "alias", message, "duplicate")
 
     def find(self, wanted: Reference) -> Entry | None:
         """Give what a reference means: a title, an alias, or an identity."""
@@ -56,8 +82,8 @@ class Register:
         return self.by_title.get(key) or self.by_name.get(key)
 
     def broken(self, type_name: str) -> bool:
-        """Whether a type's file is broken: then its resources are no entries, and that has been said."""
-        return type_name in self._broken
+        """Whether a file is broken or a component could not be built: then they are no entries; that has been said."""
+        return type_name in self._broken or type_name in self._unbuilt
 
     def tools(self, type_name: str) -> Tools:
         """Give a type's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""
@@ -66,7 +92,7 @@ class Register:
             if type_name in self._broken:
                 raise self._broken[type_name]
             try:
-                tools = self._tools[type_name] = self._find_tools(type_name)
+                tools = self._tools[type_name] = self._kinds.tools(type_name)
             except DefinitionError as error:
                 self._broken[type_name] = error
                 raise
@@ -74,7 +100,10 @@ class Register:
 
     def _enter(self, declaration: Declaration, manifest: Manifest) -> None:
         try:
-            tools = self.tools(declaration.type)
+            tools = self._tools.get(declaration.type)
+            blueprint = self._blueprint(declaration.type) if tools is None else None
+            if tools is None and blueprint is None:
+                tools = self.tools(declaration.type)
             title = declaration.title
             if "${" in title:
                 title = _shown(expression.evaluate(title, self._in_title))
@@ -84,11 +113,13 @@ class Register:
         except ValueError as error:
             self._complaints.of_declaration(declaration, str(error), "title")
             return
+        if tools is None:
+            assert blueprint is not None
+            self._build(Group(declaration, title), blueprint, manifest)
+            return
         entry = Entry(declaration, tools.definition, title)
-        twin = self.by_title.setdefault((declaration.type, title), entry)
-        if twin is not entry:
-            message = f"declared twice; first at {self._complaints.where(twin)}"
-            self._complaints.of(entry, None, message, "duplicate")
+        name = child(declaration.parent, declaration.type, title) if declaration.parent else (declaration.type, title)
+        if self._taken(entry, self.by_title.setdefault(name, entry)):
             return
         if declaration.meta:
             entry.meta = meta(declaration.meta)
@@ -96,6 +127,37 @@ class Register:
         self.entries.append(entry)
         defaults = manifest.defaults.get(declaration.file)
         self.given[entry] = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
+
+    def _taken(self, named: Entry | Group, twin: Entry | Group) -> bool:
+        """Complain of a second one of a name."""
+        if twin is not named:
+            message = f"declared twice; first at {self._complaints.where(twin)}"
+            self._complaints.of(named, None, message, "duplicate")
+        return twin is not named
+
+    def _blueprint(self, name: str) -> Blueprint | None:
+        """Give what builds a component; None where the name is a type's. Raises ``DefinitionError``."""
+        if name in self._broken:
+            return None
+        try:
+            return self._kinds.component(name)
+        except DefinitionError as error:
+            self._broken[name] = error
+            raise
+
+    def _build(self, group: Group, blueprint: Blueprint, manifest: Manifest) -> None:
+        """Enter what a component makes; when it cannot be built, what refers into it is not wrong as well."""
+        if self._taken(group, self.groups.setdefault(group.reference, group)):
+            return
+        declared = self._expander.expand(group, blueprint)
+        if declared is None:
+            del self.groups[group.reference]
+            self._unbuilt.add(group.reference.type)
+            return
+        first = len(self.entries)
+        for each in declared:
+            self._enter(each, manifest)
+        group.members = self.entries[first:]
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Complain of attributes that do not exist: ignoring one of them would ignore nothing, in silence."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resource_api.nouns import expression
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.errors import DefinitionError
-from resource_api.nouns.reference import URN, Reference
+from resource_api.nouns.reference import Reference, urn
 from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import drifting, foresight, sequence
@@ -83,7 +83,7 @@ class Plan(NamedTuple):
     def urn(self, entry: Entry) -> str:
         """Give a resource's name across stacks."""
         state = self.prior.state
-        return str(URN(state.stack, state.project, (entry.type,), entry.title))
+        return str(urn(state.stack, state.project, entry.parent, Reference(entry.type, entry.title)))
 
 
 def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World, options: Options) -> Plan:
@@ -198,7 +198,8 @@ class _Planner:
             other = successor.instance != step.definition.instance
             former = self.world.tools(successor.instance).definition if other else None
             return step._replace(record=successor, former=former)
-        previous = str(record.reference) if record.title != step.entry.title else ""
+        named = record.title == step.entry.title and record.parent == step.entry.parent
+        previous = "" if named else str(record.reference)
         corrective = step.acts and drifting.corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
 

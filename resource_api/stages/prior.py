@@ -111,7 +111,7 @@ def _doubts(catalog: Catalog, state: StackState) -> Commit:
             continue
         if record is None:
             record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
-            record = record._replace(protect=intent.protect)
+            record = record._replace(protect=intent.protect, parent=intent.parent)
         elif record.status != "pending":
             continue
         made.append(record._replace(status="partial"))

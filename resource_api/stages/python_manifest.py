@@ -128,21 +128,29 @@ class Manifest:
         self._resources[key] = {
             name: _relation(value) if name in METAPARAMETERS else _plain(value) for name, value in body.items()
         }
-        return Handle(reference)
+        return Handle(self._outside(reference))
+
+    def _outside(self, reference: Reference) -> Reference:
+        """Give the name by which the whole manifest knows what is declared here."""
+        return reference
 
     def output(self, name: str, value: Any) -> None:
         """Declare an output of the stack."""
         self._note("outputs", name)
         self._outputs[name] = _plain(value)
 
-    def text(self, template: str, *values: Any) -> Value:
-        """Give text with ``{0}``, ``{1}``, ... replaced by values that need not be known yet."""
+    def text(self, template: str, *values: Any) -> Value | Sensitive[Value]:
+        """Give text with ``{0}``, ``{1}``, ... replaced by values, known or not; with a secret in it, a secret."""
         parts: list[str | Path] = []
+        secret = False
         for literal, field in _fields(template):
             parts.append(literal)
             if field is not None:
-                parts += _parts(values[field])
-        return Value(Expression(tuple(part for part in parts if part != "")))
+                value = values[field]
+                secret = secret or isinstance(value, Sensitive)
+                parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)
+        found = Value(Expression(tuple(part for part in parts if part != "")))
+        return Sensitive(found) if secret else found
 
     def __getattr__(self, type_name: str) -> Callable[..., Handle]:
         """Give the short form of ``resource``: ``m.file("/etc/motd", content="hi")``."""
@@ -177,10 +185,10 @@ def read(raw: bytes, file: str, inputs: Mapping[str, Any], facts: Any) -> Docume
     if not callable(function):
         raise document.refusal(file, (1, 1), "manifest", "it defines no function manifest(m)")
     m = Manifest(file, _inputs(data, file, inputs, facts), facts)
-    _guarded(file, lambda: function(m))
+    guarded(file, lambda: function(m))
     declared, lines = m.data()
     adopted = json_reader.adopt({**data, **declared}, file)
-    return Document(adopted.data, file, raw, lambda: _index(lines))
+    return Document(adopted.data, file, raw, lambda: places(lines))
 
 
 def _inputs(data: Mapping[str, Any], file: str, given: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
@@ -199,11 +207,11 @@ def _execute(raw: bytes, file: str) -> dict[str, Any]:
         code: CodeType = compile(raw, file, "exec", dont_inherit=True)
         exec(code, module)  # noqa: S102 - a Python manifest is a program of its user
 
-    _guarded(file, run)
+    guarded(file, run)
     return module
 
 
-def _guarded(file: str, run: Callable[[], object]) -> None:
+def guarded(file: str, run: Callable[[], object]) -> None:
     """Run the user's code; whatever it raises becomes a problem at its line."""
     try:
         run()
@@ -280,7 +288,7 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
     return found
 
 
-def _index(lines: Mapping[str, Mapping[str, int]]) -> Node:
+def places(lines: Mapping[str, Mapping[str, int]]) -> Node:
     """Give the places of all that was declared."""
     sections: dict[str | int, tuple[tuple[int, int], Node]] = {}
     for section, keys in lines.items():

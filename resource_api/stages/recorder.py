@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.codec import Sealed, seal, sealed
-from resource_api.nouns.expression import find
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
-from resource_api.nouns.reference import Reference, parts
+from resource_api.nouns.reference import parts
 from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
 from resource_api.stages.calm import required
 from resource_api.stages.decision import protected
@@ -58,8 +57,8 @@ class Recorder:
         elif cut is not None and cut.makes and work.action is not Action.DELETE:
             action = cut.action
         type_name, provider = parts(work.definition.instance)
-        protect = not work.removal and protected(work.step.entry, None)
-        return Intent(self._run, type_name, work.name, work.step.entry.title, action, provider, protect)
+        entry, protect = work.step.entry, not work.removal and protected(work.step.entry, None)
+        return Intent(self._run, type_name, work.name, entry.title, action, provider, protect, entry.parent)
 
     def pay(self, works: Iterable[Work]) -> None:
         """Write that refreshes have succeeded."""
@@ -154,6 +153,7 @@ class Recorder:
             provider=entry.provider,
             schema_version=step.definition.schema_version,
             status=_status(work, before, failed=failed),
+            parent=entry.parent,
         )
 
     def _should(self, work: Work, salt: bytes, *, failed: bool) -> Mapping[str, Any]:
@@ -245,6 +245,13 @@ def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str
     return found
 
 
+def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
+    """Give, by attribute, the resources that its value comes from."""
+    return entry.pending and {
+        name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending
+    }
+
+
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
     return None if resource is None else {name: resource.get(name) for name in attributes}
 
@@ -254,10 +261,3 @@ def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
     if is_flat(values):
         return values
     return {name: sealed(value, salt) for name, value in values.items() if not is_unknown(value)}
-
-
-def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
-    return entry.pending and {
-        name: sorted({str(path.root) for path in find(value) if isinstance(path.root, Reference)})
-        for name, value in entry.pending.items()
-    }

@@ -1,4 +1,4 @@
-"""What ``${inputs.x}``, ``${values.x}`` and ``${facts.x}`` lead to in one manifest.
+"""What ``${inputs.x}``, ``${values.x}``, ``${facts.x}`` and the outputs of components lead to in one manifest.
 
 Inputs are checked against their declared data types here. References to resources are answered by whoever knows
 them; they come in as a function. Pure: facts come in as a mapping.
@@ -14,10 +14,12 @@ from resource_api.nouns.errors import DataTypeError, Problem, UsageError, neares
 from resource_api.nouns.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.expression import Path
+    from resource_api.nouns.group import Group
+    from resource_api.nouns.reference import Reference
 
 
 class Given(str):
@@ -41,11 +43,13 @@ class Scope:
         self._facts = facts
         self._evaluating: list[str] = []
         self.inputs: dict[str, Any] = {}
+        #: The components that have been built: their outputs are values with a name.
+        self.groups: dict[Reference, Group] = {}
         self.problems: list[Problem] = []
         self._read_inputs(inputs)
 
-    def resolver(self, of_resource: Callable[[Path], Any]) -> Callable[[Path], Any]:
-        """Give the function that ``expression.evaluate`` asks."""
+    def resolver(self, of_resource: Callable[[Path], Any], *, built: bool = True) -> Callable[[Path], Any]:
+        """Give the function that ``expression.evaluate`` asks; not ``built``: components are left to it too."""
 
         def resolve(path: Path) -> Any:
             if path.root == "inputs":
@@ -54,9 +58,30 @@ class Scope:
                 return self._fact(path)
             if path.root == "values":
                 return self._value(path, resolve)
+            if built and path.root in self.groups:
+                return self._output(path, resolve)
             return of_resource(path)
 
         return resolve
+
+    def paths(self, value: Any) -> Iterator[Path]:
+        """Give every path in a value, and those in what they stand for: values and the outputs of components."""
+        seen: set[Path] = set()
+        waiting = [value]
+        while waiting:
+            for path in expression.find(waiting.pop()):
+                yield path
+                named = path._replace(keys=path.keys[:1])
+                if named not in seen and (behind := self._behind(named)) is not None:
+                    seen.add(named)
+                    waiting.append(behind)
+
+    def _behind(self, path: Path) -> Any:
+        """Give the value as written that a path stands for; None where it stands for none."""
+        if path.root == "values":
+            return self._manifest.values.get(path.keys[0])
+        group = self.groups.get(path.root) if isinstance(path.root, tuple) else None
+        return group.outputs.get(path.keys[0]) if group is not None else None
 
     def _input(self, path: Path) -> Any:
         name = path.keys[0]
@@ -79,12 +104,22 @@ class Scope:
         name = path.keys[0]
         if name not in self._manifest.values:
             raise ValueError(_unknown(path, "value", name, self._manifest.values))
+        return self._evaluate(name, self._manifest.values[name], path, resolve)
+
+    def _output(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
+        assert isinstance(path.root, tuple)
+        name, outputs = path.keys[0], self.groups[path.root].outputs
+        if name not in outputs:
+            raise ValueError(_unknown(path, "output", name, outputs))
+        return self._evaluate(f"{path.root}.{name}", outputs[name], path, resolve)
+
+    def _evaluate(self, name: str, value: Any, path: Path, resolve: Callable[[Path], Any]) -> Any:
         if name in self._evaluating:
             msg = f"{path}: values refer to each other in a circle: {' → '.join((*self._evaluating, name))}"
             raise ValueError(msg)
         self._evaluating.append(name)
         try:
-            return expression.walk(expression.evaluate(self._manifest.values[name], resolve), path, path.keys[1:])
+            return expression.walk(expression.evaluate(value, resolve), path, path.keys[1:])
         finally:
             self._evaluating.pop()
 

@@ -1,7 +1,7 @@
 """Which resources of a catalog a run is about: targets, exclusions, tags.
 
 Exactly what is named unless widened; ``*`` and ``?`` are the only wild characters (brackets are part of references).
-Pure.
+The name of a component means all that it has made. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from resource_api.nouns.errors import UsageError, nearest
-from resource_api.nouns.reference import TYPE_NAME
+from resource_api.nouns.reference import TYPE_NAME, Reference, chain
 from resource_api.stages.relationships import descendants
 
 if TYPE_CHECKING:
@@ -34,12 +34,11 @@ def select(catalog: Catalog, options: Options) -> set[int] | None:
     """Give the indexes that the run is about; None means all. Raises ``UsageError`` for a name that matches nothing."""
     if not options.partial:
         return None
-    references = [str(entry.reference) for entry in catalog.entries]
-    chosen = set(range(len(references)))
+    chosen = set(range(len(catalog.entries)))
     if options.targets:
-        chosen = _widened(_matching(options.targets, references, "--target"), catalog, options)
+        chosen = _widened(matching(options.targets, catalog.entries, "--target"), catalog, options)
     if options.excludes:
-        chosen -= _matching(options.excludes, references, "--exclude")
+        chosen -= matching(options.excludes, catalog.entries, "--exclude")
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
@@ -47,17 +46,28 @@ def select(catalog: Catalog, options: Options) -> set[int] | None:
     return chosen
 
 
-def _matching(patterns: Iterable[str], references: Sequence[str], option: str) -> set[int]:
+def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> set[int]:
+    """Give the indexes of what each of ``patterns`` names; raises ``UsageError`` for one that names nothing."""
     found: set[int] = set()
     for pattern in patterns:
         matches = matcher(pattern)
-        hits = {index for index, reference in enumerate(references) if matches(reference)}
+        hits = {entry.index for entry in entries if any(map(matches, _names(entry)))}
         if not hits:
-            hint = nearest(pattern, references)
+            hint = nearest(pattern, [name for entry in entries for name in _names(entry)])
             msg = f"{option} {pattern} matches no resource" + (f"; {hint}" if hint else "")
             raise UsageError(msg)
         found |= hits
     return found
+
+
+def _names(entry: Entry) -> list[str]:
+    """Give what a resource may be called: its reference, its own part of that, and the components around it."""
+    names = [str(entry.reference)]
+    if entry.parent:
+        around = [str(each) for each in chain(entry.parent)]
+        names += [str(Reference(entry.type, entry.title)), *around]
+        names += ["/".join(around[: depth + 2]) for depth in range(len(around) - 1)]
+    return names
 
 
 def _widened(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
@@ -79,5 +89,6 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 
 
 def tags(entry: Entry) -> set[str]:
-    """Give a resource's tags; its type's name and its title count as tags."""
-    return {*entry.meta.tags, entry.type, entry.title.lower()}
+    """Give a resource's tags; its type's name and its title count as tags, and those of the components around it."""
+    around = (word for each in chain(entry.parent) for word in (each.type, each.title.lower()))
+    return {*entry.meta.tags, entry.type, entry.title.lower(), *around}

@@ -189,7 +189,10 @@ class Snapshot:
     def due(self, entry: Entry) -> Due:
         """Ask whether an imperative resource is to be run."""
         context = Context(
-            entry.definition, self.providers.run, subjects={entry.name: Subject(entry.title)}, reading=True
+            entry.definition,
+            self.providers.run,
+            subjects={entry.name: Subject(entry.title, parent=entry.parent)},
+            reading=True,
         )
         try:
             provider = self.providers.instance(entry.instance)

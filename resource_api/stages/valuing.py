@@ -15,7 +15,7 @@ from resource_api.nouns.values import FLAT, UNKNOWN, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
@@ -32,7 +32,7 @@ class Valuation:
         self.references: dict[Entry, list[Entry]] = {}
         self._register = register
         self._complaints = complaints
-        self._values = complaints.manifest.values
+        self._scope = scope
         self._resolve = scope.resolver(self._of_resource)
 
     def value(self) -> None:
@@ -40,9 +40,9 @@ class Valuation:
         plain: dict[str, list[Entry]] = {}
         for entry in self._register.entries:
             given = self._register.given[entry]
-            if not all(map(expression.is_literal, given.values())) and (sources := self._sources(entry, given)):
-                entry.sources = sources
-                self.references[entry] = [target for targets in sources.values() for target in targets]
+            if not all(map(expression.is_literal, given.values())) and (paths := self._paths(entry, given)):
+                entry.sources = {name: found for name, each in paths.items() if (found := self._sources(each))}
+                self.references[entry] = [first for each in paths.values() for first in self._before(each)]
             else:
                 plain.setdefault(entry.instance, []).append(entry)
         for entries in plain.values():
@@ -52,35 +52,37 @@ class Valuation:
 
     def check(self, value: Any) -> Any:
         """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
-        for path in self._paths(value):
+        for path in self._scope.paths(value):
             if isinstance(path.root, Reference) and (message := self._dangling(path)):
                 raise ValueError(message)
         return expression.evaluate(value, self._resolve)
 
-    def _sources(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Entry]]:
-        """Give the entries that each value refers to; a reference to nothing is a problem of the attribute."""
+    def _paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Path]]:
+        """Give the paths into resources in each value; a reference to nothing is a problem of the attribute."""
         found = {}
         for name, value in given.items():
             if expression.is_literal(value):
                 continue
             try:
-                paths = [path for path in self._paths(value) if isinstance(path.root, Reference)]
+                paths = [path for path in self._scope.paths(value) if isinstance(path.root, Reference)]
                 if message := next(filter(None, map(self._dangling, paths)), ""):
                     raise ValueError(message)  # noqa: TRY301 - the same answer to both
             except ValueError as error:
                 self._complaints.of(entry, name, str(error), "expression")
                 given[name] = UNKNOWN
                 continue
-            if targets := list(filter(None, map(self._find, paths))):
-                found[name] = targets
+            if paths:
+                found[name] = paths
         return found
 
-    def _paths(self, value: Any, seen: tuple[str, ...] = ()) -> Iterable[Path]:
-        """Give the paths in a value, also those behind ``${values.x}``."""
-        for path in expression.find(value):
-            yield path
-            if path.root == "values" and path.keys[0] in self._values and path.keys[0] not in seen:
-                yield from self._paths(self._values[path.keys[0]], (*seen, path.keys[0]))
+    def _sources(self, paths: Sequence[Path]) -> list[Entry]:
+        """Give the resources that a value is made from, also by way of a component's output."""
+        return list(filter(None, map(self._find, paths)))
+
+    def _before(self, paths: Sequence[Path]) -> list[Entry]:
+        """Give the resources that must come first for a value: those, and all of a component whose output it uses."""
+        groups = [self._register.groups.get(path.root) for path in paths if isinstance(path.root, Reference)]
+        return [*self._sources(paths), *(member for group in groups if group is not None for member in group.members)]
 
     def _find(self, path: Path) -> Entry | None:
         assert isinstance(path.root, Reference)
@@ -91,9 +93,11 @@ class Valuation:
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
-            if self._register.broken(path.root.type):
+            # That a component gives no such output is found where it is looked up.
+            if self._register.broken(path.root.type) or path.root in self._register.groups:
                 return ""
-            hint = nearest(str(path.root), [str(Reference(*key)) for key in self._register.by_title])
+            known = [*(Reference(*key) for key in self._register.by_title), *self._register.groups]
+            hint = nearest(str(path.root), map(str, known))
             message = f"{path}: unknown resource '{path.root}'"
         elif path.keys[0] not in target.definition.attributes:
             hint = nearest(path.keys[0], target.definition.attributes)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from resource_api.nouns import reference
 from resource_api.nouns.change import Action
-from resource_api.nouns.errors import UsageError, nearest
 from resource_api.nouns.step import Known
-from resource_api.stages.selection import matcher
+from resource_api.stages.selection import matching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.options import Options
+    from resource_api.nouns.reference import Reference
     from resource_api.nouns.step import Step
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.prior import Prior
@@ -34,20 +34,12 @@ class Wishes:
         self._catalog = catalog
         self._prior = prior
         self._noop = options.noop
-        self._asked: set[int] = set()
+        self._asked = matching(options.replace, catalog.entries, "--replace") if options.replace else set()
         self._nothing = Known(salt=prior.state.salt)
         #: What is replaced, by its index.
         self._replaced: dict[int, Step] = {}
         #: Nothing is recorded and nobody is asked to be replaced: nearly always in a first run.
         self._plain = not (prior.records or prior.successors or prior.ghosts or options.replace)
-        for pattern in options.replace:
-            matches = matcher(pattern)
-            hits = {entry.index for entry in catalog.entries if matches(str(entry.reference))}
-            if not hits:
-                hint = nearest(pattern, [str(entry.reference) for entry in catalog.entries])
-                msg = f"--replace {pattern} matches no resource" + (f"; {hint}" if hint else "")
-                raise UsageError(msg)
-            self._asked |= hits
 
     def note(self, step: Step) -> None:
         """Take note of a step that replaces a resource: those made from it come later."""
@@ -88,12 +80,16 @@ class Wishes:
         if record is not None and record.status == "tainted":
             return "tainted"
         for text in entry.meta.lifecycle.replace_triggered_by:
-            target = self._catalog.find(reference.parse(text))
-            if target is not None and target.index in steps:
-                step = steps[target.index]
+            for step in self._meant(reference.parse(text), steps):
                 if step.action in _TRIGGERS and not step.decision.error:
                     return f"triggered by {step.reference}"
         return self._vanishing(entry) if self._replaced and entry.meta.lifecycle.deleted_with else ""
+
+    def _meant(self, wanted: Reference, steps: Mapping[int, Step]) -> list[Step]:
+        """Give the steps of the resource that a reference means, or of all that a component has made."""
+        group, target = self._catalog.groups.get(wanted), self._catalog.find(wanted)
+        entries = group.members if group is not None else [] if target is None else [target]
+        return [steps[entry.index] for entry in entries if entry.index in steps]
 
     def _vanishing(self, entry: Entry) -> str:
         """What goes with another goes when that is replaced too."""

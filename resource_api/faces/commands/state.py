@@ -55,6 +55,7 @@ def list_(**settings: Any) -> int:
                     {
                         "reference": str(each.reference),
                         "urn": transfer.urn(known, each),
+                        "parent": each.parent or None,
                         "type": each.type,
                         "name": each.name,
                         "owned": each.owned,

@@ -1,0 +1,377 @@
+"""Components: groups of resources that are declared like one, and what is said of one that holds for all of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import Attribute, ComponentDefinition, DefinitionError, Sensitive
+from resource_api.faces import documents, render
+from resource_api.nouns.errors import ManifestError, UsageError
+from tests.lifecycle.world import Bench, acted, manifest, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HOUSE = ComponentDefinition(
+    name="house",
+    docs="Two things and an engine.",
+    inputs={
+        "size": Attribute("Integer[1]", "How big.", default=1),
+        "colour": Attribute("Optional[String]", "How it looks."),
+        "key": Attribute("Optional[Sensitive[String]]", "Opens it."),
+    },
+    outputs={"serial": "The number of its wall.", "size": "How big it is."},
+)
+
+
+def house(m: Any) -> None:
+    """Build a wall, a roof upon it, and an engine."""
+    wall = m.thing("wall", name=f"{m.title}-wall", size=m.inputs.size, colour=m.inputs.colour, password=m.inputs.key)
+    m.thing("roof", name=f"{m.title}-roof", colour=wall.serial, require=wall)
+    m.engine(f"{m.title}-engine", size=m.inputs.size, require="Thing[roof]")
+    m.output("serial", wall.serial)
+    m.output("size", m.inputs.size)
+
+
+WALL, ROOF, ENGINE = "House[a]/Thing[wall]", "House[a]/Thing[roof]", "House[a]/Engine[a-engine]"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Give a world in which houses can be declared."""
+    bench = Bench()
+    bench.registry.register_component(HOUSE, house)
+    return bench
+
+
+def add(bench: Bench, name: str, build: Callable[[Any], object], **inputs: str) -> None:
+    """Let a component be declared, its inputs given as data types."""
+    attributes = {word: Attribute(datatype, word) for word, datatype in inputs.items()}
+    bench.registry.register_component(ComponentDefinition(name=name, docs=name, inputs=attributes), build)
+
+
+def problems(bench: Bench, resources: Mapping[str, Any]) -> str:
+    """Give what is wrong with a manifest of these resources."""
+    with pytest.raises(ManifestError) as caught:
+        bench.plan(resources)
+    return str(caught.value)
+
+
+def test_a_component_is_the_resources_that_it_makes(bench: Bench) -> None:
+    """They stand in its place, carry its name, and a second run finds them in order."""
+    site = {"Setting[s]": {}, "House[a]": {"size": 3}}
+    bench.put("setting", s={})
+    assert acted(bench.apply(site)) == dict.fromkeys((WALL, ROOF, ENGINE), ("create", "success"))
+    assert bench.world.things["thing"]["a-wall"]["size"] == 3
+    assert bench.world.things["thing"]["a-roof"]["colour"] == "S-a-wall"
+    assert acted(bench.apply(site)) == {}
+    assert "notice: House[a]/Thing[wall]: created" not in bench.lines
+
+
+def test_its_resources_carry_it_in_their_urn_and_in_state(bench: Bench) -> None:
+    """The chain of types, and the chain of titles."""
+    plan = bench.plan({"House[a]": {}})
+    assert plan.urn(plan.steps[0].entry) == "urn:resource:default::world::house$thing::a::wall"
+    bench.apply({"House[a]": {}})
+    record = bench.state.records["thing", "a-wall"]
+    assert (str(record.reference), record.parent, record.title) == (WALL, "House[a]", "wall")
+
+
+def test_two_uses_of_a_component_share_no_title(bench: Bench) -> None:
+    """What both call a wall are two walls; a third wall is the manifest's own."""
+    bench.apply({"House[a]": {}, "House[b]": {}, "Thing[wall]": {}})
+    assert bench.names() == ["a-roof", "a-wall", "b-roof", "b-wall", "wall"]
+
+
+def test_two_that_are_the_same_thing_are_one_too_many(bench: Bench) -> None:
+    """An identity belongs to one declaration, whoever has made it."""
+    add(bench, "hut", lambda m: m.thing("wall"))
+    assert "is the same resource as Hut[a]/Thing[wall]" in problems(bench, {"Hut[a]": {}, "Hut[b]": {}})
+
+
+def test_an_input_may_be_known_only_later(bench: Bench) -> None:
+    """It is handed on, also in text, in a list and through a second component."""
+
+    def street(m: Any) -> None:
+        first = m.house("first", colour=m.inputs.colour)
+        m.thing("sign", name="sign", colour=m.text("see {0}, {1}", first.serial, m.inputs.colour))
+
+    add(bench, "street", street, colour="String")
+    site = {"Thing[t]": {}, "Street[x]": {"colour": "like ${Thing[t].serial}"}}
+    bench.apply(site)
+    assert bench.world.things["thing"]["first-wall"]["colour"] == "like S-t"
+    assert bench.world.things["thing"]["sign"]["colour"] == "see S-first-wall, like S-t"
+    assert acted(bench.apply(site)) == {}
+    record = bench.record("Street[x]/Thing[sign]")
+    assert record is not None
+    assert record.value_requires == {"colour": ["Street[x]/House[first]/Thing[wall]", "Thing[t]"]}
+
+
+def test_outputs_are_values_with_a_name(bench: Bench) -> None:
+    """They keep their data type, may be known only later, and using one puts the user behind the whole component."""
+    site = {"Thing[t]": {"colour": "${House[a].serial}", "size": "${House[a].size}"}, "House[a]": {"size": 4}}
+    bench.apply(site, outputs={"serial": "${House[a].serial}"})
+    assert bench.world.things["thing"]["t"] == {"colour": "S-a-wall", "size": 4, "serial": "S-t"}
+    assert bench.state.outputs == {"serial": "S-a-wall"}
+    assert [name for verb, _, name in bench.world.calls if verb == "create"][-1] == "t"
+
+
+@pytest.mark.parametrize(
+    ("resources", "says"),
+    [
+        ({"House[a]": {"sise": 1}}, "House[a]: unknown input 'sise'; did you mean 'size'?"),
+        ({"House[a]": {"size": 0}}, "House[a]: size expects an Integer[1"),
+        ({"House[a]": {"size": None}}, "House[a]: input 'size' is missing"),
+        ({"House[a]": {"colour": "${inputs.x}"}}, "House[a]: ${inputs.x}: unknown input 'x'"),
+        ({"House[a::b]": {}}, "the title of a component cannot hold '::'"),
+        ({"House[a]b]": {}}, "the title of a component cannot hold ']'"),
+        ({"House[a]": {"lifecycle": {"ignore_changes": ["size"]}}}, "lifecycle.ignore_changes is about one resource"),
+        ({"House[a]": {"require": "Thing[x]"}}, "House[a]: require: unknown resource 'Thing[x]'"),
+        ({"Thing[x]": {"require": "House[a]"}}, "require: unknown resource 'House[a]'"),
+        ({"House[a]": {}, "Thing[x]": {"colour": "${House[a].seriel}"}}, "unknown output 'seriel'; did you mean"),
+        ({"House[a]": {}, "Thing[x]": {"colour": "${House[b].serial}"}}, "unknown resource 'House[b]'"),
+        ({"House[a]": {"require": f"{WALL}"}}, f"dependency cycle: {WALL} => {WALL}"),
+        ({"House[a]": {"alias": "c"}, "House[b]": {"alias": "c"}}, "House[b]: the alias 'c' is taken"),
+    ],
+)
+def test_what_is_wrong_with_a_declaration_is_told_at_its_place(
+    bench: Bench, resources: Mapping[str, Any], says: str
+) -> None:
+    """As of any resource."""
+    assert says in problems(bench, resources)
+
+
+def test_a_mandatory_input_must_be_given(bench: Bench) -> None:
+    """Said once, of the component."""
+    add(bench, "hut", lambda m: m.thing(m.title, size=m.inputs.size), size="Integer")
+    assert problems(bench, {"Hut[a]": {}}) == "<mapping>: Hut[a]: input 'size' is missing; it is mandatory"
+
+
+def test_a_component_that_holds_itself_is_refused_with_the_chain(bench: Bench) -> None:
+    """Also by way of another."""
+    add(bench, "one", lambda m: m.two("x"))
+    add(bench, "two", lambda m: m.one("y"))
+    assert "a component cannot hold itself: One[a] => Two[x] => One[y]" in problems(bench, {"One[a]": {}})
+
+
+def test_a_build_that_raises_is_told_with_its_line(bench: Bench) -> None:
+    """As a broken manifest is; what refers to it is not wrong too, and another use of it may be right."""
+
+    def hut(m: Any) -> None:
+        m.thing(m.title, size=10 // m.inputs.size)
+        m.output("odd", 1)
+
+    add(bench, "hut", hut, size="Integer")
+    site = {"Hut[a]": {"size": 0}, "Thing[t]": {"require": "Hut[a]", "colour": "${Hut[a].odd}"}}
+    (line,) = problems(bench, site).splitlines()
+    assert __file__ in line
+    assert "Hut[a]: ZeroDivisionError" in line or "division" in line
+    assert "Hut[b]: gives an output 'odd' that it does not declare" in problems(bench, {"Hut[b]": {"size": 1}})
+
+
+def test_an_output_that_is_declared_is_given(bench: Bench) -> None:
+    """Whoever uses it can rely on it."""
+    definition = ComponentDefinition(name="hut", docs="A hut.", outputs={"door": "The door."})
+    bench.registry.register_component(definition, lambda m: m.thing("x"))
+    assert "Hut[a]: declares an output 'door' and does not give it" in problems(bench, {"Hut[a]": {}})
+
+
+def test_what_is_wrong_with_its_resources_is_told_at_theirs(bench: Bench) -> None:
+    """The line of the component's file, and the whole name."""
+    add(bench, "hut", lambda m: m.thing("wall", sise=1))
+    said = problems(bench, {"Hut[a]": {}})
+    assert __file__ in said
+    assert "Hut[a]/Thing[wall]: unknown attribute 'sise'; did you mean 'size'?" in said
+
+
+def test_what_is_not_known_yet_cannot_be_tested_in_a_build(bench: Bench) -> None:
+    """A component is data: what it makes does not depend on what a run yields."""
+    add(bench, "hut", lambda m: m.thing("x" if m.inputs.colour else "y"), colour="String")
+    site = {"Thing[t]": {}, "Hut[a]": {"colour": "${Thing[t].serial}"}}
+    assert "is not known yet and cannot be tested" in problems(bench, site)
+
+
+# What is said of a component is said of all that it has made
+
+
+@pytest.mark.parametrize("how", ["require", "subscribe"])
+def test_what_requires_a_component_waits_for_all_of_it(bench: Bench, how: str) -> None:
+    """In order, and skipped when any of it fails."""
+    site = {"Thing[t]": {how: "House[a]"}, "House[a]": {}}
+    with bench.troubled(**{"a-wall": "fail"}):
+        report = bench.apply(site)
+    assert acted(report)["Thing[t]"] == ("create", "skipped")
+    bench.apply(site)
+    assert bench.names() == ["a-roof", "a-wall", "t"]
+
+
+def test_a_component_waits_whole_for_what_it_requires(bench: Bench) -> None:
+    """None of it is begun when that fails."""
+    site = {"House[a]": {"require": "Thing[t]"}, "Thing[t]": {}}
+    with bench.troubled(t="fail"):
+        report = bench.apply(site)
+    assert {end for _, end in acted(report).values()} == {"failed", "skipped"}
+    assert bench.names() == []
+
+
+def test_components_can_require_each_other(bench: Bench) -> None:
+    """Everything of one comes before everything of the other."""
+    bench.apply({"House[a]": {"require": "House[b]"}, "House[b]": {}})
+    made = [name for verb, _, name in bench.world.calls if verb == "create"]
+    assert [name[0] for name in made] == ["b"] * 3 + ["a"] * 3
+
+
+def test_a_component_notifies_and_is_notified(bench: Bench) -> None:
+    """A change of any of it refreshes; a refresh reaches what of it can be refreshed."""
+    site = {"Engine[e]": {"subscribe": "House[a]"}, "House[a]": {"subscribe": "Thing[t]"}, "Thing[t]": {}}
+    bench.apply(site)
+    bench.world.things["thing"]["a-roof"]["colour"] = "odd"
+    report = bench.apply(site)
+    assert acted(report) == {ROOF: ("update", "success"), "Engine[e]": ("refresh", "success")}
+    bench.world.things["thing"]["t"]["size"] = 3
+    site["Thing[t]"] = {"size": 1}
+    assert acted(bench.apply(site))[ENGINE] == ("refresh", "success")
+
+
+def test_metaparameters_reach_its_resources(bench: Bench) -> None:
+    """Their own win, except that what is noop stays noop."""
+
+    def hut(m: Any) -> None:
+        m.thing("x", noop=False, tag="own", loglevel="debug", lifecycle={"protect": False})
+        m.thing("y")
+
+    add(bench, "hut", hut)
+    said = {"noop": True, "tag": ["outer"], "loglevel": "info", "timeout": 7, "lifecycle": {"protect": True}}
+    x, y = bench.plan({"Hut[a]": said}).catalog.entries
+    assert (x.meta.noop, y.meta.noop) == (True, True)
+    assert (x.meta.tags, y.meta.tags) == ({"own", "outer"}, {"outer"})
+    assert (x.meta.loglevel, y.meta.loglevel) == ("debug", "info")
+    assert (x.meta.timeout, y.meta.timeout) == (7, 7)
+    assert (x.meta.lifecycle.protect, y.meta.lifecycle.protect) == (False, True)
+
+
+def test_protection_of_a_component_protects_what_it_has_made(bench: Bench) -> None:
+    """Also when its declaration is gone."""
+    bench.apply({"House[a]": {"lifecycle": {"protect": True}}})
+    report = bench.apply({}, prune=True)
+    assert {status for _, status in acted(report).values()} == {"failed"}
+    assert bench.names() == ["a-roof", "a-wall"]
+
+
+def test_a_change_of_a_component_triggers_a_replacement(bench: Bench) -> None:
+    """As a change of a resource does."""
+    site = {"House[a]": {}, "Thing[t]": {"lifecycle": {"replace_triggered_by": ["House[a]"]}}}
+    bench.apply(site)
+    site["House[a]"] = {"size": 2}
+    assert planned(bench.plan(site))["Thing[t]"] == "replace"
+
+
+@pytest.mark.parametrize(
+    ("wish", "chosen"),
+    [
+        ({"targets": ("House[a]",)}, "a a a"),
+        ({"targets": ("house[?]",)}, "a a a b b b"),
+        ({"targets": ("House",), "excludes": ("House[b]",)}, "a a a"),
+        ({"targets": ("House[a]/Thing[wall]",)}, "a"),
+        ({"targets": ("Thing[wall]",)}, "a b"),
+        ({"targets": ("Engine",)}, "a b"),
+        ({"targets": ("House[a]/*",)}, "a a a"),
+        ({"tags": frozenset({"house"})}, "a a a b b b"),
+        ({"tags": frozenset({"a"})}, "a a a"),
+        ({"skip_tags": frozenset({"house"})}, "t"),
+    ],
+)
+def test_a_component_can_be_chosen(bench: Bench, wish: dict[str, Any], chosen: str) -> None:
+    """All of it by its name, or a part by its own."""
+    plan = bench.plan({"House[a]": {}, "House[b]": {}, "Thing[t]": {}}, **wish)
+    assert [str(step.name)[0] for step in plan.steps] == chosen.split()
+
+
+def test_a_replacement_can_be_asked_of_a_component(bench: Bench) -> None:
+    """Of all that it has made."""
+    bench.apply({"House[a]": {}})
+    plan = bench.plan({"House[a]": {}}, replace=("House[a]",))
+    assert planned(plan) == dict.fromkeys((WALL, ROOF, ENGINE), "replace")
+    with pytest.raises(UsageError, match="matches no resource"):
+        bench.plan({"House[a]": {}}, replace=("House[b]",))
+
+
+def test_pruning_takes_a_component_down_from_the_top(bench: Bench) -> None:
+    """What depends on another goes first; so does destroying."""
+    for verb in (lambda: bench.apply({}, prune=True), lambda: bench.destroy({})):
+        bench.apply({"House[a]": {}, "Thing[t]": {"require": "House[a]"}})
+        verb()
+        assert [name for _, _, name in bench.world.calls] == ["t", "a-engine", "a-roof", "a-wall"]
+        assert bench.state.records == {}
+
+
+def test_an_alias_of_a_component_is_a_second_name(bench: Bench) -> None:
+    """For relationships and outputs."""
+    site = {"House[a]": {"alias": "home"}, "Thing[t]": {"require": "House[home]", "colour": "${House[home].serial}"}}
+    bench.apply(site)
+    assert bench.world.things["thing"]["t"]["colour"] == "S-a-wall"
+
+
+def test_secrets_given_to_a_component_stay_secret(bench: Bench) -> None:
+    """In plans, lines and state; also in text, known only later, or handed on to what is no secret by itself."""
+
+    def safe(m: Any) -> None:
+        assert isinstance(m.inputs.code, Sensitive)
+        assert isinstance(m.inputs.later, Sensitive)
+        m.thing("x", colour=m.text("code {0}", m.inputs.code))
+        m.thing("y", colour=m.inputs.later)
+        m.thing("z", colour=m.text("{0}!", m.inputs.later))
+
+    add(bench, "safe", safe, code="Sensitive[String]", later="Sensitive[String]")
+    site = {"Thing[t]": {}, "Safe[a]": {"code": "secret1", "later": "${Thing[t].serial}"}}
+    plan = bench.plan(site)
+    assert "secret1" not in "".join(render.plan(plan)) + json.dumps(documents.plan(plan))
+    bench.runtime.apply(manifest(site))
+    rows = bench.world.things["thing"]
+    assert [rows[name]["colour"].reveal() for name in "xyz"] == ["code secret1", "S-t", "S-t!"]
+    assert "secret1" not in repr((bench.state, bench.lines))
+
+
+def test_a_component_cannot_be_called_like_a_type(bench: Bench) -> None:
+    """Nor like another component."""
+    for name in ("thing", "house"):
+        with pytest.raises(DefinitionError, match="registered already"):
+            bench.registry.register_component(ComponentDefinition(name=name, docs=""), house)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"name": "A B"}, "the name 'A B' must be lower case"),
+        ({"name": "x", "inputs": {"a": Attribute("String", kind="namevar")}}, "input 'a': an input has no kind"),
+        ({"name": "x", "inputs": {"require": Attribute("String")}}, "input 'require': the name is reserved"),
+        ({"name": "x", "inputs": {"a": Attribute("Strin")}}, "input 'a': data type 'Strin'"),
+        ({"name": "x", "outputs": {"a": 1}}, "output 'a': say what it is"),
+        ({"name": "x", "outputs": {"A": "x"}}, "output 'A': the name must be lower case"),
+        ({"name": "x", "inputs": []}, "inputs must be a mapping"),
+        ({"name": "x", "input": {}}, "unknown keyword 'input'; did you mean 'inputs'?"),
+    ],
+)
+def test_a_wrong_component_is_refused_whole(keywords: dict[str, Any], says: str) -> None:
+    """When it is made, with everything that is wrong."""
+    with pytest.raises(DefinitionError) as caught:
+        ComponentDefinition(**keywords)
+    assert says in str(caught.value)
+
+
+def test_a_component_may_make_nothing(bench: Bench) -> None:
+    """Whoever waits for it waits for nothing."""
+    add(bench, "hut", lambda _m: None)
+    assert acted(bench.apply({"Hut[a]": {}, "Thing[t]": {"require": "Hut[a]"}})) == {"Thing[t]": ("create", "success")}
+
+
+def test_a_type_is_asked_once_whether_it_is_a_component(bench: Bench) -> None:
+    """A manifest without components asks once for each type whether it is one."""
+    asked: list[str] = []
+    find = bench.registry.component
+    bench.registry.component = lambda name: asked.append(name) or find(name)  # type: ignore[method-assign, func-returns-value]
+    bench.runtime.compile(manifest({f"Thing[{n}]": {} for n in range(50)} | {"Engine[e]": {}}))
+    assert asked == ["thing", "engine"]
