@@ -1,0 +1,91 @@
+"""``--parallel`` through the command: real programs beside each other, each line and each result at its own resource."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+PROGRAM = '''
+    sh = Command("sh")
+
+    def get(self, context, names=None):
+        here = Path(os.environ["BENCH"])
+        return [
+            {"name": name, "ensure": "present", "size": int((here / f"{name}.made").read_text())}
+            for name in names if (here / f"{name}.made").exists()
+        ]
+
+    def set(self, context, changes):
+        for name, change in changes.items():
+            script = (
+                'mkdir "$0/running.$1"; sleep 0.3; ls -d "$0"/running.* | wc -l;'
+                ' echo "this is $1" >&2; echo "$2" > "$0/$1.made"; rmdir "$0/running.$1"'
+            )
+            beside = self.sh("-c", script, os.environ["BENCH"], name, str(change.should["size"])).stdout
+            context.notice(name, message=f"beside {int(beside)}")
+'''
+FEATURES = ("parallel", "simple_get_filter")
+
+
+def test_programs_run_beside_each_other_and_each_is_heard_for_its_own_resource(bench: Bench) -> None:
+    """Twelve programs, six at a time: what each writes is logged with its reference, what each makes is verified."""
+    bench.probe(PROGRAM, features=FEATURES)
+    resources = {f"Probe[p{number}]": {"size": number} for number in range(12)}
+    done = bench.run("apply", bench.write("site.json", json.dumps({"resources": resources})), "--parallel", "6")
+    assert done.code == 0
+    for number in range(12):
+        assert sum(f"this is p{number}" == line.rpartition(": ")[2] for line in done.lines) == 1
+    beside = [int(line.rpartition(" ")[2]) for line in done.lines if ": beside " in line]
+    assert len(beside) == 12
+    assert 1 < max(beside) <= 6
+    assert "12 created" in done.out
+    assert "0 created, 0 updated" in bench.run("apply", "site.json", "--parallel", "6").out
+
+
+def test_one_that_fails_beside_others_fails_alone(bench: Bench) -> None:
+    """The others are made; who depends on it is skipped; exit 1."""
+    bench.probe(PROGRAM.replace("script = (", 'assert name != "p3", "no p3"\n            script = ('), features=FEATURES)
+    resources: dict[str, dict[str, object]] = {f"Probe[p{number}]": {"size": number} for number in range(8)}
+    resources["Probe[later]"] = {"size": 1, "require": "Probe[p3]"}
+    done = bench.stream(json.dumps({"resources": resources}), "--parallel", "4")
+    assert done.code == 1
+    bad = {name: end["status"] for name, end in done.ends().items() if end["status"] != "success"}
+    assert bad == {"Probe[p3]": "failed", "Probe[later]": "skipped"}
+    (summary,) = done.events("summary")
+    assert (summary["created"], summary["failed"], summary["skipped"]) == (7, 1, 1)
+
+
+def test_the_stream_stays_whole(bench: Bench) -> None:
+    """Lines of many threads at once are lines still, on stdout and on stderr."""
+    bench.probe(
+        '''
+        def get(self, context, names=None):
+            return [{"name": n, "ensure": "present"} for n in names if n in self._made]
+        _made = set()
+        def set(self, context, changes):
+            for name in changes:
+                for number in range(200):
+                    context.notice(name, message=f"{number} " + "x" * 300)
+                self._made.add(name)
+        ''',
+        features=FEATURES,
+    )
+    resources = {f"Probe[p{number}]": {} for number in range(8)}
+    done = bench.stream(json.dumps({"resources": resources}), "--parallel", "8")
+    assert done.code == 0
+    told = [event["message"] for event in done.events("log")]
+    assert len([text for text in told if text.endswith("x" * 300)]) == 1600
+    assert len([line for line in done.lines if line.endswith("x" * 300)]) == 1600
+
+
+def test_noop_beside_others_touches_nothing(bench: Bench) -> None:
+    """The counts say what would happen."""
+    bench.probe(PROGRAM, features=FEATURES)
+    resources = {f"Probe[p{number}]": {"size": number} for number in range(5)}
+    done = bench.apply(json.dumps({"resources": resources}), "--parallel", "4", "--noop")
+    assert done.code == 0
+    assert "5 created" in done.out
+    assert not list(bench.things_of.iterdir())
