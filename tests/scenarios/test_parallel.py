@@ -1,4 +1,4 @@
-"""``--parallel`` through the command: real programs beside each other, each line and each result at its own resource."""
+"""``--parallel`` through the command: real programs beside each other, what each says and makes at its own resource."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
-PROGRAM = '''
+PROGRAM = """
     sh = Command("sh")
 
     def get(self, context, names=None):
@@ -26,7 +26,7 @@ PROGRAM = '''
             )
             beside = self.sh("-c", script, os.environ["BENCH"], name, str(change.should["size"])).stdout
             context.notice(name, message=f"beside {int(beside)}")
-'''
+"""
 FEATURES = ("parallel", "simple_get_filter")
 
 
@@ -47,7 +47,9 @@ def test_programs_run_beside_each_other_and_each_is_heard_for_its_own_resource(b
 
 def test_one_that_fails_beside_others_fails_alone(bench: Bench) -> None:
     """The others are made; who depends on it is skipped; exit 1."""
-    bench.probe(PROGRAM.replace("script = (", 'assert name != "p3", "no p3"\n            script = ('), features=FEATURES)
+    bench.probe(
+        PROGRAM.replace("script = (", 'assert name != "p3", "no p3"\n            script = ('), features=FEATURES
+    )
     resources: dict[str, dict[str, object]] = {f"Probe[p{number}]": {"size": number} for number in range(8)}
     resources["Probe[later]"] = {"size": 1, "require": "Probe[p3]"}
     done = bench.stream(json.dumps({"resources": resources}), "--parallel", "4")
@@ -61,7 +63,7 @@ def test_one_that_fails_beside_others_fails_alone(bench: Bench) -> None:
 def test_the_stream_stays_whole(bench: Bench) -> None:
     """Lines of many threads at once are lines still, on stdout and on stderr."""
     bench.probe(
-        '''
+        """
         def get(self, context, names=None):
             return [{"name": n, "ensure": "present"} for n in names if n in self._made]
         _made = set()
@@ -70,7 +72,7 @@ def test_the_stream_stays_whole(bench: Bench) -> None:
                 for number in range(200):
                     context.notice(name, message=f"{number} " + "x" * 300)
                 self._made.add(name)
-        ''',
+        """,
         features=FEATURES,
     )
     resources = {f"Probe[p{number}]": {} for number in range(8)}
