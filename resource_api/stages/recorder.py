@@ -167,9 +167,12 @@ class Recorder:
         return {**known, **{name: seal(work.should[name], salt) for name in hidden & known.keys()}}
 
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
-        """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it."""
-        if entry.meta.lifecycle.owned is not None:
-            return entry.meta.lifecycle.owned
+        """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it.
+
+        What is declared to be external has been handed over.
+        """
+        if entry.meta.lifecycle.owned is not None or entry.meta.lifecycle.external:
+            return bool(entry.meta.lifecycle.owned)
         cut = self._intents.get(entry.key)
         recorded = before is not None and before.owned
         return recorded or work.action in MAKES_OURS or (cut is not None and cut.makes)

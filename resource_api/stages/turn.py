@@ -13,6 +13,7 @@ from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import UNKNOWN, is_unknown, same
 from resource_api.stages import foresight
 from resource_api.stages.decision import decide, heeded
+from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from resource_api.nouns.expression import Path
     from resource_api.nouns.step import Decision
     from resource_api.stages.ending import Ending
-    from resource_api.stages.work import Work
 
 _PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
@@ -58,6 +58,8 @@ class Turn:
             work.is_ = row
             if not work.removal:
                 self._decide_one(work)
+            elif work.step.unknown and not (work.step.decision.reasons or work.step.create_first):
+                self._spare(work)
 
     def _decide_one(self, work: Work) -> None:
         """Decide anew; what the plan did not show as a removal never becomes one."""
@@ -81,6 +83,27 @@ class Turn:
             self.ending.fail(work, decision.error)
         elif decision.action is Action.SAME and not self.ending.refreshers(work):
             self.ending.same(work)
+
+    def _spare(self, removal: Work) -> None:
+        """Let what would go for a value that was not known stay, where that has turned out the same.
+
+        Where a source of it is still to go itself, the plan holds.
+        """
+        step = removal.step
+        sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
+        if not all(index in self.works and self.works[index].finished for index in sources):
+            return
+        new = Work(removal.operation._replace(removal=False))
+        self._make_known(new)
+        if new.finished:
+            removal.finished = True
+            return
+        tools = self.providers.tools(step.entry.instance)
+        decision = decide(step.entry, removal.is_, new.should, tools, self.plan.known(step))
+        if decision.error:
+            self.ending.fail(removal, decision.error)
+        elif decision.action is not Action.REPLACE:
+            self.ending.same(removal)
 
     def _unplanned(self, work: Work, decision: Decision) -> bool:
         """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
@@ -119,7 +142,8 @@ class Turn:
         assert entry is not None
         work = self.works.get(entry.index)
         if work is None:
-            return foresight.yielded(path, entry.should, self.snapshot.seen(entry.instance, entry.name).row)
+            row = self.snapshot.seen(entry.instance, entry.name).row
+            return foresight.yielded(path, heeded(entry, row, entry.should), row)
         if work.step.noop and not exists(work.is_):
             return foresight.foreseen(path, work.step)
         return foresight.yielded(path, work.should, work.is_)

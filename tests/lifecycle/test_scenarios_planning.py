@@ -136,10 +136,12 @@ def test_an_init_only_value_that_may_turn_out_the_same_is_planned_as_a_replaceme
     }
     bench.apply(site)
     site["Thing[a]"]["size"] = 2
-    report = bench.apply(site)
-    assert acted(report)["Thing[a]"] == ("update", "success")
+    assert planned(bench.plan(site)) == {"Thing[a]": "update", "Thing[b]": "replace"}
+    assert acted(bench.apply(site)) == {"Thing[a]": ("update", "success")}
     assert bench.world.things["thing"]["b"]["image"] == "S-a"
     assert planned(bench.plan(site)) == {}
+    site["Thing[a]"]["size"], site["Thing[b]"]["size"] = 3, 1
+    assert acted(bench.apply(site)) == {"Thing[a]": ("update", "success"), "Thing[b]": ("update", "success")}
 
 
 def test_two_declarations_of_one_thing_are_refused_before_anything_runs(bench: Bench) -> None:
