@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive
+from resource_api import Asset, BaseProvider, CannotList, Problem, ResourceError, Sensitive
 from resource_api.hands import files, trees
 from resource_api.hands.directories import Directories
 
@@ -48,6 +48,8 @@ class Provider(BaseProvider):
                 resource["path"] = "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
             if resource.get("ensure") == "present":
                 resource["ensure"] = "link" if resource.get("target") is not None else "file"
+            if type(resource.get("content")) is Asset and resource["content"].text is not None:
+                resource["content"] = resource["content"].text
             mode = resource.get("mode")
             if mode is not None and len(mode) != 4:  # noqa: PLR2004 - digits
                 resource["mode"] = f"0{mode}"
@@ -81,9 +83,9 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare owners by number where a number is given, a directory's mode as it will be, and with the source.
+        """Compare owners by number where a number is given, a directory's mode as it will be, assets by their digest.
 
-        The source is read here: nothing that ``get`` could return says which file is the source.
+        A source that is a file is read here: nothing that ``get`` could return says which file is the source.
         """
         if attribute in {"owner", "group"}:
             number = _number(should[attribute])
@@ -93,6 +95,10 @@ class Provider(BaseProvider):
             if is_["ensure"] == "link" or is_.get("mode") == mode:
                 return True
             return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
+        if type(should[attribute]) is not str and isinstance(asset := _text(should[attribute]), Asset):
+            digest = _digest(name, is_)
+            told = "" if isinstance(should[attribute], Sensitive) else f"changed from {_brief(digest)} to {asset}"
+            return digest == asset.sha256 or ((False, told) if told else False)
         if attribute == "source":
             same = is_["ensure"] == "file" and _same_bytes(name, should["source"])
             return same or (False, f"is not what {should['source']} is")
@@ -190,6 +196,9 @@ def _flush(context: Context, batch: files.Batch) -> None:
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | Iterator[bytes] | None:
     """Give what to write into a file; None when it can stay."""
     exists = is_ is not None and is_["ensure"] == "file"
+    asset = next((value for word in ("content", "source") if isinstance(value := _text(should.get(word)), Asset)), None)
+    if asset is not None:
+        return None if exists and _digest(path, is_) == asset.sha256 else _asset_parts(asset)
     if should.get("content") is not None:
         text: str = _text(should["content"])
         return None if exists and is_ is not None and is_.get("content") == text else text.encode()
@@ -202,6 +211,26 @@ def _parts(path: str) -> Iterator[bytes]:
     with files.source(path) as stream:
         while part := stream.read(PART):
             yield part
+
+
+def _asset_parts(asset: Asset) -> Iterator[bytes]:
+    with asset.open() as stream:
+        while part := stream.read(PART):
+            yield part
+
+
+def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
+    """Give the SHA-256 of a file that was read, or of one that is too long for that; empty for anything else."""
+    if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
+        return str((is_ or {}).get("checksum", ""))
+    digest = hashlib.sha256()
+    for part in _parts(path):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _brief(digest: str) -> str:
+    return str(Asset(digest)) if digest else "something else"
 
 
 def _same_bytes(path: str, source: str) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from resource_api.faces.runtime import Runtime
     from resource_api.hands.command import Command
     from resource_api.hands.context import Context
+    from resource_api.nouns.assets import Archive, Asset
     from resource_api.nouns.attribute import Attribute
     from resource_api.nouns.change import Change
     from resource_api.nouns.component import ComponentDefinition
@@ -36,6 +37,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNKNOWN",
+    "Archive",
+    "Asset",
     "Attribute",
     "BaseProvider",
     "CannotList",
@@ -66,6 +69,7 @@ _HOMES = {
     "resource_api.faces.runtime": ("Runtime",),
     "resource_api.hands.command": ("Command",),
     "resource_api.hands.context": ("Context",),
+    "resource_api.nouns.assets": ("Archive", "Asset"),
     "resource_api.nouns.attribute": ("Attribute",),
     "resource_api.nouns.change": ("Change",),
     "resource_api.nouns.component": ("ComponentDefinition",),

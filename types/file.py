@@ -52,8 +52,15 @@ followed unless somebody else than root and the caller could have put them there
         "path": Attribute(
             r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]", "The absolute path, without `..`.", kind="namevar"
         ),
-        "content": Attribute("Optional[String]", "The text in the file, in UTF-8, up to 1 MiB; shown if it is that."),
-        "source": Attribute(r"Optional[Pattern[/\A\/[^\x00]*\z/]]", "The file of this machine to copy, byte by byte."),
+        "content": Attribute(
+            "Optional[Variant[String, Asset]]",
+            "The text in the file, in UTF-8, up to 1 MiB; shown if it is that. Or an asset.",
+        ),
+        "source": Attribute(
+            r"Optional[Variant[Pattern[/\A\/[^\x00]*\z/], Asset]]",
+            "The file of this machine to copy, byte by byte; or an asset, compared by its SHA-256:"
+            " `{asset: {file: logo.png}}`.",
+        ),
         "target": Attribute(r"Optional[Pattern[/\A[^\x00]+\z/]]", "Where the link leads, as written in it."),
         "mode": Attribute(
             r"Optional[Pattern[/\A[0-7]{3,4}\z/]]",

@@ -75,7 +75,7 @@ class Vault:
     def unlock(self, text: Any, bound: Any) -> Any:
         """Give back what ``lock`` took. Raises ``StateError`` when either is not what it was."""
         try:
-            return json.loads(self._cipher.decrypt(text, _text(bound)).decode("utf-8", "surrogatepass"))
+            return codec.decode(self._cipher.decrypt(text, _text(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
             msg = f"{self._what} was altered by somebody without its key"
             raise StateError(msg) from error

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api import __version__
 from resource_api.faces.render import differences
-from resource_api.nouns import event
+from resource_api.nouns import codec, event
+from resource_api.nouns.assets import Content
 from resource_api.nouns.change import inner, kind
 from resource_api.nouns.codec import Sealed
 from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret
@@ -34,6 +35,8 @@ def plain(value: Any) -> Any:
         return "<sensitive>"
     if value is UNKNOWN:
         return None
+    if isinstance(value, Content):
+        return codec.document(value)
     if hasattr(value, "items"):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

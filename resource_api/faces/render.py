@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.assets import Content
 from resource_api.nouns.change import Action, Difference
 from resource_api.nouns.text import escape, escape_lines, show
 from resource_api.nouns.values import UNKNOWN, Sensitive
@@ -76,6 +77,9 @@ def _attribute(definition: TypeDefinition, difference: Difference) -> Iterator[s
     name, is_, should, message = difference
     if _secret(definition, difference):
         yield f"    {name}: <sensitive>"
+    elif isinstance(should, Content):
+        before = show(is_) if is_ is None or isinstance(is_, Content) else "other content"
+        yield f"    {name}: {escape(message) or f'{before} → {show(should)}'}"
     elif _long(is_) or _long(should):
         yield f"    {name}:"
         yield from (f"      {line}" for line in _diff(is_, should))

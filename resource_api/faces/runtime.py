@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.contract.providers import Providers
 from resource_api.contract.state import NoStore, StackName
 from resource_api.faces.announcement import announce, reorder
-from resource_api.hands import guard
+from resource_api.hands import assets, guard
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
@@ -183,7 +183,7 @@ class Runtime:
             manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=(), inputs={}, values={})
             inputs = None
         kinds = Kinds(providers.tools, self._component)
-        catalog = compiling.compile(manifest, inputs or {}, self.facts, kinds)
+        catalog = compiling.compile(manifest, inputs or {}, self.facts, kinds, assets.Assets())
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
         for entry in catalog.entries:

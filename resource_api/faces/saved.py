@@ -38,7 +38,7 @@ def write(plan: Plan, path: str) -> None:
     document = documents.plan(plan)
     document["manifest"] = {
         "files": plan.catalog.manifest.text,
-        "directory": os.path.dirname(os.path.abspath(plan.catalog.manifest.file)),  # noqa: PTH100, PTH120 - text
+        "directory": os.getcwd(),  # noqa: PTH109 - text
         "inputs": dict(plan.catalog.scope.inputs),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
@@ -80,7 +80,7 @@ def apply(runtime: Runtime, document: Mapping[str, Any], path: str, *, noop: boo
         embedded = document["manifest"]
         runtime.project, runtime.stack = str(document["project"]), str(document["stack"])
         options = Options(**{name: _restored(name, value) for name, value in embedded["options"].items()})
-        inputs, manifest = dict(embedded["inputs"]), reading.restore(embedded["files"])
+        inputs, manifest = dict(embedded["inputs"]), reading.restore(embedded["files"], str(embedded["directory"]))
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error

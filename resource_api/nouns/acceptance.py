@@ -12,6 +12,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import patterns
+from resource_api.nouns.assets import Archive, Asset
 from resource_api.nouns.values import Sensitive
 
 if TYPE_CHECKING:
@@ -90,6 +91,16 @@ def floating(value: Any) -> bool:
 def absent(value: Any) -> bool:
     """Whether ``value`` is None."""
     return value is None
+
+
+def asset(value: Any) -> bool:
+    """Whether ``value`` is a blob with a digest."""
+    return type(value) is Asset
+
+
+def archive(value: Any) -> bool:
+    """Whether ``value`` is a map of names to contents with a digest."""
+    return type(value) is Archive
 
 
 def boolean(allowed: Collection[bool]) -> Check:
@@ -219,3 +230,18 @@ def regexp(value: Any) -> bool:
 
 def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
     return (-_INFINITE if low is None else low), (_INFINITE if high is None else high)
+
+
+#: Data types that take no parameters.
+PREDICATES: Final[Mapping[str, Check]] = {
+    "Any": data,
+    "Archive": archive,
+    "Asset": asset,
+    "Data": data,
+    "Undef": absent,
+    "Numeric": numeric,
+    "Scalar": scalar,
+    "Regexp": regexp,
+    "Timestamp": timestamp,
+    "Timespan": timespan,
+}

@@ -2,7 +2,8 @@
 
 Of a secret a salted digest is kept, enough to see a change; where the stack has a key, the secret itself too, as
 ciphertext. Nothing is encrypted here. An unknown is never kept: meeting one is a bug of the caller. Tuples come back as
-tuples, because composite names are.
+tuples, because composite names are. What is more than JSON is a mapping with the key ``$resource_api``; in a mapping of
+the user's own this key gets one more ``$`` in front, so that it is never taken for what it is not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.assets import KINDS, Content
 from resource_api.nouns.errors import StateError
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
 
@@ -74,7 +76,7 @@ def seal(value: Any, salt: bytes) -> Sealed:
     """Give the digest of a secret (wrapped or plain) and nothing else: for what must not be kept in any form."""
     from hashlib import blake2b  # noqa: PLC0415 - only for a secret
 
-    text = json.dumps(reveal(value), sort_keys=True, ensure_ascii=False)
+    text = json.dumps(reveal(value), default=_digest, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 
 
@@ -87,6 +89,11 @@ def sealed(value: Any, salt: bytes) -> Any:
     if isinstance(value, list):
         return [sealed(item, salt) for item in value]
     return value
+
+
+def _digest(value: Any) -> Any:
+    """Give what two contents are compared by, wherever they come from."""
+    return [value.word, value.sha256] if isinstance(value, Content) else _tagged(value)
 
 
 def resealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
@@ -116,7 +123,26 @@ def is_sealed(value: Any) -> bool:
 
 def encode(value: Any) -> str:
     """Give the one JSON text of a value without secrets in clear. Raises ``TypeError`` for an unknown or a secret."""
+    text = _dumps(value)
+    # Nearly nothing is more than JSON, and looking for it in the text is cheaper than in the value.
+    return _dumps(_escaped(value)) if _TAG in text else text
+
+
+def _dumps(value: Any) -> str:
     return json.dumps(value, default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _escaped(value: Any) -> Any:
+    if hasattr(value, "items"):
+        return {_mark(key) + key if isinstance(key, str) else key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(item) for item in value]
+    return value
+
+
+def _mark(key: str) -> str:
+    """Give the mark of a key that could be taken for the tag, or for one that has been marked."""
+    return "$" if key.endswith(_TAG) and key.strip("$") == _TAG.strip("$") else ""
 
 
 def verify(value: Any) -> None:
@@ -136,6 +162,8 @@ def _tagged(value: Any) -> Any:
     if isinstance(value, Sealed):
         kept = {_TAG: "sealed", "digest": value.digest}
         return {**kept, "box": value.secret.text} if isinstance(value.secret, Box) else kept
+    if isinstance(value, Content):
+        return document(value)
     if hasattr(value, "items"):
         return dict(value.items())
     what = (
@@ -145,15 +173,30 @@ def _tagged(value: Any) -> Any:
     raise TypeError(msg)
 
 
+def document(content: Content) -> dict[str, Any]:
+    """Give an asset or archive as JSON has it: what it is, its digest, where it comes from; contents only of text."""
+    found = {_TAG: content.word, "sha256": content.sha256}
+    if content.origin == "files":
+        return {**found, "files": [[name, document(inner)] for name, inner in content.given]}
+    return {**found, content.origin: content.given} if content.origin else found
+
+
 def decode(text: str) -> Any:
     """Give back what ``encode`` took."""
     return json.loads(text, object_hook=_untagged)
 
 
 def _untagged(found: dict[str, Any]) -> Any:
-    if found.keys() not in _SEALED or found[_TAG] != "sealed":
-        return found
-    return Sealed(found["digest"], Box(found["box"], "", _locked) if "box" in found else None)
+    word: Any = found.get(_TAG)
+    if word == "sealed" and found.keys() in _SEALED:
+        return Sealed(found["digest"], Box(found["box"], "", _locked) if "box" in found else None)
+    if word in KINDS and isinstance(found.get("sha256"), str):
+        origin = next((key for key in found if key not in {_TAG, "sha256"}), "")
+        given: Any = found.get(origin)
+        return KINDS[word](found["sha256"], origin, tuple(map(tuple, given)) if origin == "files" else given)
+    if any(_TAG in key for key in found):
+        return {key[1:] if _mark(key) and key != _TAG else key: item for key, item in found.items()}
+    return found
 
 
 def _locked(_text: str, _place: str) -> Any:

@@ -73,6 +73,11 @@ class DataType(NamedTuple):
         return self.kind == "Sensitive" or any(part.holds_secrets for part in self.parts)
 
     @property
+    def holds_contents(self) -> bool:
+        """Whether it, or a type within it, is ``Asset`` or ``Archive``."""
+        return self.kind in {"Asset", "Archive"} or any(part.holds_contents for part in self.parts)
+
+    @property
     def whole(self) -> frozenset[type]:
         """The kinds of value of which it accepts every one: those need no call of ``accepts``."""
         if self.kind in {"Optional", "Variant"}:

@@ -4,6 +4,7 @@
 ``True`` is no Integer, ``1`` no Float, ``1.0`` no Integer, a subclass of ``str`` no String; a value that JSON cannot
 carry is refused everywhere. A secret's wrapper is transparent: what it holds decides, limits included.
 
+- *Asset*, *Archive*: a blob, and a map of names to blobs, with their digests; manifests spell them as mappings.
 - *Regexp*: a string that is a regular expression.
 - *Timestamp*: an ISO 8601 date, or date and time, with or without fraction and zone: ``2026-02-28T12:00:00.5+01:00``.
 - *Timespan*: seconds as a number, or Puppet's ``D-HH:MM:SS.F``, of which ``D-``, ``HH:`` and ``MM:`` may be missing.
@@ -18,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from resource_api.nouns import acceptance, patterns, syntax
+from resource_api.nouns.acceptance import PREDICATES
 from resource_api.nouns.datatype import ANY, STRING, DataType, make
 from resource_api.nouns.errors import DataTypeError, nearest
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from resource_api.nouns.acceptance import Check
     from resource_api.nouns.syntax import Term
 
     Limits = tuple[float | None, float | None]
@@ -53,11 +54,11 @@ def _build(term: Term) -> DataType:
     if arguments == ():
         msg = f"nothing stands between the brackets of {name}"
         raise DataTypeError(msg, term.column + len(name))
-    if name in _PREDICATES:
+    if name in PREDICATES:
         if arguments:
             msg = f"{name} takes no parameters"
             raise DataTypeError(msg, arguments[0].column)
-        return make(name, _PREDICATES[name], [])
+        return make(name, PREDICATES[name], [])
     if arguments is None and name in _NEEDY:
         msg = f"{name} needs parameters: {_NEEDY[name]}"
         raise DataTypeError(msg, term.column)
@@ -253,16 +254,6 @@ def _struct(term: Term, arguments: list[Term]) -> DataType:
     )
 
 
-_PREDICATES: Final[dict[str, Check]] = {
-    "Any": acceptance.data,
-    "Data": acceptance.data,
-    "Undef": acceptance.absent,
-    "Numeric": acceptance.numeric,
-    "Scalar": acceptance.scalar,
-    "Regexp": acceptance.regexp,
-    "Timestamp": acceptance.timestamp,
-    "Timespan": acceptance.timespan,
-}
 _BUILDERS: Final[dict[str, Callable[[Term, list[Term]], DataType]]] = {
     "String": _string,
     "Integer": _number,
@@ -280,7 +271,7 @@ _BUILDERS: Final[dict[str, Callable[[Term, list[Term]], DataType]]] = {
     "Struct": _struct,
 }
 #: The names of all data types.
-KINDS: Final = frozenset([*_PREDICATES, *_BUILDERS])
+KINDS: Final = frozenset([*PREDICATES, *_BUILDERS])
 _NEEDY: Final = {
     "Enum": "Enum[word, ...]",
     "Pattern": "Pattern[/regular expression/, ...]",

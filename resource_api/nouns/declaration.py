@@ -169,6 +169,8 @@ class Manifest(NamedTuple):
     removed: tuple[Removed, ...]
     outputs: dict[str, Any]
     documents: tuple[Document, ...]
+    #: Where relative names of files begin when that is not where we are.
+    root: str = ""
 
     @property
     def text(self) -> list[dict[str, Any]]:

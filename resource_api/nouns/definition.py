@@ -170,6 +170,11 @@ class TypeDefinition:
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
 
     @cached_property
+    def contents(self) -> frozenset[str]:
+        """The attributes whose values may be, or hold, assets and archives."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
+
+    @cached_property
     def write_only(self) -> frozenset[str]:
         """The properties that ``get`` does not return."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)

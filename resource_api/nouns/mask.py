@@ -11,6 +11,7 @@ import re
 from itertools import groupby
 from typing import Any, Final
 
+from resource_api.nouns.assets import Content
 from resource_api.nouns.values import Sensitive
 
 #: Shorter secrets would mask ordinary words.
@@ -38,6 +39,8 @@ class Mask:
                 self.add(item)
 
     def _learn(self, secret: Any) -> None:
+        if isinstance(secret, Content):
+            secret = [secret.sha256, *(secret.given if secret.origin == "files" else [secret.given])]
         if isinstance(secret, dict):
             secret = list(secret.values())
         if isinstance(secret, (list, tuple)):

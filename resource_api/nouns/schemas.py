@@ -12,6 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.nouns import acceptance, wording
+from resource_api.nouns.assets import ORIGINS
+from resource_api.nouns.patterns import END
 from resource_api.nouns.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -28,8 +30,23 @@ if TYPE_CHECKING:
     #: jsonschema's form of one keyword: (validator, the keyword's value, instance, schema) → errors.
     Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
+_DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}" + END}
+
+
+def _spelt(word: str) -> Schema:
+    """Give how a manifest spells an asset or an archive."""
+    spelt: dict[str, Schema] = {key: {"type": "string"} for key in ORIGINS[word]}
+    if "files" in spelt:
+        spelt["files"] = {"type": "object", "additionalProperties": {"type": "object"}}
+    ways = [{"required": [key, "sha256"] if key == "url" else [key]} for key in spelt]
+    body = {"type": "object", "properties": {**spelt, "sha256": _DIGEST}, "additionalProperties": False, "oneOf": ways}
+    return {"type": "object", "properties": {word: body}, "required": [word], "additionalProperties": False}
+
+
 _PLAIN: Final[Mapping[str, Schema]] = {
     "Any": {},
+    "Archive": _spelt("archive"),
+    "Asset": _spelt("asset"),
     "Data": {},
     "Undef": {"type": "null"},
     "Numeric": {"type": "number"},
@@ -40,7 +57,7 @@ _PLAIN: Final[Mapping[str, Schema]] = {
 }
 #: Where JSON Schema cannot say it, the predicate itself is a type of the dialect that explains.
 _EXACT: Final[Mapping[str, Schema]] = {
-    **{kind: {"type": kind} for kind in ("Any", "Data", "Regexp", "Timestamp", "Timespan")},
+    **{kind: {"type": kind} for kind in ("Any", "Archive", "Asset", "Data", "Regexp", "Timestamp", "Timespan")},
     "Undef": {"type": "null"},
     "Numeric": {"type": "number"},
     "Scalar": {"type": ["string", "number", "boolean"]},
@@ -231,6 +248,7 @@ def _validator_class() -> type[Validator]:
         return lambda _, value: check(value)
 
     kinds: dict[str, Callable[[Any], bool]] = {
+        **acceptance.PREDICATES,
         "null": acceptance.absent,
         "boolean": acceptance.boolean((True, False)),
         "string": acceptance.string(None, None),
@@ -241,9 +259,6 @@ def _validator_class() -> type[Validator]:
         "Float": acceptance.floating,
         "Any": lambda value: acceptance.data(_known(acceptance.bare(value))),
         "Data": lambda value: acceptance.data(_known(acceptance.bare(value))),
-        "Regexp": acceptance.regexp,
-        "Timestamp": acceptance.timestamp,
-        "Timespan": acceptance.timespan,
     }
     checker = Draft202012Validator.TYPE_CHECKER.redefine_many({k: predicate(v) for k, v in kinds.items()})
     keywords = {**Draft202012Validator.VALIDATORS, "keys": _keys, "sensitive": _content}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.assets import ORIGINS, Archive, Asset
 from resource_api.nouns.text import escape, show
 from resource_api.nouns.values import Sensitive
 
@@ -25,6 +26,8 @@ _NAMES: Final[Mapping[type, str]] = {
     type(None): "Undef",
     list: "Array",
     dict: "Hash",
+    Asset: "Asset",
+    Archive: "Archive",
 }
 #: Which kinds of data types are for which Python type.
 _KIN: Final[Mapping[type, frozenset[str]]] = {
@@ -34,6 +37,8 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
     bool: frozenset({"Boolean"}),
     list: frozenset({"Array", "Tuple"}),
     dict: frozenset({"Hash", "Struct"}),
+    Asset: frozenset({"Asset"}),
+    Archive: frozenset({"Archive"}),
 }
 
 
@@ -76,7 +81,10 @@ def kind_of(value: Any) -> str:
 
 
 def _advice(datatype: DataType, value: Any) -> str:
-    """Advise quotes for what YAML read as a number or a boolean: ``mode: 0644`` is the integer 644."""
+    """Advise quotes for what YAML read as something else, ``mode: 0644`` is the integer 644, or a content's form."""
+    contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
+    if contents and type(value) in {str, dict}:
+        return f"; write {' or '.join(f'{{{word}: {{{ORIGINS[word][-2]}: ...}}}}' for word in contents)}"
     value = value.reveal() if type(value) is Sensitive else value
     if type(value) not in {int, float, bool}:
         return ""

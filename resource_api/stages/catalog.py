@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.reference import Reference
     from resource_api.stages.entering import Kinds
     from resource_api.stages.relationships import Edge, Order
+    from resource_api.stages.scope import Contents
 
 
 class Catalog(NamedTuple):
@@ -46,13 +47,14 @@ class Catalog(NamedTuple):
 
 
 def compile(  # noqa: A001 - the arrow's name
-    manifest: Manifest, inputs: Mapping[str, Any], facts: Any, kinds: Kinds
+    manifest: Manifest, inputs: Mapping[str, Any], facts: Any, kinds: Kinds, contents: Contents | None = None
 ) -> Catalog:
     """Give the catalog of a manifest. Raises ``ManifestError`` with every problem.
 
-    ``inputs``: values by name; ``facts``: anything that answers ``[name]``; ``kinds``: types and components by name.
+    ``inputs``: values by name; ``facts``: anything that answers ``[name]``; ``kinds``: types and components by name;
+    ``contents``: makes assets and archives of what a file says of them.
     """
-    scope = Scope(manifest, inputs, facts)
+    scope = Scope(manifest, inputs, facts, contents)
     complaints = Complaints(manifest, scope.problems)
     register = Register(complaints, scope, kinds)
     register.enter(manifest)

@@ -47,11 +47,14 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | No
     return assemble(documents, problems)
 
 
-def restore(files: Iterable[Mapping[str, Any]]) -> Manifest:
-    """Make a manifest again from what its ``text`` was; places are then not known. Raises ``ManifestError``."""
+def restore(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
+    """Make a manifest again from what its ``text`` was; places are then not known. Raises ``ManifestError``.
+
+    ``root``: where relative names of files began.
+    """
     from resource_api.hands import json_reader  # noqa: PLC0415 - only saved plans come this way
 
-    return assemble([json_reader.adopt(each["data"], each["file"]) for each in files])
+    return assemble([json_reader.adopt(each["data"], each["file"]) for each in files])._replace(root=root)
 
 
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:

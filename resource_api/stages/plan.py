@@ -242,7 +242,7 @@ class _Planner:
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
-                found = expression.evaluate(value, self._resolve)
+                found = self.catalog.scope.value(entry, name, value, self._resolve)
             except ValueError as error:
                 return entry.should, (), str(error)
             values[name] = UNKNOWN if is_unknown(found) else found

@@ -14,7 +14,8 @@ from resource_api.nouns.document import Document
 from resource_api.nouns.expression import Expression
 from resource_api.nouns.reference import child, parse
 from resource_api.nouns.values import Sensitive
-from resource_api.stages.python_manifest import Manifest, Value, guarded, places
+from resource_api.stages.handles import Value
+from resource_api.stages.python_manifest import Manifest, guarded, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ every later stage treats it like any other manifest. Problems carry the Python l
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import json_reader
 from resource_api.nouns import document
@@ -18,6 +18,7 @@ from resource_api.nouns.expression import Expression, Path
 from resource_api.nouns.reference import Reference, capital
 from resource_api.nouns.values import Sensitive
 from resource_api.stages import manifest as manifests
+from resource_api.stages.handles import Facts, Handle, Value, View
 from resource_api.stages.scope import Scope
 
 if TYPE_CHECKING:
@@ -27,93 +28,13 @@ if TYPE_CHECKING:
 _CONSTANTS = {"PROJECT": "project", "INPUTS": "inputs", "DEFAULTS": "defaults", "INCLUDE": "include"}
 
 
-class Value:
-    """What an attribute of a declared resource will be; use it as a value, or in ``m.text``."""
-
-    __slots__ = ("_expression",)
-
-    def __init__(self, expression: Expression) -> None:
-        """Stand for ``expression``."""
-        self._expression = expression
-
-    def __str__(self) -> NoReturn:
-        """Refuse to become text before it is known."""
-        msg = f"{self._expression} is not known yet; write m.text('... {{0}} ...', value)"
-        raise TypeError(msg)
-
-    def __format__(self, spec: str) -> NoReturn:
-        """Refuse to become text before it is known."""
-        str(self)
-        raise AssertionError
-
-    def __repr__(self) -> str:
-        """Show what it stands for."""
-        return str(self._expression)
-
-    def __bool__(self) -> NoReturn:
-        """Refuse to be asked: a manifest cannot depend on what is not known yet."""
-        msg = f"{self._expression} is not known yet and cannot be tested"
-        raise TypeError(msg)
-
-
-class Handle:
-    """A declared resource: its attributes are references, itself goes into ``require=`` and the like."""
-
-    def __init__(self, reference: Reference) -> None:
-        """Stand for ``reference``."""
-        self._reference = reference
-
-    def __getattr__(self, attribute: str) -> Value:
-        """Give a reference to an attribute; whether the type has it is found when the manifest is compiled."""
-        if attribute.startswith("_"):
-            raise AttributeError(attribute)
-        return Value(Expression((Path(self._reference, (attribute,)),)))
-
-    def __str__(self) -> str:
-        """Give ``Type[title]``."""
-        return str(self._reference)
-
-
-class View(dict[str, Any]):
-    """A mapping whose keys are attributes too: ``m.inputs.domain``, ``m.facts.os.name``."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Give a key's value; raises ``AttributeError`` naming the key."""
-        try:
-            value = self[name]
-        except KeyError:
-            msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
-            raise AttributeError(msg) from None
-        return View(value) if isinstance(value, dict) else value
-
-
-class _Facts(View):
-    """Facts, each read when it is first asked for."""
-
-    def __init__(self, facts: Any) -> None:
-        super().__init__()
-        self._facts = facts
-
-    def __missing__(self, name: str) -> Any:
-        value = self._facts[name]
-        return View(value) if isinstance(value, dict) else value
-
-    def __getattr__(self, name: str) -> Any:
-        """Give a fact; raises ``AttributeError`` naming those that there are."""
-        try:
-            return self[name]
-        except KeyError:
-            msg = f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
-            raise AttributeError(msg) from None
-
-
 class Manifest:
     """The ``m`` of ``def manifest(m)``: declares resources and outputs, knows inputs and facts."""
 
     def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any) -> None:
         """Begin with nothing declared."""
         self.inputs = View(inputs)
-        self.facts = _Facts(facts)
+        self.facts = Facts(facts)
         self._file = file
         self._resources: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
@@ -133,6 +54,14 @@ class Manifest:
     def _outside(self, reference: Reference) -> Reference:
         """Give the name by which the whole manifest knows what is declared here."""
         return reference
+
+    def asset(self, **given: Any) -> dict[str, Any]:
+        """Give an asset: of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``."""
+        return {"asset": given}
+
+    def archive(self, **given: Any) -> dict[str, Any]:
+        """Give an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=`` by name."""
+        return {"archive": given}
 
     def output(self, name: str, value: Any) -> None:
         """Declare an output of the stack."""
@@ -241,7 +170,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return _literal(value)
     if isinstance(value, Value):
-        return str(value._expression)  # noqa: SLF001 - two halves of one thing
+        return str(value.expression)
     if isinstance(value, Handle):
         return str(value)
     if isinstance(value, dict):
@@ -269,7 +198,7 @@ def _literal(text: str) -> str:
 
 
 def _parts(value: Any) -> tuple[str | Path, ...]:
-    return value._expression.parts if isinstance(value, Value) else (str(value),)  # noqa: SLF001 - as above
+    return value.expression.parts if isinstance(value, Value) else (str(value),)
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:

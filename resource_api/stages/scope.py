@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.nouns import datatypes, expression, schemas
+from resource_api.nouns import assets, datatypes, expression, schemas
 from resource_api.nouns.declaration import MISSING
 from resource_api.nouns.errors import DataTypeError, Problem, UsageError, nearest
-from resource_api.nouns.values import Sensitive
+from resource_api.nouns.values import Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from resource_api.nouns.assets import Content, Wish
     from resource_api.nouns.declaration import Manifest
+    from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
     from resource_api.nouns.group import Group
     from resource_api.nouns.reference import Reference
+
+    Contents = Callable[[Wish, str], Content]
 
 
 class Given(str):
@@ -37,10 +41,16 @@ class FromFile(Given):
 class Scope:
     """Resolves paths into inputs, values and facts; a path into a resource is left to ``of_resource``."""
 
-    def __init__(self, manifest: Manifest, inputs: Mapping[str, Any], facts: Any) -> None:
-        """Look names up in ``manifest``; ``inputs`` are values by name, checked by ``problems``."""
+    def __init__(
+        self, manifest: Manifest, inputs: Mapping[str, Any], facts: Any, contents: Contents | None = None
+    ) -> None:
+        """Look names up in ``manifest``; ``inputs`` are values by name, checked by ``problems``.
+
+        ``contents`` makes an asset or archive of what a file says of it; without it there are none.
+        """
         self._manifest = manifest
         self._facts = facts
+        self._contents = contents
         self._evaluating: list[str] = []
         self.inputs: dict[str, Any] = {}
         #: The components that have been built: their outputs are values with a name.
@@ -82,6 +92,21 @@ class Scope:
             return self._manifest.values.get(path.keys[0])
         group = self.groups.get(path.root) if isinstance(path.root, tuple) else None
         return group.outputs.get(path.keys[0]) if group is not None else None
+
+    def value(self, entry: Entry, name: str, written: Any, resolve: Callable[[Path], Any]) -> Any:
+        """Give an attribute's value, its references replaced, what stands for assets and archives made such.
+
+        Raises ``ValueError`` with a sentence for people.
+        """
+        found = expression.evaluate(written, resolve)
+        if name in entry.definition.contents and not is_unknown(found):
+            return self._made(found, entry.declaration.file)
+        return found
+
+    def _made(self, value: Any, file: str) -> Any:
+        contents, root = self._contents, self._manifest.root
+        place = f"{root}/{file}" if root and not file.startswith("/") else file
+        return value if contents is None else assets.made(value, lambda wish: contents(wish, place))
 
     def _input(self, path: Path) -> Any:
         name = path.keys[0]
@@ -164,6 +189,8 @@ class Scope:
             from resource_api.nouns import coercion  # noqa: PLC0415 - only for the command line
 
             value = coercion.coerce(datatype, str(value))
+        if datatype.holds_contents:
+            value = self._made(value, declared.place().file)
         if problems := schemas.explain(datatype, value):
             raise ValueError("; ".join(message for _, message in problems))
         self.inputs[name] = Sensitive(value) if datatype.sensitive and value is not None else value

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns import expression
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import UNKNOWN, is_unknown, same
@@ -124,7 +123,7 @@ class Turn:
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
-                found = expression.evaluate(value, self.resolve)
+                found = self.plan.catalog.scope.value(entry, name, value, self.resolve)
             except ValueError as error:
                 self.ending.fail(work, str(error))
                 return

@@ -127,7 +127,7 @@ class Valuation:
             if expression.is_literal(value):
                 continue
             try:
-                found = expression.evaluate(value, self._resolve)
+                found = self._scope.value(entry, name, value, self._resolve)
             except ValueError as error:
                 self._complaints.of(entry, name, str(error), "expression")
                 found = UNKNOWN

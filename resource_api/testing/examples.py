@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
+from resource_api.nouns.assets import Archive, Asset
 from resource_api.nouns.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ _VALUES: Final[Mapping[str, Callable[[DataType], Values]]] = {
     "String": lambda t: st.text(_PLAIN, **_size(t)) | st.text(**_size(t)),
     "Enum": lambda t: st.sampled_from(t.words),
     "Pattern": lambda t: st.one_of([st.from_regex(pattern) for pattern in t.patterns]),
+    "Archive": lambda _: st.sampled_from([Archive(digit * 64) for digit in "01"]),
+    "Asset": lambda _: st.sampled_from([Asset(digit * 64) for digit in "01"]),
     "Regexp": lambda _: st.sampled_from(["a", "^a.*", "[0-9]+"]),
     "Timestamp": _times,
     "Timespan": _times,

@@ -436,3 +436,19 @@ class TestLink(ProviderCompliance):
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
         return {**present, "target": "ra-test-elsewhere"}
+
+
+class TestAsset(ProviderCompliance):
+    """A file with the content of an asset."""
+
+    type_name = "file"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        (tmp_path / "one").write_bytes(b"\xff")
+        return {"path": str(tmp_path / "ra-test-a"), "content": {"asset": {"file": str(tmp_path / "one")}}}
+
+    @pytest.fixture
+    def updated(self, present: Resource, tmp_path: Path) -> Resource:
+        (tmp_path / "two").write_text("two\n", encoding="utf-8")
+        return {**present, "content": {"asset": {"file": str(tmp_path / "two")}}}

@@ -1,0 +1,158 @@
+"""Assets and archives through the command: in plans by their digest, in state too, and never other than was shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+
+def digest(text: str) -> str:
+    """Give the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture
+def motd(bench: Bench) -> Path:
+    """Give a file beside the manifest."""
+    file = bench.home / "motd.txt"
+    file.write_text("one\n", encoding="utf-8")
+    return file
+
+
+def site(bench: Bench, **attributes: Any) -> str:
+    """Write a manifest of one file; give its name."""
+    manifest = {"resources": {f"File[{bench.home}/out]": attributes}}
+    (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return "site.json"
+
+
+@pytest.mark.parametrize("attribute", ["content", "source"])
+def test_a_file_has_the_content_of_an_asset(bench: Bench, motd: Path, attribute: str) -> None:
+    """Found beside the manifest, compared by its digest, shown by it."""
+    manifest = site(bench, **{attribute: {"asset": {"file": "motd.txt"}}})
+    assert bench.run("apply", manifest).code == 0
+    assert (bench.home / "out").read_text(encoding="utf-8") == "one\n"
+    assert "1 unchanged" in bench.run("apply", manifest).out
+    motd.write_text("two\n", encoding="utf-8")
+    shown = bench.run("plan", manifest).out
+    old, new = digest("one\n")[:12], digest("two\n")[:12]
+    assert f"    {attribute}: changed from sha256:{old} to sha256:{new} (motd.txt)\n" in shown
+    done = bench.run("apply", manifest)
+    assert f"{attribute}: changed from sha256:{old} to sha256:{new} (motd.txt)" in done.err
+    assert (bench.home / "out").read_text(encoding="utf-8") == "two\n"
+
+
+def test_a_text_is_compared_as_text(bench: Bench) -> None:
+    """Its plan is the difference of the lines."""
+    bench.run("apply", site(bench, content={"asset": {"text": "one\ntwo\n"}}))
+    assert "-two\n      +three\n" in bench.run("plan", site(bench, content={"asset": {"text": "one\nthree\n"}})).out
+
+
+def test_a_long_file_is_written_as_it_is(bench: Bench) -> None:
+    """Beyond what content as text may be, and compared without being shown."""
+    (bench.home / "long").write_bytes(b"x" * 3_000_000)
+    manifest = site(bench, content={"asset": {"file": "long"}})
+    assert bench.run("apply", manifest).code == 0
+    assert (bench.home / "out").read_bytes() == b"x" * 3_000_000
+    assert "1 unchanged" in bench.run("apply", manifest).out
+
+
+def test_what_is_missing_has_its_line(bench: Bench) -> None:
+    """Like every other mistake, before anything is touched."""
+    text = f"resources:\n  File[{bench.home}/out]:\n    content: {{asset: {{file: nothing.txt}}}}\n"
+    (bench.home / "site.yaml").write_text(text, encoding="utf-8")
+    done = bench.run("validate", "site.yaml")
+    assert done.code == 65
+    assert f"site.yaml:3:5: File[{bench.home}/out]: nothing.txt cannot be read: no such file or directory" in done.err
+
+
+def test_a_content_where_none_can_be_is_refused_with_advice(bench: Bench) -> None:
+    """And so is what is no content where one should be."""
+    done = bench.run("validate", site(bench, mode={"asset": {"text": "0644"}}))
+    assert "mode expects an undef value or a match for Pattern" in done.err
+    done = bench.run("validate", site(bench, source={"asset": "x"}))
+    assert "an asset is given by one of text, file, url: {asset: {text: ...}}" in done.err
+    done = bench.run("validate", site(bench, source=["x"]))
+    assert "expects a value of type Undef, Pattern" in done.err
+
+
+def test_a_python_manifest_gives_assets(bench: Bench, motd: Path) -> None:
+    """In its own words."""
+    text = f"def manifest(m):\n    m.file({str(bench.home / 'out')!r}, content=m.asset(file={motd.name!r}))\n"
+    (bench.home / "site.py").write_text(text, encoding="utf-8")
+    assert bench.run("apply", "site.py").code == 0
+    assert (bench.home / "out").read_text(encoding="utf-8") == "one\n"
+
+
+def test_inputs_values_and_references_carry_contents(bench: Bench, motd: Path) -> None:
+    """An input of the data type Asset, a value that is one, and an attribute that has one."""
+    out = str(bench.home / "out")
+    manifest = {
+        "inputs": {"page": {"type": "Asset", "default": {"asset": {"file": motd.name}}}},
+        "values": {"page": {"asset": {"text": "three\n"}}},
+        "resources": {
+            f"File[{out}]": {"source": "${inputs.page}"},
+            f"File[{out}2]": {"source": f"${{File[{out}].source}}"},
+            f"File[{out}3]": {"source": "${values.page}"},
+            f"File[{out}4]": {"source": {"asset": {"text": f"${{File[{out}3].checksum}}"}}},
+        },
+    }
+    (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert "source: undef → (known after apply)" in bench.run("plan", "site.json").out
+    assert bench.run("apply", "site.json").code == 0
+    found = [(bench.home / f"out{number}").read_text(encoding="utf-8") for number in ("", "2", "3", "4")]
+    assert found == ["one\n", "one\n", "three\n", digest("three\n")]
+    assert "4 unchanged" in bench.run("apply", "site.json").out
+
+
+def test_a_saved_plan_writes_what_it_has_shown_or_nothing(bench: Bench, motd: Path) -> None:
+    """From wherever it is applied; with another content it is stale."""
+    manifest = site(bench, source={"asset": {"file": motd.name}})
+    assert bench.run("plan", manifest, "-o", "plan.json").code == 0
+    [step] = json.loads((bench.home / "plan.json").read_text(encoding="utf-8"))["steps"]
+    assert step["should"]["source"] == {"$resource_api": "asset", "sha256": digest("one\n"), "file": "motd.txt"}
+    motd.write_text("two\n", encoding="utf-8")
+    done = bench.run("apply", "plan.json")
+    assert (done.code, "stale" in done.err, (bench.home / "out").exists()) == (65, True, False)
+    motd.write_text("one\n", encoding="utf-8")
+    out, bench.home = bench.home / "out", bench.home / "elsewhere"
+    bench.home.mkdir()
+    assert bench.run("apply", "../plan.json").code == 0
+    assert out.read_text(encoding="utf-8") == "one\n"
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_a_secret_content_is_told_nowhere(bench: Bench, *, key: bool) -> None:
+    """Neither its text nor its digest; what is recorded, encrypted or not, is enough to see a change."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    if key:
+        bench.environment["RESOURCE_API_KEY"] = f"file:{bench.home}/state.key"
+        assert bench.run("new", "key", "state.key").code == 0
+    manifest = {
+        "inputs": {"key": {"type": "Sensitive[String]"}},
+        "resources": {
+            f"File[{bench.home}/out]": {"source": {"asset": {"text": "${inputs.key}"}}},
+        },
+    }
+    (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
+    told = ""
+    for secret in ("hunter22hunter22", "other33other33"):
+        (bench.home / "key").write_text(secret, encoding="utf-8")
+        for command in (["plan", "--json"], ["plan"], ["apply", "-d"], ["apply", "--json"]):
+            done = bench.run(*command, "site.json", "-i", "key=@key")
+            told += done.out + done.err
+        assert (bench.home / "out").read_text(encoding="utf-8") == secret
+        assert "1 unchanged" in bench.run("plan", "site.json", "-i", "key=@key").out
+        told += bench.run("state", "export").out
+        assert secret.encode() not in (bench.home / "state.db").read_bytes()
+        assert secret not in told
+        assert digest(secret)[:12] not in told.replace(f'"checksum": "{digest(secret)}"', "")
+    assert "source: <sensitive>" in told

@@ -1,0 +1,311 @@
+"""Contents as manifests spell them, and as they are read: what was looked at is what comes out, or nothing does."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api import ResourceError, Sensitive
+from resource_api.hands import fetching
+from resource_api.hands.assets import Assets
+from resource_api.nouns.assets import Archive, Asset, Content, Limits, Wish, inside, made, member_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIMITS = Limits(1 << 20, 100)
+PART = 1 << 18
+
+
+def sha(raw: bytes) -> str:
+    """Give a digest as everybody computes it."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def make(value: Any, place: Path | str = "/nowhere") -> Any:
+    """Make contents as a manifest in a directory says."""
+    assets = Assets()
+    return made(value, lambda wish: assets(wish, f"{place}/site.yaml"))
+
+
+def unpacked(archive: Archive, limits: Limits = LIMITS) -> dict[str, Any]:
+    """Give what is in an archive: bytes of files, None for directories, where links lead."""
+    return {
+        member.name: {"file": b"".join(member.parts), "directory": None, "link": member.target}[member.kind]
+        for member in archive.members(limits)
+    }
+
+
+class TestSpelling:
+    """What a manifest says of contents."""
+
+    @given(st.text(st.characters(exclude_categories=["Cs"])))
+    def test_a_text_is_its_bytes(self, text: str) -> None:
+        """In UTF-8, with their digest."""
+        asset = make({"asset": {"text": text}})
+        assert asset.sha256 == sha(text.encode())
+        assert asset.open().read() == text.encode()
+        assert asset.text == text
+
+    def test_contents_are_found_at_any_depth(self) -> None:
+        """In lists and mappings; everything else stays as it is."""
+        found = make({"a": [1, {"asset": {"text": "x"}}], "b": {"asset": {"text": "y"}, "c": 2}})
+        assert found == {"a": [1, Asset(sha(b"x"))], "b": {"asset": {"text": "y"}, "c": 2}}
+
+    def test_one_secret_makes_a_secret_of_the_whole(self) -> None:
+        """Its digest is derived from the secret, so it is one too."""
+        found = make({"archive": {"files": {"a": {"asset": {"text": Sensitive("hunter2")}}}}})
+        assert isinstance(found, Sensitive)
+        assert str(found) == "<sensitive>"
+        assert isinstance(found.reveal(), Archive)
+
+    @pytest.mark.parametrize(
+        ("spelt", "message"),
+        [
+            ({"asset": {}}, "an asset is given by one of text, file, url: {asset: {text: ...}}"),
+            ({"asset": "motd.txt"}, "an asset is given by one of"),
+            ({"asset": {"text": "a", "file": "b"}}, "an asset is given by one of"),
+            ({"asset": {"text": "a", "sha265": "b"}}, "an asset has no 'sha265'; did you mean 'sha256'?"),
+            ({"asset": {"file": ""}}, "file of an asset must be a text"),
+            ({"asset": {"file": 1}}, "file of an asset must be a text"),
+            ({"asset": {"file": "x", "sha256": "ABC"}}, "sha256 must be 64 hexadecimal digits in lower case"),
+            ({"asset": {"text": "x", "sha256": "0" * 64}}, f"the asset has the SHA-256 {sha(b'x')}, not {'0' * 64}"),
+            ({"asset": {"file": "missing"}}, "missing cannot be read: no such file or directory"),
+            ({"asset": {"file": "/dev/null"}}, "/dev/null cannot be read: not a regular file"),
+            ({"asset": {"url": "https://example.org/x"}}, "an asset from a url needs sha256"),
+            ({"asset": {"url": "file:///etc/passwd", "sha256": "0" * 64}}, "is not the URL of something to fetch"),
+            ({"asset": {"url": "https://u:p@x/y", "sha256": "0" * 64}}, "a user or password cannot stand in a URL"),
+            ({"archive": {"text": "x"}}, "an archive is given by one of file, url, directory, files"),
+            ({"archive": {"files": ["a"]}}, "files of an archive must be a mapping of names to assets and archives"),
+            ({"archive": {"files": {"a": "x"}}}, "'a' in an archive must be {asset: ...} or {archive: ...}"),
+            ({"archive": {"files": {"../a": {"asset": {"text": ""}}}}}, "leads out of the archive's directory"),
+            ({"archive": {"files": {"/a": {"asset": {"text": ""}}}}}, "leads out of the archive's directory"),
+            (
+                {"archive": {"files": {"a": {"asset": {"text": ""}}, "./a": {"asset": {"text": ""}}}}},
+                "'a' is in the archive twice",
+            ),
+        ],
+    )
+    def test_what_cannot_be_is_said_in_one_sentence(self, spelt: Any, message: str) -> None:
+        """With what to write instead."""
+        with pytest.raises(ValueError, match=r".") as caught:
+            make(spelt)
+        assert message in str(caught.value)
+
+    def test_a_digest_alone_has_no_content(self) -> None:
+        """What comes from state says so."""
+        with pytest.raises(ResourceError, match="only the SHA-256 of this asset is known"):
+            Asset("0" * 64).open()
+        with pytest.raises(ResourceError, match="only the SHA-256 of this archive is known"):
+            Archive("0" * 64).members(LIMITS)
+
+    def test_contents_are_told_apart_by_kind_and_digest(self) -> None:
+        """Not by where they come from."""
+        assert Asset("a" * 64, "file", "x") == Asset("a" * 64, "url", "y") != Asset("b" * 64, "file", "x")
+        assert Asset("a" * 64) != Archive("a" * 64)
+        assert len({Asset("a" * 64), Asset("a" * 64, "file", "x"), Archive("a" * 64)}) == 2
+
+
+class TestNames:
+    """Names of members, and where links may lead."""
+
+    @given(st.lists(st.sampled_from(["a", "b", ".", "..", "", "/"]), max_size=8).map("/".join))
+    def test_a_name_stays_inside_or_is_refused(self, spelt: str) -> None:
+        """As the kernel would walk it from an empty directory."""
+        try:
+            name = member_name(spelt)
+        except ValueError:
+            assert spelt.startswith("/") or ".." in spelt.split("/")
+        else:
+            assert os.path.normpath(f"/top/{spelt}").rstrip("/") == f"/top/{name}".rstrip("/")
+
+    @given(
+        st.lists(st.sampled_from("ab"), min_size=1, max_size=3).map("/".join),
+        st.lists(st.sampled_from(["a", "b", ".", "..", ""]), min_size=1, max_size=6).map("/".join),
+    )
+    def test_a_link_leads_inside_or_is_refused(self, name: str, target: str) -> None:
+        """Up first and then down; what goes down first may meet another link and is refused."""
+        parts = [part for part in target.split("/") if part not in {"", "."}]
+        ends_in = os.path.normpath(f"/top/{name}/../{target}")
+        leads = parts == sorted(parts, key=lambda part: part != "..")
+        stays = ends_in == "/top" or ends_in.startswith("/top/")
+        assert inside(name, target) == (leads and stays and target != "" and not target.startswith("/"))
+
+
+class TestFiles:
+    """Files and directories beside the manifest."""
+
+    def test_a_file_is_relative_to_the_manifest(self, tmp_path: Path) -> None:
+        """Its digest is known at once, its bytes when they are asked for."""
+        (tmp_path / "logo").write_bytes(b"\x00\xff")
+        asset = make({"asset": {"file": "logo"}}, tmp_path)
+        assert (asset.sha256, asset.text) == (sha(b"\x00\xff"), None)
+        with asset.open() as stream:
+            assert stream.read() == b"\x00\xff"
+
+    @pytest.mark.parametrize("size", [0, 5, PART, 3 * PART + 1])
+    def test_a_file_that_has_changed_has_no_end(self, tmp_path: Path, size: int) -> None:
+        """Whoever reads all of it gets an error in place of the end, so that nothing else is taken for it."""
+        file = tmp_path / "f"
+        file.write_bytes(bytes(size))
+        asset = make({"asset": {"file": "f"}}, tmp_path)
+        with asset.open() as stream:
+            assert b"".join(iter(lambda: stream.read(PART), b"")) == bytes(size)
+        file.write_bytes(bytes(size) + b"x")
+        with asset.open() as stream, pytest.raises(ResourceError, match="f has changed since it was looked at"):
+            b"".join(iter(lambda: stream.read(PART), b""))
+
+    def test_a_directory_is_what_is_beneath_it(self, tmp_path: Path) -> None:
+        """Names, contents, links and who may run what make its digest; times and the order of listing do not."""
+        top = tmp_path / "site"
+        (top / "a").mkdir(parents=True)
+        (top / "a" / "x").write_text("x", encoding="utf-8")
+        (top / "a" / "l").symlink_to("../a/x")
+        first = make({"archive": {"directory": "site"}}, tmp_path)
+        assert unpacked(first) == {"a": None, "a/x": b"x", "a/l": "../a/x"}
+        os.utime(top / "a" / "x", (1, 1))
+        assert make({"archive": {"directory": "site"}}, tmp_path) == first
+        (top / "a" / "x").chmod(0o755)
+        assert make({"archive": {"directory": "site"}}, tmp_path) != first
+
+    @pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "a/../../../x"])
+    def test_a_directory_with_a_link_out_of_it_is_refused(self, tmp_path: Path, target: str) -> None:
+        """Unpacked elsewhere it would lead to something else."""
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site" / "l").symlink_to(target)
+        with pytest.raises(ValueError, match="the link 'l' leads out of"):
+            make({"archive": {"directory": "site"}}, tmp_path)
+
+    def test_a_directory_with_a_pipe_is_refused(self, tmp_path: Path) -> None:
+        """Nothing waits for a writer."""
+        (tmp_path / "site").mkdir()
+        os.mkfifo(tmp_path / "site" / "p")
+        with pytest.raises(ValueError, match="not a regular file"):
+            make({"archive": {"directory": "site"}}, tmp_path)
+
+    def test_a_file_of_a_directory_that_has_changed_has_no_end(self, tmp_path: Path) -> None:
+        """As any other."""
+        (tmp_path / "x").write_text("one", encoding="utf-8")
+        archive = make({"archive": {"directory": "."}}, tmp_path)
+        (tmp_path / "x").write_text("two", encoding="utf-8")
+        with pytest.raises(ResourceError, match="x has changed since it was looked at"):
+            unpacked(archive)
+
+    def test_a_map_is_its_assets_and_archives(self) -> None:
+        """Nested as deep as one likes; directories on the way are implied."""
+        text = {"asset": {"text": "x"}}
+        archive = make({"archive": {"files": {"a/b/c": text, "d": {"archive": {"files": {"e": text}}}}}})
+        assert unpacked(archive) == {"a": None, "a/b": None, "a/b/c": b"x", "d": None, "d/e": b"x"}
+
+    def test_a_map_that_beats_itself_is_refused(self) -> None:
+        """Nothing is beneath a file."""
+        text = {"asset": {"text": "x"}}
+        with pytest.raises(ResourceError, match="'a/b' is beneath 'a', which is a file"):
+            unpacked(make({"archive": {"files": {"a": text, "a/b": text}}}))
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers by path, and counts."""
+
+    asked: ClassVar[list[str]] = []
+    body = b"content"
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self.asked.append(self.path)
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "file:///etc/passwd")
+            self.end_headers()
+        elif self.path == "/on":
+            self.send_response(302)
+            self.send_header("Location", "/it")
+            self.end_headers()
+        elif self.path == "/short":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(self.body)
+        elif self.path in {"/it", "/large"}:
+            body = self.body if self.path == "/it" else bytes(1 << 20)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        else:
+            self.send_error(404)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Serve on loopback; gives the beginning of URLs."""
+    Server.asked.clear()
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class TestUrls:
+    """What a server says, if it is what the manifest says."""
+
+    def test_a_url_is_fetched_once_and_only_when_it_is_opened(self) -> None:
+        """Its digest is given, so that a plan needs no network."""
+        with serving() as base:
+            assets = Assets()
+            wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
+            first, second = (made(wish, lambda each: assets(each, "site.yaml")) for _ in range(2))
+            assert Server.asked == []
+            for asset in (first, second, first):
+                with asset.open() as stream:
+                    assert stream.read() == Server.body
+            assert Server.asked == ["/on", "/it"]
+
+    @pytest.mark.parametrize(
+        ("path", "message"),
+        [
+            ("/missing", "cannot be fetched: Not Found"),
+            ("/short", "cannot be fetched|broke off"),
+            ("/large", "larger than 1000 bytes"),
+            ("/away", "cannot be fetched"),
+        ],
+    )
+    def test_what_cannot_be_fetched_says_why(self, path: str, message: str) -> None:
+        """Nothing that is cut, too large or elsewhere is taken."""
+        with serving() as base, pytest.raises(ResourceError, match=message):
+            fetching.fetch(base + path, sha(Server.body), largest=1000)
+
+    def test_other_bytes_are_refused(self) -> None:
+        """Whoever stands between cannot put anything there."""
+        with serving() as base, pytest.raises(ResourceError, match=f"has the SHA-256 {sha(Server.body)}, not 000"):
+            fetching.fetch(f"{base}/it", "0" * 64)
+
+    def test_a_server_that_is_not_there_is_named(self) -> None:
+        """With what the system says."""
+        with pytest.raises(ResourceError, match=r"http://127.0.0.1:1/ cannot be fetched: .*refused"):
+            fetching.fetch("http://127.0.0.1:1/", "0" * 64)
+
+
+def test_contents_say_where_they_come_from() -> None:
+    """A text is not repeated."""
+    assert str(Asset("ab" * 32, "file", "motd.txt")) == "sha256:abababababab (motd.txt)"
+    assert str(Asset("ab" * 32, "text", "secret")) == "sha256:abababababab"
+    assert repr(Content("ab" * 32)) == "<content sha256:abababababab>"
+    assert Wish("asset", "text", "x").sha256 == ""
