@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from resource_api.contract.packing import pack, unpack
 from resource_api.contract.state import StackName, merged
 from resource_api.contract.table import SPAN, Table, plain, to_bytes, total
 from resource_api.hands.database import damage, row
@@ -102,7 +103,7 @@ class Stack:
             rows = database.read(name, self.number * SPAN, (self.number + 1) * SPAN)
             values = to_values(rows)
             if name == "resource":
-                records = {entry.key: entry for entry in map(_record, values)}
+                records = {entry.key: entry for entry in map(unpack, values)}
                 if self.vault is not None:
                     self._place(self.vault, records, rows)
                 table.fill(records, rows)
@@ -149,7 +150,7 @@ class Stack:
             after = merged(before, commit)
             self.state = after._replace(lineage=before.lineage or lineage, serial=before.serial + 1)
             self._tables["resource"].drop(database, commit.drop)
-            self._tables["resource"].put(database, ((entry.key, entry) for entry in commit.put))
+            self._tables["resource"].put(database, ((entry.key, pack(entry)) for entry in commit.put))
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._save(database)
 
@@ -167,7 +168,7 @@ class Stack:
             database.drop_range(name, self.number * SPAN, (self.number + 1) * SPAN)
         state = rewritten(state, self._name, vault)
         fresh = Stack(self.number, state._replace(intents={}), vault)
-        fresh._tables["resource"].put(database, ((entry.key, entry) for entry in state.records.values()))
+        fresh._tables["resource"].put(database, ((entry.key, pack(entry)) for entry in state.records.values()))
         fresh._write_owed(database, set(state.owed))
         self.__dict__.update(fresh.__dict__)
         if state.intents:
@@ -269,12 +270,6 @@ def to_values(rows: Sequence[Row]) -> list[Any]:
     text = (b"[" + b",".join([body for _, body, _ in rows]) + b"]").decode("utf-8", "surrogatepass")
     values: list[Any] = codec.decode(text) if "$resource_api" in text else json.loads(text)
     return values
-
-
-def _record(values: list[Any]) -> Record:
-    if type(values[1]) is list:
-        values[1] = tuple(values[1])
-    return Record(*values)
 
 
 def _intent(values: list[Any]) -> Intent:

@@ -45,7 +45,7 @@ class Table:
     def fill(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
         """Take over what was read."""
         weights = self._weights(rows)
-        self._places = {key: (each[0], weight) for key, each, weight in zip(keys, rows, weights, strict=True)}
+        self._places = dict(zip(keys, zip([each[0] for each in rows], weights, strict=True), strict=True))
         self._total = reduce(xor, weights, 0)
 
     def agrees(self, tally: Sequence[int]) -> bool:

@@ -55,8 +55,11 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
         state = _known(state, doubts)
     records, superseded = _claim(catalog, state)
     broken = _upgraded(catalog, records, tools)
-    claimed = {record.key for record in records.values()}
-    left = {key: record for key, record in state.records.items() if key not in claimed}
+    left: dict[Key, Record] = {}
+    # Each by its identity, and all of them: then nothing is left.
+    if superseded or len(records) < len(state.records):
+        claimed = {record.key for record in records.values()}
+        left = {key: record for key, record in state.records.items() if key not in claimed}
     successors = _successors(catalog, records, left)
     for index, record in list(successors.items()):
         left.pop(record.key, None)
@@ -128,21 +131,24 @@ def _known(state: StackState, doubts: Commit) -> StackState:
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
     """Give each entry its record: by identity, else by a name that it had (``aliases``, ``moved``)."""
-    by_title = {(record.type, record.title): record for record in state.records.values() if not record.condemned}
     moved = {wish.target: wish.source for wish in catalog.manifest.moved}
     found: dict[int, Record] = {}
-    superseded: list[Key] = []
-    declared = {entry.key for entry in catalog.entries}
+    renamed = []
     for entry in catalog.entries:
         record = state.records.get(entry.key)
-        if record is None and (moved or entry.meta.lifecycle.aliases):
-            record = next(filter(None, (by_title.get(name) for name in _former(entry, moved))), None)
-            if record is not None and record.key in declared:
-                record = None
-            if record is not None:
-                superseded.append(record.key)
         if record is not None:
             found[entry.index] = record
+        elif moved or entry.meta.lifecycle.aliases:
+            renamed.append(entry)
+    superseded: list[Key] = []
+    if renamed:
+        declared = {entry.key for entry in catalog.entries}
+        by_title = {(record.type, record.title): record for record in state.records.values() if not record.condemned}
+        for entry in renamed:
+            record = next(filter(None, (by_title.get(name) for name in _former(entry, moved))), None)
+            if record is not None and record.key not in declared:
+                found[entry.index] = record
+                superseded.append(record.key)
     return found, superseded
 
 
@@ -160,7 +166,7 @@ def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[K
     """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
     by_title = {(record.type, record.title): record for record in left.values() if not record.condemned}
     found = {}
-    for entry in catalog.entries:
+    for entry in catalog.entries if by_title else ():
         if entry.index in records or entry.meta.lifecycle.replace not in {"delete_first", "create_first"}:
             continue
         record = by_title.get((entry.type, entry.title))

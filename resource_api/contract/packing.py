@@ -1,0 +1,55 @@
+"""A record as a row keeps it: what its parts repeat is written once, and what nearly all have alike not at all.
+
+Where rows are and what secrets look like in them does not enter here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.nouns.record import Record
+from resource_api.nouns.values import FLAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_INPUTS, _SHOULD, _IS = map(Record._fields.index, ("inputs", "should", "is_"))
+#: What the last fields of a record are where no row says it, and how many every row has; sequences come back as lists.
+_USUAL: Final = tuple([] if value == () else value for value in Record._field_defaults.values())
+_FEWEST: Final = len(Record._fields) - len(_USUAL)
+
+
+def pack(record: Record) -> list[Any]:
+    """Give what a row keeps of a record: how it should be beyond what is written, how it is beyond that."""
+    kind, name, title, inputs, should, is_, *more = record._replace(requires=list(record.requires))
+    while more and more[-1] == _USUAL[len(more) - 1]:
+        more.pop()
+    return [kind, name, title, inputs, _beyond(should, inputs), None if is_ is None else _beyond(is_, should), *more]
+
+
+def unpack(values: list[Any]) -> Record:
+    """Give back what ``pack`` took. Raises ``ValueError`` or ``TypeError`` for what it cannot have given."""
+    if type(values[1]) is list:
+        values[1] = tuple(values[1])
+    values[_SHOULD] = _with(values[_INPUTS], values[_SHOULD])
+    if values[_IS] is not None:
+        values[_IS] = _with(values[_SHOULD], values[_IS])
+    return Record._make((*values, *_USUAL[len(values) - _FEWEST :]))
+
+
+def _beyond(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
+    """Give what ``values`` has that ``base`` has not, or not so; then the names that only ``base`` has."""
+    more = {name: value for name, value in values.items() if not (name in base and _alike(value, base[name]))}
+    return [more, *(name for name in base if name not in values)]
+
+
+def _with(base: Mapping[str, Any], beyond: list[Any]) -> dict[str, Any]:
+    found = {**base, **beyond[0]}
+    for place in range(1, len(beyond)):
+        del found[beyond[place]]
+    return found
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether one may be written for the other; what holds something else is compared by nobody."""
+    return type(left) is type(right) and type(left) in FLAT and bool(left == right)

@@ -1,0 +1,59 @@
+"""How a record becomes a row and comes back: whole, and without saying anything twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+
+from resource_api.contract.packing import pack, unpack
+from resource_api.contract.table import to_bytes
+from resource_api.nouns import codec
+from resource_api.nouns.record import Record
+from resource_api.testing import state_examples
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def through(record: Record) -> Record:
+    """Give what comes back of a record from the bytes of its row."""
+    return unpack(codec.decode(to_bytes(pack(record)).decode("utf-8", "surrogatepass")))
+
+
+def plain(value: Any) -> Any:
+    """Give a value in the words of JSON, kinds of number told apart."""
+    return to_bytes(list(value) if isinstance(value, tuple) else value)
+
+
+@given(state_examples.records)
+def test_a_record_comes_back_whole(record: Record) -> None:
+    """Every field is as it was, whichever parts of it repeat each other."""
+    assert list(map(plain, through(record))) == list(map(plain, record))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "should", "is_"),
+    [
+        ({}, {}, None),
+        ({"a": 1}, {"a": 1}, {"a": 1}),
+        ({"a": 1, "b": None}, {"a": True}, {"a": 1.0, "c": [1]}),
+        ({"a": [1], "b": "x"}, {"a": [1], "b": "x", "c": {}}, {"a": [2]}),
+        ({}, {"gone": "x"}, {}),
+    ],
+)
+def test_parts_may_repeat_each_other_or_not(
+    inputs: dict[str, Any], should: dict[str, Any], is_: dict[str, Any] | None
+) -> None:
+    """What only one part has, what another lacks, and what is equal yet of another kind come back in each."""
+    record = Record("thing", ("a", "b"), "t", inputs, should, is_, requires=["File[/a]"], status="tainted")
+    assert list(map(repr, through(record))) == list(map(repr, record))
+
+
+def test_a_row_says_nothing_twice() -> None:
+    """A long text that is written, asked for and read stands once in the row of a plain record, and no option does."""
+    values = {"path": "/etc/motd", "content": "x" * 1000}
+    record = Record("file", "/etc/motd", "/etc/motd", values, values, values)
+    assert to_bytes(pack(record)).count(b"x" * 1000) == 1
+    assert pack(record)[3:] == [values, [{}], [{}]]
