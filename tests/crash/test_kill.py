@@ -58,6 +58,11 @@ def test_a_first_apply_may_be_killed_at_any_system_call(bench: Make) -> None:
     sweep(bench("apply", thirty("one"), foreign=MINE), 3, least=6, floor=340)
 
 
+def test_an_apply_side_by_side_may_be_killed_at_any_system_call(bench: Make) -> None:
+    """Several calls are under way then, and several resources in doubt."""
+    sweep(bench("apply", thirty("one"), foreign=MINE, parallel=4), 4, least=6, floor=300)
+
+
 def test_an_apply_that_changes_what_an_earlier_one_made_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Updates, creations, deletions that are declared, and a refresh of what already runs."""
     after = thirty("another")

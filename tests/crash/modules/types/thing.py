@@ -11,5 +11,5 @@ TYPE = TypeDefinition(
         "text": Attribute("Optional[String]", "What is in it."),
         "make": Attribute("Pattern[/^0[0-7]{3}$/]", "The mode that it is made with.", kind="init_only", default="0600"),
     },
-    features={"simple_get_filter"},
+    features={"simple_get_filter", "parallel"},
 )
