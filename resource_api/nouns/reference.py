@@ -81,6 +81,21 @@ def chain(parent: str) -> list[Reference]:
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
 
+def alias(text: str, parent: str, type_name: str) -> Reference:
+    """Read a name that a resource had: a title, a reference, or a URN. Raises ``ValueError``."""
+    if text.startswith("urn:"):
+        return parse_urn(text).reference
+    return parse(text) if "[" in text else child(parent, type_name, text)
+
+
+def around(parent: str) -> list[str]:
+    """Give ``parent`` and each component around it by its whole reference, the innermost first."""
+    names = [parent] if parent else []
+    while "]/" in (names[-1] if names else ""):
+        names.append(names[-1].rpartition("]/")[0] + "]")
+    return names
+
+
 def title_flaw(title: str) -> str:
     """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
     held = next((text for text in ("]", "::", "\n") if text in title), "")

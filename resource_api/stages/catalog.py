@@ -78,8 +78,8 @@ def _moves(manifest: Manifest, register: Register, complaints: Complaints) -> No
     """A name that is still declared has not moved, and two cannot move to one."""
     targets = set()
     for wish in manifest.moved:
-        still = register.groups.get(wish.source) or register.find(wish.source)
-        if still is not None and still is not register.find(wish.target):
+        still, now = (register.groups.get(name) or register.find(name) for name in wish[:2])
+        if still is not None and still is not now:
             complaints.of_move(wish, f"{wish.source} is still declared, so it has not moved to {wish.target}")
         if wish.target in targets:
             complaints.of_move(wish, f"two names have moved to {wish.target}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns import expression
+from resource_api.nouns import expression, reference
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
@@ -149,6 +149,7 @@ class Register:
         """Enter what a component makes; when it cannot be built, what refers into it is not wrong as well."""
         if self._taken(group, self.groups.setdefault(group.reference, group)):
             return
+        self._check_aliases(group)
         declared = self._expander.expand(group, blueprint)
         if declared is None:
             del self.groups[group.reference]
@@ -162,11 +163,19 @@ class Register:
     def _check_lifecycle(self, entry: Entry) -> None:
         """Complain of attributes that do not exist: ignoring one of them would ignore nothing, in silence."""
         lifecycle, known = entry.meta.lifecycle, entry.definition.attributes
+        self._check_aliases(entry)
         for word, names in (("ignore", lifecycle.ignore_changes), ("replace_on", lifecycle.replace_on_changes)):
             for name in names:
                 if name not in known:
                     message = f"lifecycle.{word}_changes: unknown attribute '{name}'"
                     self._complaints.of(entry, "lifecycle", message, "unknown_attribute", nearest(name, known))
+
+    def _check_aliases(self, named: Entry | Group) -> None:
+        for text in named.meta.lifecycle.aliases:
+            try:
+                reference.alias(text, named.parent, named.type)
+            except ValueError as error:
+                self._complaints.of(named, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
     def _gather(self, entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
         """Join defaults, attributes and the title's namevars; check the names of attributes."""

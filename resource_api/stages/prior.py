@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns import reference
 from resource_api.nouns.attribute import Attribute
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
-from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.errors import DefinitionError, ManifestError, Problem
 from resource_api.nouns.record import Commit, Record
+from resource_api.nouns.reference import around
+from resource_api.stages.renaming import Former, renames, told_apart
 from resource_api.stages.upgrading import upgrade
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ class Prior(NamedTuple):
 
 
 def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
-    """Give the catalog with its ghosts, and who is who. ``prune``: what is undeclared is to go."""
+    """Give the catalog with its ghosts, and who is who. ``prune``: what is undeclared is to go.
+
+    Raises ``ManifestError`` where former names (``aliases``, ``moved``) do not tell who is who.
+    """
     doubts = _doubts(catalog, state) if state.intents else Commit()
     if not state.records and doubts.empty:
         return catalog, Prior(state, {}, {}, doubts=doubts)
@@ -67,7 +71,7 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
             # The old one has gone already: nothing is left to be replaced.
             records[index] = successors.pop(index)
             superseded.append(record.key)
-    removed = {wish.reference for wish in catalog.manifest.removed}
+    removed = {str(wish.reference) for wish in catalog.manifest.removed}
     going: list[tuple[Record, str]] = []
     undeclared: list[Record] = []
     for record in left.values():
@@ -75,6 +79,11 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
             going.append((record, why))
         else:
             undeclared.append(record)
+    if going or undeclared:
+        present = renames(catalog, records)
+        going = [(present.record(record), why) for record, why in going]
+        taken = {entry.reference for entry in catalog.entries}
+        undeclared = told_apart(map(present.record, undeclared), taken)
     catalog, ghosts = haunt(catalog, going, tools)
     return catalog, Prior(state, records, successors, undeclared, ghosts, superseded, doubts, broken)
 
@@ -130,54 +139,63 @@ def _known(state: StackState, doubts: Commit) -> StackState:
 
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
-    """Give each entry its record: by identity, else by a name that it had (``aliases``, ``moved``)."""
-    moved = {wish.target: wish.source for wish in catalog.manifest.moved}
+    """Give each entry its record, by identity, else by a name that it had; and the keys of those found by name."""
+    former = Former(catalog)
     found: dict[int, Record] = {}
-    renamed = []
+    renamed: list[tuple[Entry, Sequence[Reference]]] = []
     for entry in catalog.entries:
-        record = state.records.get(entry.key)
-        if record is not None:
+        if (record := state.records.get(entry.key)) is not None:
             found[entry.index] = record
-        elif moved or entry.meta.lifecycle.aliases:
-            renamed.append(entry)
-    superseded: list[Key] = []
-    if renamed:
-        declared = {entry.key for entry in catalog.entries}
-        by_title = {(record.type, record.title): record for record in state.records.values() if not record.condemned}
-        for entry in renamed:
-            record = next(filter(None, (by_title.get(name) for name in _former(entry, moved))), None)
-            if record is not None and record.key not in declared:
-                found[entry.index] = record
-                superseded.append(record.key)
-    return found, superseded
+        elif names := former.names(entry):
+            renamed.append((entry, names))
+    return found, _claim_renamed(catalog, state, renamed, found) if renamed else []
 
 
-def _former(entry: Entry, moved: Mapping[Reference, Reference]) -> list[tuple[str, str]]:
-    names: list[tuple[str, str]] = []
-    source = moved.get(entry.reference)
-    while source is not None and source not in names:
-        names.append(source)
-        source = moved.get(source)
-    aliases = entry.meta.lifecycle.aliases
-    return names + [reference.parse(alias) if "[" in alias else (entry.type, alias) for alias in aliases]
+def _claim_renamed(
+    catalog: Catalog, state: StackState, renamed: Sequence[tuple[Entry, Sequence[Reference]]], found: dict[int, Record]
+) -> list[Key]:
+    """Add to ``found`` what is recorded under a former name, which must be one record's and one entry's."""
+    declared = {entry.key for entry in catalog.entries}
+    free = [record for record in state.records.values() if not (record.condemned or record.key in declared)]
+    by_name = {record.reference: record for record in free}
+    claimed: dict[Key, Entry] = {}
+    problems: list[Problem] = []
+    for entry, names in renamed:
+        known = (by_name[name] for name in names if name in by_name)
+        meant = {record.key: record for record in known if record.type == entry.type}
+        for key, record in meant.items():
+            found[entry.index] = record
+            if (twin := claimed.setdefault(key, entry)) is not entry:
+                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {twin.reference} already"))
+        if len(meant) > 1:
+            listed = ", ".join(str(record.reference) for record in meant.values())
+            problems.append(_ambiguous(catalog, entry, f"several that are recorded have a former name of it: {listed}"))
+    if problems:
+        raise ManifestError(problems)
+    return list(claimed)
+
+
+def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
+    place = catalog.manifest.place(entry.declaration, "lifecycle")
+    return Problem("lifecycle", message, "error", str(entry.reference), *place, code="alias", hint="only one can be it")
 
 
 def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record]) -> dict[int, Record]:
     """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
-    by_title = {(record.type, record.title): record for record in left.values() if not record.condemned}
+    by_name = {record.reference: record for record in left.values() if not record.condemned}
     found = {}
-    for entry in catalog.entries if by_title else ():
+    for entry in catalog.entries if by_name else ():
         if entry.index in records or entry.meta.lifecycle.replace not in {"delete_first", "create_first"}:
             continue
-        record = by_title.get((entry.type, entry.title))
+        record = by_name.get(entry.reference)
         if record is not None:
             found[entry.index] = record
     return found
 
 
-def _why(record: Record, removed: set[Reference], *, prune: bool) -> str:
+def _why(record: Record, removed: set[str], *, prune: bool) -> str:
     """Give why a record that nobody claims is to go; empty: it stays."""
-    if record.reference in removed:
+    if removed and not removed.isdisjoint([str(record.reference), *around(record.parent)]):
         return "removed"
     if record.condemned:
         return "replaced"
@@ -194,14 +212,15 @@ def haunt(
         return catalog, {}
     entries = list(catalog.entries)
     ghosts: dict[int, str] = {}
-    for record, why in reversed(going):
+    leaving = told_apart((record for record, _ in reversed(going)), {entry.reference for entry in entries})
+    for record, (_, why) in zip(leaving, reversed(going), strict=True):
         entry = ghost(record, tools)
         entry.index = len(entries)
         entries.append(entry)
         ghosts[entry.index] = why
     places = {str(entry.reference): entry.index for entry in entries}
     requires = dict(catalog.requires)
-    for (record, _), index in zip(reversed(going), ghosts, strict=True):
+    for record, index in zip(leaving, ghosts, strict=True):
         if needed := [places[name] for name in record.requires if places.get(name, index) != index]:
             requires[index] = needed
     return catalog._replace(entries=entries, requires=requires), ghosts
@@ -222,7 +241,7 @@ def _definition(record: Record, tools: Callable[[str], Tools]) -> TypeDefinition
 def ghost(record: Record, tools: Callable[[str], Tools]) -> Entry:
     """Give the entry that stands for a record: it should be absent."""
     definition = _definition(record, tools)
-    entry = Entry(Declaration(record.type, record.title, {}, {}), definition, record.title)
+    entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition, record.title)
     entry.name = record.name
     names = record.name if isinstance(record.name, tuple) else (record.name,)
     entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_parameters(definition, record)}

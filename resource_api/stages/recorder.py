@@ -15,6 +15,7 @@ from resource_api.nouns.reference import parts
 from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
 from resource_api.stages.calm import required
 from resource_api.stages.decision import protected
+from resource_api.stages.renaming import renames, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -115,10 +116,26 @@ class Recorder:
             self._resolved(same),
             outputs=kept if kept != state.outputs else None,
         )
+        if self._plan.prior.undeclared or not self._plan.complete:
+            commit = commit._replace(put=[*commit.put, *self._renamed(commit)])
         if not commit.empty or not state.serial:
             commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
         if not commit.empty or commit.done:
             self._commit(commit)
+
+    def _renamed(self, commit: Commit) -> list[Record]:
+        """Give what this run has not looked at, and what has lost its name or refers to something by a former one."""
+        plan = self._plan
+        looked_at = {step.entry.index: step.entry.key for step in plan.steps if not step.noop}
+        moved = {index: record for index, record in plan.prior.records.items() if index in looked_at}
+        present = renames(plan.catalog, moved)
+        now = {**self._store.load(self._name).records, **{record.key: record for record in commit.put}}
+        touched = {*looked_at.values(), *commit.drop}
+        others = [record for key, record in now.items() if key not in touched]
+        taken = {record.reference for key, record in now.items() if key in touched}
+        present = present.kept({str(name) for name in taken}, complete=plan.complete)
+        after = told_apart(map(present.record, others), taken)
+        return [new for old, new in zip(others, after, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
         self._store.commit(self._name, commit)

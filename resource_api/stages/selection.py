@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from resource_api.nouns.errors import UsageError, nearest
-from resource_api.nouns.reference import TYPE_NAME, Reference, chain
+from resource_api.nouns.reference import TYPE_NAME, Reference, around, chain
 from resource_api.stages.relationships import descendants
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def _names(entry: Entry) -> list[str]:
     """Give what a resource may be called: its reference, its own part of that, and the components around it."""
     names = [str(entry.reference)]
     if entry.parent:
-        around = [str(each) for each in chain(entry.parent)]
-        names += [str(Reference(entry.type, entry.title)), *around]
-        names += ["/".join(around[: depth + 2]) for depth in range(len(around) - 1)]
+        names += [str(Reference(entry.type, entry.title)), *map(str, chain(entry.parent)), *around(entry.parent)]
     return names
 
 
@@ -90,5 +88,5 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 
 def tags(entry: Entry) -> set[str]:
     """Give a resource's tags; its type's name and its title count as tags, and those of the components around it."""
-    around = (word for each in chain(entry.parent) for word in (each.type, each.title.lower()))
-    return {*entry.meta.tags, entry.type, entry.title.lower(), *around}
+    outer = (word for each in chain(entry.parent) for word in (each.type, each.title.lower()))
+    return {*entry.meta.tags, entry.type, entry.title.lower(), *outer}

@@ -30,8 +30,8 @@ class Before(NamedTuple):
 
 def of_plan(plan: Plan) -> None:
     """Every step once, every operation after what it waits for, and no deletion beside another step of one thing."""
-    references = [str(step.reference) for step in plan.steps if step.entry.index not in plan.prior.ghosts]
-    assert len(references) == len(set(references)), references
+    urns = [plan.urn(step.entry) for step in plan.steps]
+    assert len(urns) == len(set(urns)), urns
     seen: dict[tuple[Any, Any], list[tuple[Action, bool]]] = {}
     for place, operation in enumerate(plan.operations):
         assert operation.number == place

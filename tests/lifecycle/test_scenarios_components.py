@@ -375,3 +375,77 @@ def test_a_type_is_asked_once_whether_it_is_a_component(bench: Bench) -> None:
     bench.registry.component = lambda name: asked.append(name) or find(name)  # type: ignore[method-assign, func-returns-value]
     bench.runtime.compile(manifest({f"Thing[{n}]": {} for n in range(50)} | {"Engine[e]": {}}))
     assert asked == ["thing", "engine"]
+
+
+# Names that components and their resources had
+
+
+def test_moving_a_resource_into_a_component_changes_nothing(bench: Bench) -> None:
+    """The thing is the same; its name is longer. And out again."""
+    for there in ({"Thing[wall]": {"name": "a-wall", "size": 1}}, {"House[a]": {}}, {"Thing[w]": {"name": "a-wall"}}):
+        report = bench.apply(there)
+        assert [end for end in acted(report).values() if end[0] != "create"] == []
+    record = bench.state.records["thing", "a-wall"]
+    assert (str(record.reference), record.owned) == ("Thing[w]", True)
+    (step,) = [step for step in bench.plan({"House[a]": {}}).steps if str(step.reference) == WALL]
+    assert (str(step.action), step.previous) == ("same", "Thing[w]")
+
+
+@pytest.mark.parametrize("how", ["title", "reference", "urn", "moved"])
+def test_a_component_that_is_renamed_keeps_what_it_has_made(bench: Bench, how: str) -> None:
+    """Its former name is that of all beneath it; where a title begins with the component's, that is swapped."""
+
+    def row(m: Any) -> None:
+        m.thing(f"{m.title}-left")
+        m.house("right")
+
+    add(bench, "row", row)
+    bench.apply({"Row[old]": {}, "Thing[t]": {"require": "Row[old]"}})
+    things = bench.world.things["thing"]
+    things["new-left"] = things.pop("old-left")
+    alias = {"title": "old", "reference": "Row[old]", "urn": "urn:resource:default::world::row::old"}.get(how)
+    site = {"Row[new]": {"lifecycle": {"aliases": [alias]}} if alias else {}}
+    moved = [{"from": "Row[old]", "to": "Row[new]"}] if how == "moved" else []
+    assert acted(bench.apply(site, moved=moved)) == {}
+    assert {str(record.reference) for record in bench.state.records.values()} == {
+        *("Row[new]/Thing[new-left]", "Row[new]/House[right]/Thing[wall]", "Row[new]/House[right]/Thing[roof]"),
+        *("Row[new]/House[right]/Engine[right-engine]", "Thing[t]"),
+    }
+    assert bench.state.records["thing", "new-left"].owned
+    assert all(name.startswith("Row[new]/") for name in bench.state.records["thing", "t"].requires)
+
+
+def test_what_a_renamed_component_no_longer_makes_is_still_its(bench: Bench) -> None:
+    """So that it can be pruned with it."""
+    made = ["x", "y"]
+    add(bench, "row", lambda m: [m.thing(name) for name in made])
+    bench.apply({"Row[old]": {}})
+    del made[1]
+    site = {"Row[new]": {"lifecycle": {"aliases": ["old"]}}}
+    bench.apply(site)
+    assert bench.state.records["thing", "y"].parent == "Row[new]"
+    report = bench.apply(site, prune=True, targets=("Row[new]",))
+    assert acted(report) == {"Row[new]/Thing[y]": ("delete", "success")}
+
+
+def test_a_component_is_forgotten_whole(bench: Bench) -> None:
+    """``removed`` reaches all beneath it."""
+    bench.apply({"House[a]": {}, "Thing[t]": {}})
+    report = bench.apply({"Thing[t]": {}}, removed=["House[a]"], prune=True)
+    assert acted(report) == dict.fromkeys((WALL, ROOF, ENGINE), ("forget", "success"))
+    assert bench.names() == ["a-roof", "a-wall", "t"]
+
+
+def test_a_component_that_is_still_declared_has_not_moved(bench: Bench) -> None:
+    """As no resource has."""
+    with pytest.raises(ManifestError, match=r"House\[a\] is still declared"):
+        bench.plan({"House[a]": {}, "House[b]": {}}, moved=[{"from": "House[a]", "to": "House[b]"}])
+
+
+def test_a_run_that_is_cut_knows_whose_its_work_was(bench: Bench) -> None:
+    """The next one names it whole, also when nobody declares it any more."""
+    with bench.troubled(**{"a-wall": "late"}):
+        bench.killed({"House[a]": {}})
+    report = bench.apply({}, prune=True)
+    assert acted(report) == {WALL: ("delete", "success")}
+    assert bench.names() == []

@@ -78,11 +78,89 @@ def test_a_former_name_finds_a_thing_that_is_already_called_otherwise(bench: Ben
 
 
 def test_two_with_one_former_name_are_one_too_many(bench: Bench) -> None:
-    """Only one of them can be what was recorded; nothing is lost or deleted."""
+    """Only one of them can be what was recorded; nothing is touched."""
     bench.apply({"Thing[a]": {}})
+    before = bench.state
     site = {"Thing[b]": {"lifecycle": {"aliases": ["a"]}}, "Thing[c]": {"lifecycle": {"aliases": ["a"]}}}
+    with pytest.raises(ManifestError, match=r"Thing\[c\]: Thing\[a\] has become Thing\[b\] already"):
+        bench.apply(site)
+    assert (bench.names(), bench.state) == (["a"], before)
+
+
+def test_several_with_a_former_name_of_one_are_too_many(bench: Bench) -> None:
+    """Which of them it was cannot be told; nothing is touched."""
+    bench.apply({"Thing[a]": {}, "Thing[b]": {}})
+    before = bench.state
+    with pytest.raises(
+        ManifestError, match=r"several that are recorded have a former name of it: Thing\[a\], Thing\[b\]"
+    ):
+        bench.apply({"Thing[c]": {"lifecycle": {"aliases": ["a", "Thing[b]"]}}})
+    assert (bench.names(), bench.state) == (["a", "b"], before)
+
+
+@pytest.mark.parametrize("alias", ["a", "Thing[a]", "urn:resource:default::world::thing::a"])
+def test_a_former_name_is_a_title_a_reference_or_a_urn(bench: Bench, alias: str) -> None:
+    """All three find what was recorded."""
+    bench.apply({"Thing[a]": {}})
+    bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
+    assert acted(bench.apply({"Thing[b]": {"lifecycle": {"aliases": [alias]}}})) == {}
+    assert [key[1] for key in bench.state.records] == ["b"]
+
+
+@pytest.mark.parametrize("alias", ["urn:resource:x", "Thing[a", "[a]"])
+def test_a_former_name_that_is_none_is_refused(bench: Bench, alias: str) -> None:
+    """Before anything is done."""
+    with pytest.raises(ManifestError, match=r"lifecycle\.aliases"):
+        bench.plan({"Thing[b]": {"lifecycle": {"aliases": [alias]}}})
+
+
+def test_what_refers_to_something_by_a_former_name_follows(bench: Bench) -> None:
+    """Also what the run is not about: it is deleted in the right order later."""
+    site: dict[str, Any] = {
+        "Thing[c]": {},
+        "Thing[a]": {"require": "Thing[c]", "lifecycle": {"deleted_with": "Thing[c]"}},
+        "Thing[b]": {"colour": "${Thing[c].serial}"},
+    }
     bench.apply(site)
-    assert bench.names() == ["a", "b", "c"]
+    bench.apply({"Thing[new]": {"name": "c"}})
+    records = bench.state.records
+    assert list(records["thing", "a"].requires) == ["Thing[new]"]
+    assert records["thing", "a"].deleted_with == "Thing[new]"
+    assert list(records["thing", "b"].requires) == ["Thing[new]"]
+    assert records["thing", "b"].value_requires == {"colour": ["Thing[new]"]}
+    bench.destroy({})
+    assert [name for _, _, name in bench.world.calls] == ["b", "c"]
+
+
+def test_a_targeted_move_is_told_to_the_others(bench: Bench) -> None:
+    """What is declared and not among the targets refers to it by its new name from then on; a noop run tells nobody."""
+    bench.apply({"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}})
+    site = {"Thing[new]": {"name": "a"}, "Thing[b]": {"require": "Thing[new]"}}
+    bench.apply(site, targets=("Thing[new]",), noop=True)
+    assert list(bench.state.records["thing", "b"].requires) == ["Thing[a]"]
+    bench.apply(site, targets=("Thing[b]",))
+    assert bench.state.records["thing", "a"].title == "a"
+    bench.apply(site, targets=("Thing[new]",))
+    assert bench.state.records["thing", "a"].title == "new"
+    assert list(bench.state.records["thing", "b"].requires) == ["Thing[new]"]
+
+
+def test_two_that_swap_titles_keep_who_depends_on_whom(bench: Bench) -> None:
+    """A name in state means whom it meant when it was written."""
+    bench.apply({"Thing[x]": {"name": "a"}, "Thing[y]": {"name": "b"}, "Thing[t]": {"require": "Thing[x]"}})
+    bench.apply({"Thing[y]": {"name": "a"}, "Thing[x]": {"name": "b"}})
+    assert list(bench.state.records["thing", "t"].requires) == ["Thing[y]"]
+
+
+def test_one_title_is_one_thing_in_state(bench: Bench) -> None:
+    """What another thing has taken the title of is known by its name; so is what depends on it."""
+    bench.apply({"Thing[web]": {"name": "w1"}, "Thing[t]": {"require": "Thing[web]"}})
+    bench.apply({"Thing[web]": {"name": "w2"}})
+    references = {key[1]: str(record.reference) for key, record in bench.state.records.items()}
+    assert references == {"w1": "Thing[w1]", "w2": "Thing[web]", "t": "Thing[t]"}
+    assert list(bench.state.records["thing", "t"].requires) == ["Thing[w1]"]
+    plan = bench.plan({"Thing[web]": {"name": "w3"}}, prune=True)
+    assert sorted(planned(plan)) == ["Thing[t]", "Thing[w1]", "Thing[w2]", "Thing[web]"]
 
 
 def test_a_move_from_what_is_still_declared_is_refused(bench: Bench) -> None:

@@ -109,11 +109,12 @@ def test_a_new_name_under_delete_first_goes_first(bench: Bench) -> None:
 
 
 def test_a_new_name_without_leave_to_replace_makes_a_second_thing(bench: Bench) -> None:
-    """The first is no longer declared: reported, and deleted only by ``--prune``."""
+    """The first is no longer declared: reported, by its name, and deleted only by ``--prune``."""
     bench.apply({"Thing[web]": {"name": "w1"}})
     bench.apply({"Thing[web]": {"name": "w2"}})
     assert bench.names() == ["w1", "w2"]
-    assert acted(bench.apply({"Thing[web]": {"name": "w2"}}, prune=True)) == {"Thing[web]": ("delete", "success")}
+    assert "notice: Thing[w1]: is recorded but no longer declared; --prune deletes it" in bench.lines
+    assert acted(bench.apply({"Thing[web]": {"name": "w2"}}, prune=True)) == {"Thing[w1]": ("delete", "success")}
     assert bench.names() == ["w2"]
 
 
