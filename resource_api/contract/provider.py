@@ -5,16 +5,18 @@ The obligations stand on the methods. How and when the runtime calls them is the
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingABC
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import exists
+from resource_api.nouns.errors import ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from resource_api.hands.context import Context
     from resource_api.nouns.change import Change
-    from resource_api.nouns.definition import Name, Resource
+    from resource_api.nouns.definition import Name, Resource, TypeDefinition
 
 #: Feature → the method that it promises.
 METHODS: Final[Mapping[str, str]] = {
@@ -26,6 +28,9 @@ METHODS: Final[Mapping[str, str]] = {
     "plan": "plan",
     "upgrade": "upgrade",
 }
+
+#: More rows than this from one ``get`` are a provider running away.
+MOST_ROWS = 5_000_000
 
 
 class BaseProvider:
@@ -85,6 +90,24 @@ class SimpleProvider(BaseProvider):
     def delete(self, context: Context, name: Name) -> None:
         """Remove the resource."""
         raise NotImplementedError
+
+
+def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
+    """Give the rows as dictionaries of our own; anything else is the provider's error."""
+    if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
+        kind = type(answer).__name__
+        msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
+        raise ProviderError(msg)
+    rows: list[Resource] = []
+    for row in answer:
+        if type(row) is not dict and not isinstance(row, MappingABC):
+            msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
+            raise ProviderError(msg)
+        if len(rows) >= MOST_ROWS:
+            msg = f"{definition.name}: get returned more than {MOST_ROWS} resources"
+            raise ProviderError(msg)
+        rows.append(dict(row))
+    return rows
 
 
 def broken_promises(type_name: str, features: Collection[str], provider: type[Any]) -> Sequence[str]:

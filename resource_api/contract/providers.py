@@ -21,6 +21,7 @@ from resource_api.nouns.values import Sensitive, copied
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from resource_api.contract.isolation import Isolated
     from resource_api.contract.registry import Registry
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
 
@@ -34,15 +35,24 @@ class Providers:
         self.run = run
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
+        self._isolated: list[Isolated] = []
 
     def instance(self, instance: str) -> Any:
         """Give an instance, made when first asked for. A constructor that raises is a ``ProviderError``."""
         if instance not in self._instances:
-            self._instances[instance] = self._make(instance)
+            definition = self.registry.type(parts(instance)[0]).of_instance(instance)
+            make = self._isolate if self.run.isolates(definition) else self._make
+            self._instances[instance] = make(definition)
         return self._instances[instance]
 
-    def _make(self, instance: str) -> Any:
-        definition = self.tools(instance).definition
+    def _isolate(self, definition: TypeDefinition) -> Isolated:
+        from resource_api.contract.isolation import Isolated  # noqa: PLC0415 - only for a provider in a worker
+
+        made = Isolated(definition, self.registry.places(definition.name), self.run)
+        self._isolated.append(made)
+        return made
+
+    def _make(self, definition: TypeDefinition) -> Any:
         provider = self.registry.provider(definition.name)
         try:
             with guard.answering():
@@ -62,7 +72,10 @@ class Providers:
     def _make_tools(self, instance: str) -> Tools:
         type_name = parts(instance)[0]
         definition = self.registry.type(type_name).of_instance(instance)
-        self.registry.provider(type_name)
+        if self.run.isolates(definition):
+            self.instance(instance)
+        else:
+            self.registry.provider(type_name)
         features = definition.features
         context = self._context(definition)
 
@@ -123,8 +136,13 @@ class Providers:
         return Context(definition, self.run, reading=True)
 
     def close(self) -> None:
-        """Forget the instances: nothing is cached beyond a transaction."""
+        """Forget the instances: nothing is cached beyond a transaction. Workers are ended."""
         self._instances.clear()
+        isolated, self._isolated = self._isolated, []
+        for made in isolated:
+            made.leave()
+        for made in isolated:
+            made.close()
 
 
 def _canonicalized(

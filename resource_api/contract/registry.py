@@ -35,6 +35,8 @@ class Registry:
         self._providers: dict[str, builtins.type[Any]] = {}
         self._components: dict[str, Component | None] = {}
         self._broken: dict[tuple[str, str], DefinitionError] = {}
+        #: What has come from a file, by kind and name.
+        self._loaded: set[tuple[str, str]] = set()
         self.warn: Callable[[str], None] = lambda _message: None
 
     @classmethod
@@ -113,6 +115,20 @@ class Registry:
             raise DefinitionError(msg)
         return path if path or other or name in self._types else finder.find("components", name)
 
+    def places(self, name: str) -> list[str]:
+        """Give the part of the module path on which another process finds a type and its provider as they are here.
+
+        Raises ``DefinitionError`` when they are in no files.
+        """
+        self.type(name)
+        provided = name not in self._providers or ("providers", name) in self._loaded
+        if self._finder is None or ("types", name) not in self._loaded or not provided:
+            msg = f"type '{name}' was registered by a program; only one that is in files can run in a worker"
+            raise DefinitionError(msg)
+        if self._finder.find("providers", name) is None:
+            raise DefinitionError(self._unknown("providers", name))
+        return self._finder.places(name)
+
     def names(self) -> Sequence[str]:
         """Give the names of all types that can be found, sorted; a name says nothing about whether its file works."""
         found = set(self._finder.names("types")) if self._finder else set()
@@ -148,6 +164,7 @@ class Registry:
             raise DefinitionError(msg)
         if kind == "providers" and (problems := broken_promises(name, self.type(name).features, value)):
             raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
+        self._loaded.add((kind, name))
         return value
 
     def _unknown(self, kind: str, name: str) -> str:

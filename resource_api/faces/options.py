@@ -121,6 +121,10 @@ changing = _stack(
     click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both."),
 )
 
+isolate = click.option(
+    "--isolate", is_flag=True, envvar="RESOURCE_API_ISOLATE", help="Run every provider in a process of its own."
+)
+
 noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Touch nothing; show what would be done.")
 
 

@@ -54,7 +54,7 @@ class Runtime:
 
     ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``, None for
     the machine's or user's own place), or a store. ``key``: what it is encrypted with, as ``--key`` names it. ``log``
-    takes the lines, ``tell`` every event of a run.
+    takes the lines, ``tell`` every event of a run. ``isolate`` runs every provider in a process of its own.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Runtime:
         log: Log | None = None,
         tell: Callable[[Event], None] | None = None,
         lock_timeout: float = 0.0,
+        isolate: bool = False,
     ) -> None:
         """Use ``registry`` for every run; nothing is read or opened yet."""
         self.registry = registry
@@ -78,6 +79,7 @@ class Runtime:
         self.lock_timeout = lock_timeout
         self.facts = Facts()
         self.run = Run(self.log)
+        self.run.isolate = isolate
         if isinstance(key, str):
             from resource_api.hands.keys import named  # noqa: PLC0415 - most have none
 

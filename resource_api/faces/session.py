@@ -66,6 +66,7 @@ class Session:
             lock_timeout=settings.get("lock_timeout") or 0.0,
             log=self.log,
             tell=self._told if self.stream else self._diagnosed,
+            isolate=bool(settings.get("isolate")),
         )
         self.interrupts = Interrupts(self.runtime.run)
 

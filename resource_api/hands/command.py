@@ -9,15 +9,15 @@ from __future__ import annotations
 import copy
 import os
 import shlex
-import signal
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypedDict, Unpack
 
 from resource_api.hands import program
 from resource_api.hands.context import current, lent_to
-from resource_api.hands.process import STDOUT, Invocation, Process, stop_all
+from resource_api.hands.process import STDOUT, Invocation, Process, ending, stop_all
 from resource_api.nouns.errors import CommandError
+from resource_api.nouns.output import Lines, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -80,7 +80,7 @@ class Command:
         call = self._call(arguments, **options)
         result = self._run(call)
         if result.exit_code:
-            call.fail(_ending(call.exit_code), call.exit_code)
+            call.fail(ending(call.exit_code), call.exit_code)
         return result
 
     def attempt(self, *arguments: Argument, **options: Unpack[Options]) -> Result:
@@ -99,7 +99,7 @@ class Command:
     def _run(self, call: _Call) -> Result:
         if self._skipped(call):
             return Result(0, "", "")
-        kept, size, spoken = [], 0, _Lines()
+        kept, size, spoken = [], 0, Lines()
         with closing(call.output()) as output:
             for stdout in output:
                 kept.append(stdout)
@@ -109,10 +109,10 @@ class Command:
                 call.log("debug", spoken.feed(stdout, _TAIL))
         call.log("debug", spoken.rest())
         call.conclude()
-        return Result(call.exit_code, _text(b"".join(kept)), _text(call.stderr))
+        return Result(call.exit_code, text(b"".join(kept)), text(call.stderr))
 
     def _stream(self, call: _Call) -> Iterator[str]:
-        whole = _Lines()
+        whole = Lines()
         with closing(call.output()) as output:
             for stdout in output:
                 yield from whole.feed(stdout)
@@ -121,7 +121,7 @@ class Command:
         yield from whole.rest()
         call.conclude()
         if call.exit_code:
-            call.fail(_ending(call.exit_code), call.exit_code)
+            call.fail(ending(call.exit_code), call.exit_code)
 
     def _skipped(self, call: _Call) -> bool:
         context = call.context
@@ -169,7 +169,7 @@ class _Call:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
         patience = self._clock()
         self.log("debug", [f"Executing '{self.shown}'"])
-        lines = _Lines()
+        lines = Lines()
         try:
             with self._start() as process:
                 for stream, chunk in process.chunks(patience):
@@ -189,7 +189,7 @@ class _Call:
     def conclude(self) -> None:
         """Log how it ended."""
         done = f"Successfully executed '{self.shown}'"
-        self.log("debug", [f"'{self.shown}' {_ending(self.exit_code)}" if self.exit_code else done])
+        self.log("debug", [f"'{self.shown}' {ending(self.exit_code)}" if self.exit_code else done])
 
     def log(self, level: str, messages: list[str]) -> None:
         """Say each message, where there is a context to say it in."""
@@ -199,7 +199,7 @@ class _Call:
 
     def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
         """Raise the error that says ``what`` this program did, and what it said last."""
-        said = _text(self.stderr)
+        said = text(self.stderr)
         last = "; ".join([line.strip() for line in said.splitlines() if line.strip()][-5:])[-2000:]
         message = f"'{self.shown}' {what}: {last}" if last else f"'{self.shown}' {what}"
         raise CommandError(message, self.argv, exit_code, said) from None
@@ -233,39 +233,3 @@ class _Call:
             return left
 
         return patience
-
-
-class _Lines:
-    """Takes bytes as they come and gives whole lines; ``size`` is what waits for its line end."""
-
-    def __init__(self) -> None:
-        """Begin at the start of a line."""
-        self.size = 0
-        self._pending: list[bytes] = []
-
-    def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Give the lines that ``chunk`` completes; what waits is given too once it exceeds ``limit`` bytes."""
-        head, newline, tail = chunk.rpartition(b"\n")
-        lines = []
-        if newline:
-            lines = _text(b"".join((*self._pending, head))).split("\n")
-            self._pending, self.size = [], 0
-        self._pending.append(tail)
-        self.size += len(tail)
-        return lines + self.rest() if limit is not None and self.size > limit else lines
-
-    def rest(self) -> list[str]:
-        """Give the last line, when it has no line end."""
-        last, self._pending, self.size = b"".join(self._pending), [], 0
-        return [_text(last)] if last else []
-
-
-def _ending(exit_code: int) -> str:
-    if exit_code > 0:
-        return f"returned {exit_code}"
-    names = {number.value: number.name for number in signal.Signals}
-    return f"was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")

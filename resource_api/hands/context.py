@@ -58,6 +58,8 @@ class Run:
         self.stopping = False
         #: The threads that carry segments out, while there are several.
         self.crew: Crew | None = None
+        #: Whether all providers run in workers, not only those whose type asks for it.
+        self.isolate = False
 
     def calling(self) -> AbstractContextManager[None]:
         """Let the others of a crew work while a provider is being called."""
@@ -68,6 +70,14 @@ class Run:
         self.stopping = True
         if self.crew is not None:
             self.crew.hurry()
+
+    def isolates(self, definition: TypeDefinition) -> bool:
+        """Whether the provider of a type runs in a worker."""
+        return self.isolate or definition.isolation is not None
+
+    def ledger(self, *about: Any, **call: Any) -> Ledger:
+        """Give what keeps the outcomes of one call."""
+        return Ledger(*about, **call)
 
 
 class Context:
@@ -90,7 +100,7 @@ class Context:
         #: When this call must have ended, in seconds of ``time.monotonic``; None: never.
         self.deadline = deadline
         self._run = run
-        self._ledger = Ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
+        self._ledger = run.ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
         self._sections: list[Section] = []
         #: The one resource that the call is about: what is observed during the call is said of it.
         self._only = self._ledger.shown(list(subjects)) if subjects is not None and len(subjects) == 1 else ""
@@ -117,9 +127,14 @@ class Context:
         return "debug" if self.reading and self._only else "warning"
 
     @property
-    def outcomes(self) -> Mapping[Name, Outcome]:
+    def outcomes(self) -> dict[Name, Outcome]:
         """What has been said so far, by name."""
         return self._ledger.outcomes
+
+    @property
+    def subjects(self) -> Mapping[Name, Subject]:
+        """How each name that the call is about is shown."""
+        return self._ledger.subjects
 
     @property
     def cancelled(self) -> bool:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _KILL: Final = 5.0  # seconds after which what SIGKILL has not ended is left to the kernel
 _SET_SUBREAPER: Final = 36
@@ -108,15 +108,15 @@ class Tree:
 
     Once the program itself is ending, its orphans come to us: use it within ``adopting``. ``scan`` reads the table and
     says which of our children are strangers; None when another program has ended meanwhile, for its daemons are to
-    live. Then only parents and sessions tell.
+    live. Then only parents and sessions tell. ``known`` are members that descent no longer tells.
     """
 
-    def __init__(self, root: Row, scan: Callable[[], Scan]) -> None:
+    def __init__(self, root: Row, scan: Callable[[], Scan], known: Iterable[Row] = ()) -> None:
         """Remember whose children we have already, so as to know what is adopted later."""
         self._root = root.pid
         self._scan = scan
-        self._starts = {root.pid: root.start}
-        self._sessions = {root.pid}
+        self._starts = {each.pid: each.start for each in (root, *known)}
+        self._sessions = set(self._starts)
         self._before = {each.pid for each in table().values() if each.parent == os.getpid()}
 
     def alive(self) -> list[Row]:

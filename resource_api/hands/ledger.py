@@ -51,7 +51,7 @@ class Ledger:
         self.outcomes: dict[Name, Outcome] = {}
         self._definition = definition
         self._log = log
-        self._subjects = subjects
+        self.subjects = subjects
         self._anyone = anyone
         self._end = " (noop)" if noop else ""
 
@@ -60,7 +60,7 @@ class Ledger:
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:
             for name in names:
-                if name not in self._subjects:
+                if name not in self.subjects:
                     told = f"{self._definition.name}: {show(name)}"
                     msg = f"{told} is not among the changes of this call; it cannot be reported"
                     raise ProviderError(msg)
@@ -78,7 +78,7 @@ class Ledger:
         """Give the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` within a component."""
         within: dict[str, list[str]] = {}
         for name in names:
-            subject = self._subjects.get(name)
+            subject = self.subjects.get(name)
             within.setdefault(f"{subject.parent}/" if subject and subject.parent else "", []).append(self._title(name))
         head = capital(self._definition.name)
         return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (within or {"": []}).items())
@@ -90,7 +90,7 @@ class Ledger:
 
     def tell(self, names: list[Name], text: object) -> None:
         """Write a change line, at the level that the user wants those of the first name to have."""
-        subject = self._subjects.get(names[0]) if names else None
+        subject = self.subjects.get(names[0]) if names else None
         self.say(subject.loglevel if subject else "notice", names, f"{text}{self._end}")
 
     def settle(self, names: list[Name], status: str, why: object = "") -> None:
@@ -125,6 +125,6 @@ class Ledger:
             self.outcome(name)
 
     def _title(self, name: Name) -> str:
-        if subject := self._subjects.get(name):
+        if subject := self.subjects.get(name):
             return subject.title
         return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -45,6 +45,16 @@ class Finder:
                 return path
         return None
 
+    def places(self, name: str) -> list[str]:
+        """Give the directories, in their order, up to the one that completes a type and its provider."""
+        missing, places = {"types", "providers"}, []
+        for directory in self._all():
+            places.append(str(directory))
+            missing -= {kind for kind in missing if (directory / kind / f"{name}.py").is_file()}
+            if not missing:
+                break
+        return places
+
     def names(self, kind: str) -> list[str]:
         """Give every name of a kind, sorted."""
         found = {

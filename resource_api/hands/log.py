@@ -42,11 +42,17 @@ class Log:
 
     def __init__(self, threshold: str = "notice", *sinks: Callable[[Line], None]) -> None:
         """Show lines from ``threshold`` (debug, info, notice, warning, err, off) on."""
+        self._level = threshold
         self._threshold = LEVELS[threshold]
         self.sinks = list(sinks)
         self.mask = Mask()
         #: Lines come from several threads, and from a signal that has interrupted one of them.
         self._writing = RLock()
+
+    @property
+    def level(self) -> str:
+        """The lowest level that is shown anywhere."""
+        return self._level if self.sinks else "off"
 
     def enabled(self, level: str) -> bool:
         """Whether a line of this level would be shown anywhere."""

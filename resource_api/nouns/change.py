@@ -5,6 +5,7 @@ Pure values and comparisons; why a step exists and in which order it runs is the
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingABC
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -12,9 +13,9 @@ from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, same
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from resource_api.nouns.definition import TypeDefinition
+    from resource_api.nouns.definition import Name, TypeDefinition
 
 
 class Action(StrEnum):
@@ -60,6 +61,30 @@ class Change(NamedTuple):
 
     is_: Mapping[str, Any] | None
     should: Mapping[str, Any]
+
+
+class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
+    """What ``set`` gets: name → ``Change``, in dependency order.
+
+    Its iterator leaves out names whose prerequisite in the same call has failed by then.
+    """
+
+    def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
+        """Offer ``changes``; ``blocked`` tells, when its turn comes, whether a name must be left out."""
+        self.offered = changes
+        self.blocked = blocked
+
+    def __getitem__(self, name: Name) -> Change:
+        """Give one change."""
+        return self.offered[name]
+
+    def __iter__(self) -> Iterator[Name]:
+        """Give the names, in dependency order."""
+        return (name for name in self.offered if not self.blocked(name))
+
+    def __len__(self) -> int:
+        """Give how many changes were asked for."""
+        return len(self.offered)
 
 
 class Difference(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.nouns import attribute as attributes_
 from resource_api.nouns.attribute import Attribute, hint, unknown_keywords
@@ -44,7 +44,7 @@ FEATURES: Final = frozenset(
     }
 )
 _KEYWORDS: Final = (
-    *("name", "docs", "attributes", "features", "title_patterns", "schema_version"),
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
 
@@ -69,6 +69,7 @@ class TypeDefinition:
         autonotify: Mapping[str, Any] | None = None,
         title_patterns: Sequence[Mapping[str, str]] = (),
         schema_version: int = 1,
+        isolation: Literal["process"] | None = None,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
@@ -86,6 +87,7 @@ class TypeDefinition:
         }
         self.title_patterns = title_patterns
         self.schema_version = schema_version
+        self.isolation = isolation
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES, key=str)
@@ -218,6 +220,8 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
     if type(definition.schema_version) is not int or definition.schema_version < 1:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
+    if definition.isolation not in (None, "process"):
+        problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from resource_api.hands import guard
 from resource_api.hands.context import Context
 from resource_api.hands.ledger import Outcome, Subject
+from resource_api.nouns.change import Changes
 from resource_api.nouns.errors import reason
-from resource_api.stages.work import Changes, deadline
+from resource_api.stages.work import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

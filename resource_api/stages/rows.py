@@ -6,7 +6,6 @@ conclude from a row, is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingABC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.change import exists
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.tools import Tools
-
-#: More rows than this from one ``get`` are a provider running away.
-MOST_ROWS = 5_000_000
 
 
 class Seen(NamedTuple):
@@ -142,24 +138,6 @@ class Judge:
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
             self._warn_of(definition.name, message)
-
-
-def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
-    """Give the rows as dictionaries of our own; anything else is the provider's error."""
-    if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
-        kind = type(answer).__name__
-        msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
-        raise ProviderError(msg)
-    rows: list[Resource] = []
-    for row in answer:
-        if type(row) is not dict and not isinstance(row, MappingABC):
-            msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
-            raise ProviderError(msg)
-        if len(rows) >= MOST_ROWS:
-            msg = f"{definition.name}: get returned more than {MOST_ROWS} resources"
-            raise ProviderError(msg)
-        rows.append(dict(row))
-    return rows
 
 
 def _name(definition: TypeDefinition, row: Resource) -> Name:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from resource_api.contract.provider import collect
 from resource_api.hands import guard
 from resource_api.hands.context import Context
 from resource_api.hands.ledger import Subject
 from resource_api.nouns.errors import CannotList, reason
-from resource_api.stages import rows as judging
 from resource_api.stages.rows import Judge, Seen
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Snapshot:
             answer = (
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
-            rows = judging.collect(definition, answer)
+            rows = collect(definition, answer)
         failed = {name: Seen(None, said.reason) for name, said in context.outcomes.items() if said.status == "failed"}
         return rows, failed
 

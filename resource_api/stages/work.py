@@ -1,12 +1,11 @@
-"""One operation while it is being carried out, and the view of the changes that ``set`` gets.
+"""One operation while it is being carried out.
 
-Values of the transaction; what is done with them is decided elsewhere.
+A value of the transaction; what is done with it is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping as MappingABC
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from resource_api.nouns.change import MADE_ANEW, Action, Change, describe, exist
 from resource_api.nouns.values import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from resource_api.nouns.definition import Name, TypeDefinition
     from resource_api.nouns.record import Key
@@ -141,27 +140,3 @@ def deadline(works: list[Work]) -> float | None:
     if isinstance(timeout, dict):
         timeout = timeout.get(str(works[0].decision.action))
     return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None
-
-
-class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
-    """What ``set`` gets: name → ``Change``, in dependency order.
-
-    Its iterator leaves out names whose prerequisite in the same call has failed by then.
-    """
-
-    def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
-        """Offer ``changes``; ``blocked`` tells, when its turn comes, whether a name must be left out."""
-        self._changes = changes
-        self._blocked = blocked
-
-    def __getitem__(self, name: Name) -> Change:
-        """Give one change."""
-        return self._changes[name]
-
-    def __iter__(self) -> Iterator[Name]:
-        """Give the names, in dependency order."""
-        return (name for name in self._changes if not self._blocked(name))
-
-    def __len__(self) -> int:
-        """Give how many changes were asked for."""
-        return len(self._changes)

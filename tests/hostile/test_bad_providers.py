@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 MODULES: Final = Path(__file__).resolve().parent / "modules" / "bad"
 
 
+@pytest.fixture(params=["", "1"], ids=["here", "in_a_worker"])
+def box(box: Box, request: pytest.FixtureRequest) -> Box:
+    """Run each provider in this process, and in one of its own: what comes of it is the same."""
+    box.env["RESOURCE_API_ISOLATE"] = request.param
+    return box
+
+
 class Case(NamedTuple):
     """A sin: which of the four bad resources fail, what is said of them, and what the type promises."""
 

@@ -21,6 +21,7 @@ from resource_api.nouns.errors import UsageError
 @options.given_inputs
 @options.chosen
 @options.stacked
+@options.isolate
 @options.common
 def destroy(manifest: str, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""

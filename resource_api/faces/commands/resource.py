@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
 @options.stacked
+@options.isolate
 @options.common
 def resource(type_name: str, name: str | None, changes: tuple[str, ...], **settings: Any) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""

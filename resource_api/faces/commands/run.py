@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @options.chosen
 @options.changing
 @options.stacked
+@options.isolate
 @options.common
 def apply(manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
@@ -69,6 +70,7 @@ def exit_code(report: Report, session: Session, *, detailed: bool) -> int:
 @options.chosen
 @options.changing
 @options.stacked
+@options.isolate
 @options.common
 def plan(manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""

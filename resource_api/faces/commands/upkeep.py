@@ -16,6 +16,7 @@ from resource_api.faces.session import Session
 @click.argument("name", required=False)
 @options.given_inputs
 @options.stacked
+@options.isolate
 @options.common
 def import_(manifest: str, reference: str, name: str | None, **settings: Any) -> int:
     """Take over the existing thing that MANIFEST declares as REFERENCE into state, as ours."""
@@ -37,6 +38,7 @@ def import_(manifest: str, reference: str, name: str | None, **settings: Any) ->
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
 @options.given_inputs
 @options.stacked
+@options.isolate
 @options.common
 def refresh(manifest: str, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""

@@ -1,0 +1,281 @@
+"""Providers that run in workers: what stands in for one here, and the worker processes behind it.
+
+A worker answers one call at a time; calls side by side get a worker each. What is lost with one is its call.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.hands.relay import hear
+from resource_api.hands.worker import Lost, Worker
+from resource_api.nouns import failure
+from resource_api.nouns.change import Changes
+from resource_api.nouns.errors import DefinitionError, ProviderError
+from resource_api.nouns.frame import PROTOCOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.hands.context import Context, Run
+    from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.frame import Frame
+
+#: Seconds that a call may go on after its time, once it has been asked to end.
+GRACE: Final = 5.0
+#: Seconds that a worker has to end by itself.
+PATIENCE: Final = 2.0
+
+_LEVELS: Final = {1: "debug", 2: "warning"}
+
+
+class Isolated:
+    """Stands in for a provider that runs in workers: it has the same methods."""
+
+    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: Run) -> None:
+        """Start the first worker. Raises ``DefinitionError`` when it cannot load the type and its provider."""
+        self._workers = _Workers(definition, places, run)
+        self._finalizer = weakref.finalize(self, self._workers.close)
+        self._workers.warm()
+
+    def get(self, context: Context, *names: Any) -> Any:
+        """Give what exists."""
+        return self._workers.call(context, "get", *names)
+
+    def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
+        """Bring every name from ``is_`` to ``should``."""
+        self._workers.call(context, "set", changes if isinstance(changes, Changes) else Changes(changes, _never))
+
+    def refresh(self, context: Context, names: Sequence[Name]) -> None:
+        """Refresh what was notified."""
+        self._workers.call(context, "refresh", names)
+
+    def due(self, context: Context, name: Name, should: Resource) -> Any:
+        """Tell whether to run."""
+        return self._workers.call(context, "due", name, should)
+
+    def canonicalize(self, context: Context, resources: list[Resource]) -> Any:
+        """Give resources in their one form."""
+        return self._workers.call(context, "canonicalize", resources)
+
+    def validate(self, context: Context, should: Resource) -> Any:
+        """Tell what is wrong."""
+        return self._workers.call(context, "validate", should)
+
+    def insync(self, context: Context, name: Name, attribute: str, is_: Resource, should: Resource) -> Any:
+        """Tell whether an attribute is as it should be."""
+        return self._workers.call(context, "insync", name, attribute, is_, should)
+
+    def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
+        """Foresee."""
+        return self._workers.call(context, "plan", name, is_, should)
+
+    def upgrade(self, context: Context, version: int, values: Resource) -> Any:
+        """Bring recorded values to the type's version."""
+        return self._workers.call(context, "upgrade", version, values)
+
+    def leave(self) -> None:
+        """Tell the workers to end, and do not wait."""
+        self._workers.leave()
+
+    def close(self) -> None:
+        """End the workers."""
+        self._finalizer()
+
+
+def _never(_name: Name) -> bool:
+    return False
+
+
+class _Workers:
+    """The worker processes of one provider."""
+
+    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: Run) -> None:
+        self._definition = definition
+        self._places = places
+        self._run = run
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._leaving: list[Worker] = []
+        #: How many calls have changed something, and how many of those each worker has made or been renewed after.
+        self._changes = 0
+        self._known: dict[Worker, int] = {}
+
+    def warm(self) -> None:
+        """Start a worker, to wait for the first call."""
+        self._idle.append(self._start())
+
+    def call(self, context: Context, method: str, *arguments: Any) -> Any:
+        """Have one worker carry out a call. Raises what the provider raises, and ``Lost``."""
+        worker, before = self._take(), self._changes
+        call = _Call(self._run, self._definition.name, context, method)
+        try:
+            answer = call.carry_out(worker, arguments, fresh=self._known.get(worker) != before)
+        except _Overdue:
+            self._drop(worker, context)
+            call.give_up()
+            return None
+        except BaseException:
+            self._drop(worker, context)
+            raise
+        with self._lock:
+            self._changes += not context.reading
+            # Whose call was the only one to change something meanwhile need not forget what it has cached.
+            self._known[worker] = self._changes if self._changes == before + (not context.reading) else -1
+            self._idle.append(worker)
+        return answer()
+
+    def leave(self) -> None:
+        """Tell the workers that nothing more is asked of them."""
+        with self._lock:
+            self._leaving += self._idle
+            self._idle = []
+        for worker in self._leaving:
+            worker.send("close")
+
+    def close(self) -> None:
+        """Wait until the workers have ended, but not for long."""
+        self.leave()
+        while self._leaving:
+            self._leaving.pop().end(PATIENCE)
+
+    def _take(self) -> Worker:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is not None and worker.has_ended():
+            lost = worker.lost()
+            self._known.pop(worker, None)
+            text = f"its worker {lost.how} while nothing was asked of it{lost.more}; another is started"
+            self._run.log.write("warning", self._definition.name, text)
+            worker = None
+        return worker or self._start()
+
+    def _drop(self, worker: Worker, context: Context) -> None:
+        worker.kill()
+        with self._lock:
+            self._changes += not context.reading
+            self._known.pop(worker, None)
+
+    def _start(self) -> Worker:
+        name = self._definition.name
+        try:
+            worker = Worker(self._places, self._say)
+        except OSError as error:
+            msg = f"the worker of '{name}' cannot be started: {error.strerror}"
+            raise ProviderError(msg) from error
+        try:
+            worker.send("hello", protocol=PROTOCOL, type=name, level=self._run.log.level)
+            answer = worker.receive()
+            while answer.kind not in {"ready", "raised"}:
+                answer = worker.receive()
+        except Lost as error:
+            msg = f"the worker of '{name}' {error.how} while it loaded the type and its provider{error.more}"
+            raise DefinitionError(msg) from error
+        except BaseException:
+            worker.kill()
+            raise
+        worker.drain()
+        if problem := self._unfit(answer):
+            worker.kill()
+            raise problem
+        self._known[worker] = self._changes
+        return worker
+
+    def _unfit(self, answer: Frame) -> BaseException | None:
+        """Give why a worker cannot serve."""
+        if answer.kind == "raised":
+            return failure.restore(answer.body)
+        name, definition, said = self._definition.name, self._definition, answer.body
+        if said.get("protocol") != PROTOCOL:
+            return ProviderError(
+                f"the worker of '{name}' speaks protocol {said.get('protocol')} and this run {PROTOCOL}:"
+                " resource-api has been replaced meanwhile; run again"
+            )
+        if said.get("schema_version") != definition.schema_version or said.get("features") != definition.features:
+            return DefinitionError(f"the worker of '{name}' has loaded another version of the type; run again")
+        return None
+
+    def _say(self, stream: int, line: str) -> None:
+        self._run.log.write(_LEVELS[stream], self._definition.name, line)
+
+
+class _Overdue(Exception):  # noqa: N818 - never leaves this module
+    """The time of a call is over, and so is the grace after it."""
+
+
+class _Call:
+    """One call, from its first frame to its last."""
+
+    def __init__(self, run: Run, type_name: str, context: Context, method: str) -> None:
+        self._run = run
+        self._type_name = type_name
+        self._context = context
+        self._method = method
+        self._seconds = None if context.deadline is None else context.deadline - time.monotonic()
+        self._cancelled = False
+
+    def carry_out(self, worker: Worker, arguments: Sequence[Any], *, fresh: bool) -> Callable[[], Any]:
+        """Have it done; gives what gives the answer or raises what the provider raised. Raises ``Lost``."""
+        if self._run.stopping and not self._context.reading:
+            # Workers have been stopped, and nothing is to be changed any more.
+            raise KeyboardInterrupt
+        blocked: Callable[[Name], bool] = _never
+        if self._method == "set":
+            changes = arguments[0]
+            blocked = changes.blocked
+            left_out = [name for name in changes.offered if blocked(name)]
+            arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
+        try:
+            worker.send("call", method=self._method, arguments=list(arguments), terms=self._terms(), fresh=fresh)
+            while (frame := worker.receive(lambda: self._tick(worker))).kind not in {"done", "raised"}:
+                if frame.kind == "blocked":
+                    worker.send("answer", value=blocked(frame.body["name"]))
+                else:
+                    hear(self._run, self._context, *frame)
+            worker.drain()
+            return partial(_give, frame)
+        except (Lost, ValueError, LookupError, TypeError) as error:
+            if worker.stopped:
+                # By somebody who stops everything that runs.
+                raise KeyboardInterrupt from error
+            lost = error if isinstance(error, Lost) else Lost("said what nobody understands", f": {error}")
+            msg = f"the worker of '{self._type_name}' {lost.how} while in {self._method}{lost.more}"
+            raise Lost(msg) from error
+
+    def give_up(self) -> None:
+        """Say of what the call was about, and has no status yet, that its time is over."""
+        outcomes, names = self._context.outcomes, self._context.subjects
+        undecided = [name for name in names if name not in outcomes or outcomes[name].status is None]
+        self._context.failed(
+            undecided,
+            f"{self._method} timed out after {round(self._seconds or 0, 1):g} s and did not end when it was asked to;"
+            f" the worker of '{self._type_name}' has been ended",
+        )
+
+    def _terms(self) -> Mapping[str, Any]:
+        context = self._context
+        return {
+            "subjects": [[name, *subject] for name, subject in context.subjects.items()],
+            "noop": context.noop,
+            "reading": context.reading,
+            "seconds": self._seconds,
+        }
+
+    def _tick(self, worker: Worker) -> None:
+        """Ask the call to end once the run or its time is over; raises ``_Overdue`` when it does not."""
+        over = self._context.deadline is not None and time.monotonic() - self._context.deadline
+        if (self._run.cancelled or over > 0) and not self._cancelled:
+            self._cancelled = True
+            worker.send("cancel")
+        if over > GRACE:
+            raise _Overdue
+
+
+def _give(frame: Frame) -> Any:
+    if frame.kind == "raised":
+        raise failure.restore(frame.body)
+    return frame.body["value"]

@@ -1,0 +1,175 @@
+"""What a worker process does: it makes the provider of one type and answers the runtime's calls, one after the other.
+
+Runs in a process of its own, see ``hands.worker``; the provider is made, lent a context and guarded as it is anywhere.
+Which frames there are is in ``docs/isolation.md``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from resource_api.contract.provider import collect
+from resource_api.contract.providers import Providers
+from resource_api.contract.registry import Registry
+from resource_api.hands import guard, process
+from resource_api.hands.channel import DISCONNECTED, Channel, Disconnected, secured
+from resource_api.hands.context import Context
+from resource_api.hands.ledger import Subject
+from resource_api.hands.loader import Finder
+from resource_api.hands.relay import DistantRun
+from resource_api.nouns import failure
+from resource_api.nouns.change import Change, Changes
+from resource_api.nouns.errors import Problem
+from resource_api.nouns.frame import PROTOCOL
+from resource_api.nouns.tools import Planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.nouns.definition import TypeDefinition
+
+
+def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> None:
+    """Serve the provider that the first frame names, found in ``places``, until told to close."""
+    _die_with(lifeline)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
+    channel = Channel(requests, replies)
+    try:
+        hello = channel.receive().body
+        if hello["protocol"] != PROTOCOL:
+            channel.send("ready", protocol=PROTOCOL)
+            return
+        _Server(channel, Registry(Finder([Path(place) for place in places], distributions=False)), hello).serve()
+    except Disconnected:
+        os._exit(DISCONNECTED)
+
+
+def _die_with(lifeline: int) -> None:
+    """Have the kernel kill this process when the other end of a pipe is closed, whatever we are busy with."""
+    lifeline = secured(lifeline)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:
+        os._exit(DISCONNECTED)
+
+
+class _Server:
+    """Answers calls of one provider."""
+
+    def __init__(self, channel: Channel, registry: Registry, hello: Mapping[str, Any]) -> None:
+        self._channel = channel
+        self._type_name: str = hello["type"]
+        self._run = DistantRun(channel, hello["level"])
+        self._registry = registry
+        self._providers = Providers(registry, self._run)
+        self._pid = os.getpid()
+        process.tell(lambda pid, *, running: channel.send("program", pid=pid, running=running))
+        if hello["level"] == "debug":
+            import faulthandler  # noqa: PLC0415 - only for those who debug
+
+            faulthandler.enable()
+
+    def serve(self) -> None:
+        """Load the type, say so, and answer until told to close."""
+        if not self._attempt("ready", self._load):
+            return
+        while (frame := self._channel.receive()).kind != "close":
+            if frame.kind == "call":
+                self._attempt("done", lambda call=frame.body: {"value": self._call(**call)})
+        self._attempt("closed", self._close)
+
+    def _load(self) -> Mapping[str, Any]:
+        definition = self._registry.type(self._type_name)
+        self._registry.provider(self._type_name)
+        return {
+            "protocol": PROTOCOL,
+            "schema_version": definition.schema_version,
+            "features": definition.features,
+        }
+
+    def _close(self) -> Mapping[str, Any]:
+        self._providers.close()
+        return {}
+
+    def _attempt(self, kind: str, work: Any) -> bool:
+        """Do something, and say what came of it: a frame of ``kind``, or what was raised."""
+        try:
+            try:
+                body = work()
+            finally:
+                if os.getpid() != self._pid:
+                    os._exit(70)
+                for stream in (sys.stdout, sys.stderr):
+                    with suppress(OSError, ValueError):
+                        stream.flush()
+            self._channel.send(kind, **body)
+        except Disconnected:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the runtime decides what to do about it
+            self._channel.send("raised", **failure.describe(error))
+            return False
+        return True
+
+    def _call(self, method: str, arguments: Sequence[Any], *, terms: Mapping[str, Any], fresh: bool) -> Any:
+        """Call the provider; ``terms`` are those of the context, ``fresh`` asks for one that has cached nothing."""
+        if fresh:
+            self._providers.close()
+        self._run.cancelled = self._run.failures = False
+        definition = self._registry.type(self._type_name)
+        provider = self._providers.instance(self._type_name)
+        context = self._context(definition, **terms)
+        given = [context, *arguments]
+        extra = {}
+        if method == "set":
+            given[1] = self._changes(**arguments[0])
+            extra = {"noop": context.noop} if "noop_handler" in definition.features else {}
+        with guard.protected(), context.lend(provider):
+            return _data(definition, method, getattr(provider, method)(*given, **extra))
+
+    def _context(
+        self, definition: TypeDefinition, subjects: Any, *, noop: bool, reading: bool, seconds: float | None
+    ) -> Context:
+        return Context(
+            definition,
+            self._run,
+            subjects={name: Subject(*shown) for name, *shown in subjects},
+            noop=noop,
+            reading=reading,
+            deadline=None if seconds is None else time.monotonic() + seconds,
+        )
+
+    def _changes(self, offered: Sequence[Any], blocked: Sequence[Any]) -> Changes:
+        before = set(blocked)
+        changes = {name: Change(_fixed(change.is_), _fixed(change.should)) for name, change in offered}
+        return Changes(changes, lambda name: name in before or self._run.blocked(name))
+
+
+def _fixed(state: Any) -> Any:
+    return None if state is None else MappingProxyType(state)
+
+
+def _data(definition: TypeDefinition, method: str, answer: Any) -> Any:
+    """Give an answer as plain data, where what is asked for may be more than that."""
+    if method == "get":
+        return collect(definition, answer)
+    if method in {"set", "refresh"}:
+        return None
+    if method == "validate" and not (answer is None or isinstance(answer, (str, Problem))):
+        return [each if isinstance(each, Problem) else str(each) for each in answer]
+    if method == "plan" and isinstance(answer, Planned):
+        state = dict(answer.state) if hasattr(answer.state, "items") else answer.state
+        return Planned(state, list(answer.unknown), list(answer.replace), answer.delete_first)
+    if method == "upgrade" and hasattr(answer, "keys"):
+        return dict(answer)
+    return answer

@@ -1,0 +1,8 @@
+"""Says more of b than anybody wants to hear."""
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        return [{**row, "colour": "x" * (300 << 20)} if row["name"] == "b" else row for row in super().get(context)]

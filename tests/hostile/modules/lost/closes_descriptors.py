@@ -1,0 +1,14 @@
+"""Closes every descriptor that there may be, and opens a file, when it comes to b."""
+
+import os
+from pathlib import Path
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def _put(self, name, should):
+        if name == "b":
+            os.closerange(0, 1024)
+            self._mine = [Path(f"mine{number}.txt").open("w") for number in range(8)]
+        super()._put(name, should)

@@ -1,0 +1,15 @@
+"""Ends a moment after it has answered the first time."""
+
+import os
+import threading
+from pathlib import Path
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        if not Path("died").exists():
+            Path("died").touch()
+            threading.Timer(0.2, os._exit, (9,)).start()
+        return super().get(context)

@@ -1,0 +1,15 @@
+"""Takes more memory than it may, when it comes to b."""
+
+import resource
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def _put(self, name, should):
+        if name == "b":
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+            self._eaten = []
+            while True:
+                self._eaten.append(bytes(64 << 20))
+        super()._put(name, should)

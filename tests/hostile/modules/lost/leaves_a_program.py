@@ -1,0 +1,21 @@
+"""Runs a program, and a child of its own, and dies while both run, when it comes to b."""
+
+import os
+import subprocess
+import threading
+import time
+
+from resource_api import Command
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    sleep = Command("sleep")
+
+    def _put(self, name, should):
+        if name == "b":
+            subprocess.Popen(["sleep", "3601"])
+            threading.Thread(target=self.sleep, args=("3602",), daemon=True).start()
+            time.sleep(1)
+            os._exit(3)
+        super()._put(name, should)

@@ -1,0 +1,10 @@
+"""Reads where nothing is, in get."""
+
+import ctypes
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def get(self, context):
+        ctypes.string_at(0)

@@ -1,0 +1,23 @@
+"""Says of a that it has failed, finishes b, and dies before it comes to c."""
+
+import os
+from pathlib import Path
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def set(self, context, changes):
+        self._called("set", list(changes))
+        for name, (_, should) in changes.items():
+            if name == "a":
+                context.failed(name, message="a is glued to the wall")
+            elif name == "b":
+                with context.updating(name):
+                    self._put(name, should)
+                context.warning("leaving")
+                if not Path("died").exists():
+                    Path("died").touch()
+                    os._exit(3)
+            else:
+                self._put(name, should)

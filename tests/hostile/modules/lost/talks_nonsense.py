@@ -1,0 +1,17 @@
+"""Writes into whatever is open and waits for an answer, when it comes to b."""
+
+import os
+import time
+from contextlib import suppress
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def _put(self, name, should):
+        if name == "b":
+            for number in range(3, 1024):
+                with suppress(OSError):
+                    os.write(number, b"GET / HTTP/1.1\r\n\r\n")
+            time.sleep(3600)
+        super()._put(name, should)

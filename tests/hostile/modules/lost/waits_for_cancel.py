@@ -1,0 +1,19 @@
+"""Works on b until it is told to stop."""
+
+import time
+from pathlib import Path
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def _put(self, name, should):
+        if name == "b":
+            Path("begun").touch()
+            while not self._context.cancelled:
+                time.sleep(0.01)
+        super()._put(name, should)
+
+    def set(self, context, changes):
+        self._context = context
+        super().set(context, changes)

@@ -1,0 +1,220 @@
+"""Providers in workers that end, hang and talk nonsense, one sin each (``modules/lost``): one call is lost, no more.
+
+In every manifest stand good resources of another type around the bad ones, and one that depends on a bad one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+import pytest
+
+from tests.hostile.test_bad_providers import AFTER, GOOD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.hostile.conftest import Box, Done
+
+MODULES: Final = Path(__file__).resolve().parent / "modules" / "lost"
+
+#: What is lost when b's turn comes, and with which words.
+LOST: Final = {
+    "segfaults": "the worker of 'bad' was killed by SIGSEGV while in set",
+    "aborts": "the worker of 'bad' was killed by SIGABRT while in set",
+    "exits_hard": "the worker of 'bad' ended with exit code 3 while in set",
+    "is_killed": "the worker of 'bad' was killed by SIGKILL while in set, perhaps for want of memory",
+    "eats_memory": "MemoryError",
+    "talks_nonsense": "the worker of 'bad' said what is no frame while in set: b'GET / HT' begins no frame",
+}
+#: Reading fails, for all of them.
+UNREADABLE: Final = {
+    "segfaults_reading": "the worker of 'bad' was killed by SIGSEGV while in get",
+    "segfaults_made": "the worker of 'bad' was killed by SIGSEGV while in get",
+    "answers_without_end": "said more than 256 MiB at once",
+}
+#: Never ends, whatever it is told.
+HANGING: Final = ("spins", "hangs_in_c")
+
+
+def apply(box: Box, case: str, *arguments: str) -> Done:
+    """Apply the manifest with a bad provider in a worker; stdout is JSON, and nobody sees our insides."""
+    put(box, case)
+    done = box.run("apply", "site.json", "--json", "--isolate", *arguments)
+    assert done.events[-1]["exit_code"] == done.code
+    assert "Traceback" not in done.text
+    assert "a bug in resource-api" not in done.text
+    return done
+
+
+def put(box: Box, case: str) -> None:
+    """Make one of ``modules/lost`` the provider of the bad type."""
+    box.type("bad")
+    box.provider("bad", (MODULES / f"{case}.py").read_text(encoding="utf-8"))
+
+
+def timed(box: Box, seconds: float) -> None:
+    """Give b, and the bad ones around it, a manifest of their own in which b has a timeout."""
+    bad: dict[str, Any] = {f"Bad[{name}]": {"size": AFTER[name]["size"]} for name in "abcd"}
+    bad["Bad[b]"]["timeout"] = seconds
+    box.manifest({"Good[before]": {"size": 1}, **bad, "Good[after]": {"size": 2}})
+
+
+@pytest.fixture
+def nothing_left(box: Box) -> Iterator[None]:
+    """See that no worker of this box outlives its run."""
+    yield
+    assert [each for each in psutil.process_iter(["cwd", "cmdline"]) if each.info["cwd"] == str(box.path)] == []
+
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_what_ends_in_a_worker_fails_alone(box: Box, case: str) -> None:
+    """The message says how the worker ended; the others of its call and every other resource converge."""
+    done = apply(box, case)
+    assert done.code == 1
+    assert {ref for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
+    assert LOST[case] in done.steps["Bad[b]"]["error"]
+    assert f"Error: Bad[b]: {LOST[case]}" in done.text
+    assert box.shelf("good") == GOOD
+    assert box.shelf("bad") == {**AFTER, "b": {"size": 1}}
+    assert box.calls("bad", "set") == [["a", "b", "c"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_ends_while_it_reads_is_never_set(box: Box, case: str) -> None:
+    """A type that cannot be read fails with that reason."""
+    done = apply(box, case)
+    assert done.code == 1
+    assert {ref for ref, step in done.steps.items() if step["status"] == "failed"} == {f"Bad[{n}]" for n in "abcd"}
+    assert all(UNREADABLE[case] in done.steps[f"Bad[{name}]"]["error"] for name in "abcd")
+    assert done.steps["Good[dependent]"]["status"] == "skipped"
+    assert box.calls("bad", "set") == []
+
+
+def test_what_ends_while_it_is_loaded_touches_nothing(box: Box) -> None:
+    """The lines of its resources are named."""
+    done = apply(box, "segfaults_loading")
+    assert done.code == 65
+    message = "the worker of 'bad' was killed by SIGSEGV while it loaded the type and its provider"
+    assert f"site.json:1:45: Bad[a]: {message}" in done.text
+    assert box.shelf("good") == {}
+
+
+@pytest.mark.parametrize("case", HANGING)
+def test_what_hangs_is_ended_when_its_time_is_over(box: Box, case: str) -> None:
+    """Asked to end at its timeout, killed some seconds later, not tried again: its time was used up."""
+    timed(box, 1)
+    begun = time.monotonic()
+    done = apply(box, case)
+    assert time.monotonic() - begun < 12
+    assert done.code == 1
+    message = "set timed out after 1 s and did not end when it was asked to; the worker of 'bad' has been ended"
+    assert {ref: step["error"] for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]": message}
+    assert box.calls("bad", "set") == [["a"], ["b"], ["c"]]
+    assert {name: box.shelf("bad")[name]["size"] for name in "abcd"} == {"a": 1, "b": 1, "c": 3, "d": 4}
+
+
+def test_a_call_that_ends_when_it_is_asked_to_succeeds(box: Box) -> None:
+    """At its timeout the context says that it is cancelled."""
+    timed(box, 1)
+    done = apply(box, "waits_for_cancel")
+    assert (done.code, done.steps["Bad[b]"]["status"]) == (0, "success")
+
+
+def test_who_closes_its_descriptors_loses_its_call_and_nothing_is_written_elsewhere(box: Box) -> None:
+    """What was done is found to be done; the files that it opened afterwards stay empty."""
+    done = apply(box, "closes_descriptors")
+    assert done.code == 0
+    assert "Warning: bad: set raised: the worker of 'bad' lost the descriptors that it answers on" in done.text
+    assert [path.read_bytes() for path in box.path.glob("mine*.txt")] == [b""] * 8
+    assert box.shelf("bad") == AFTER
+
+
+def test_what_was_said_before_the_end_counts(box: Box) -> None:
+    """What has a status keeps it, and lines are shown; what has none is read again and tried once more."""
+    done = apply(box, "statuses")
+    assert {ref: step["status"] for ref, step in done.steps.items() if ref.startswith("Bad")} == {
+        "Bad[a]": "failed",
+        "Bad[b]": "success",
+        "Bad[c]": "success",
+    }
+    assert done.steps["Bad[a]"]["error"] == "a is glued to the wall"
+    assert "Warning: bad: leaving" in done.text
+    assert box.calls("bad", "set") == [["a", "b", "c"], ["c"]]
+
+
+def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
+    """Nothing was asked of it, so nothing is lost; another resource takes its time meanwhile."""
+    slow = "from shelf import Shelf\nfrom time import sleep\n\nclass Provider(Shelf):\n"
+    slow += '    kind = "good"\n    def set(self, context, changes):\n        sleep(1)\n'
+    box.provider("good", f"{slow}        super().set(context, changes)\n")
+    done = apply(box, "dies_between_calls")
+    assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)
+    told = "Warning: bad: its worker ended with exit code 9 while nothing was asked of it; another is started"
+    assert told in done.text
+
+
+def test_what_a_dead_worker_has_started_ends_with_it(box: Box) -> None:
+    """Programs that it ran, and children in its session, which nobody else would end."""
+    apply(box, "leaves_a_program")
+    assert sleeping(box, "3601", "3602") == []
+
+
+def test_what_a_provider_leaves_in_peace_lives_on(box: Box) -> None:
+    """As it would without a worker."""
+    assert apply(box, "leaves_children").code == 0
+    left = sleeping(box, "3.61", "3.62")
+    assert len(left) == 2
+    psutil.wait_procs(left, timeout=10)
+
+
+def sleeping(_box: Box, *seconds: str) -> list[psutil.Process]:
+    """Give the processes that sleep for some time."""
+    return [
+        each for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [])[1:] in [[s] for s in seconds]
+    ]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_the_first_interrupt_lets_the_call_end_and_the_second_ends_the_worker(box: Box, signals: int) -> None:
+    """State and summary are written, the rest is skipped."""
+    put(box, "waits_for_cancel" if signals == 1 else "spins_from_the_start")
+    process = box.start("apply", "site.json", "--json", "--isolate")
+    wait_for(box.path / "begun")
+    for _ in range(signals):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    out, _err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b'"summary"' in out
+    assert box.shelf("good") == {"before": GOOD["before"]}
+    assert box.shelf("bad")["b"] == ({"size": 2} if signals == 1 else {"size": 1})
+
+
+def test_a_worker_dies_with_the_runtime(box: Box) -> None:
+    """Even one that sleeps in C; ``nothing_left`` is what sees it."""
+    put(box, "hangs_in_c")
+    timed(box, 60)
+    process = box.start("apply", "site.json", "--isolate")
+    until = time.monotonic() + 20
+    while box.calls("bad", "set")[1:] != [["b"]] and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=10)
+    time.sleep(0.2)
+
+
+def wait_for(path: Path) -> None:
+    """Wait until a file is there."""
+    until = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
