@@ -229,7 +229,7 @@ def flip(text: str) -> str:
 def flip_a_secret(place: Place) -> None:
     """One bit of a ciphertext."""
     number, body = _first(place.rows("resource"))
-    body[4]["token"]["box"] = flip(body[4]["token"]["box"])
+    body[4][0]["token"]["box"] = flip(body[4][0]["token"]["box"])
     place.forge("resource", {number: body})
 
 
@@ -256,14 +256,14 @@ def swap_rows(place: Place) -> None:
 def swap_secrets(place: Place) -> None:
     """The ciphertexts of two resources, with their digests."""
     (one, first), (two, second) = sorted(place.rows("resource").items())[:2]
-    first[4]["token"], second[4]["token"] = second[4]["token"], first[4]["token"]
+    first[4][0]["token"], second[4][0]["token"] = second[4][0]["token"], first[4][0]["token"]
     place.forge("resource", {one: first, two: second})
 
 
 def move_a_secret(place: Place) -> None:
     """The ciphertext of one attribute to another."""
     number, body = _first(place.rows("resource"))
-    body[4]["token"] = body[4]["list"][1]["deep"]
+    body[4][0]["token"] = body[4][0]["list"][1]["deep"]
     place.forge("resource", {number: body})
 
 
@@ -277,7 +277,7 @@ def change_a_plain_value(place: Place) -> None:
 def take_a_secret_out(place: Place) -> None:
     """A digest without its ciphertext, as an unencrypted state has it."""
     number, body = _first(place.rows("resource"))
-    del body[4]["token"]["box"]
+    del body[4][0]["token"]["box"]
     place.forge("resource", {number: body})
 
 
@@ -361,7 +361,7 @@ class TestForging:
         del header["sealing"], header["sealed_salt"]
         place.forge("stack", {number: {**header, "salt": "00" * 32, "outputs": {}}})
         resource, body = _first(place.rows("resource"))
-        body[4] = body[5] = {"token": "clear"}
+        body[4] = body[5] = [{"token": "clear"}]
         place.forge("resource", {resource: body})
         with pytest.raises(UsageError, match="is not encrypted, and a key is named"):
             place.store().load(WEB)

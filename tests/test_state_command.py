@@ -88,7 +88,7 @@ def test_every_command_is_there() -> None:
     assert COMMANDS["state"][0] == COMMANDS["output"][0] == "state"
     from resource_api.faces.commands.state import state  # noqa: PLC0415 - what is under test
 
-    assert set(state.commands) == set("list show rm mv taint untaint export import check recover history".split())  # noqa: SIM905 - as documented
+    assert set(state.commands) == set("list show rm mv taint untaint export import check recover history rekey".split())  # noqa: SIM905 - as documented
 
 
 class TestNothing:

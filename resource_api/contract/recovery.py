@@ -57,6 +57,12 @@ def keep(database: Database) -> None:
         markers.rename(new, f"{path}.1")
 
 
+def drop(path: str) -> None:
+    """Remove every generation; the next one is made when the run is over. Raises ``StateError``."""
+    for number in range(1, GENERATIONS + 1):
+        databases.clear(f"{path}.{number}")
+
+
 def describe(path: str, states: Mapping[StackName, StackState]) -> Iterator[str]:
     """Say what a database that has been verified holds."""
     yield f"{path}: every row is as it was written"

@@ -20,7 +20,7 @@ from resource_api.hands import database as databases
 from resource_api.hands import marker as markers
 from resource_api.hands.lock import Lock
 from resource_api.hands.marker import Marker
-from resource_api.nouns.errors import StateError
+from resource_api.nouns.errors import StateError, UsageError
 from resource_api.nouns.record import StackState
 
 if TYPE_CHECKING:
@@ -120,21 +120,23 @@ class SqliteStore:
                 self._mark(writer)
         self._write(name, lambda database, stack: stack.overwrite(database, state, stack.vault))
 
-    def rekey(self, name: StackName, key: Key | None) -> StackState:
-        """Encrypt a stack under ``key`` with a new data key, or no more, whatever it was before; then it is used so.
-
-        All or nothing; what was written before stays readable with the key of then, in generations and copies.
-        """
+    def rekey(self, name: StackName, key: Key | None, *, drop: bool = False) -> StackState:
+        """Encrypt a stack with a new data key, whatever it was before, or keep no secrets of it any more."""
         with self._guard:
             writer = self._held()
             opened = self._writable(writer)
-            stack = writer.stacks[name] = rows.Stack.read(
-                opened.database, opened.headers[name], self._vaults.found(opened.headers[name])
-            )
+            if name not in opened.headers:
+                msg = f"nothing is recorded of project {name.project}, stack {name.stack}"
+                raise UsageError(msg)
+            header = opened.headers[name]
+            stack = rows.Stack.read(opened.database, header, self._vaults.given(header))
             vault = self._vaults.renewed(name, key)
             state = stack.state._replace(serial=stack.state.serial + 1)
+            writer.stacks[name] = stack
             known = self._write(name, lambda database, stack: stack.overwrite(database, state, vault))
             opened.database.compact()
+            if drop:
+                recovery.drop(self.path)
             return known
 
     def finish(self, name: StackName, run: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from resource_api.hands import keys
     from resource_api.nouns.record import Commit, Key, Record
 
 
@@ -49,7 +50,8 @@ class StateStore(Protocol):
        never taken for a fresh start.
        Sequences come back as lists, a composite name as a tuple.
     6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
-       written.
+       written. A store that was given a key writes what is sealed as ciphertext, and uses nothing that is not encrypted
+       with that key; one without writes its digest, and uses nothing that is encrypted (``UsageError``).
 
     Everything that writes is called while ``lock`` is held. A write that raises has written nothing; after
     ``StateError`` nothing more can be written under the same lock.
@@ -85,6 +87,14 @@ class StateStore(Protocol):
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Write a whole state in place of what is known, its lineage and serial too; whether it may is not asked."""
+        ...
+
+    def rekey(self, name: StackName, key: keys.Key | None, *, drop: bool = False) -> StackState:
+        """Encrypt a stack under ``key`` with a new data key, or (None) keep no secrets of it any more, only digests.
+
+        All or nothing, whatever it was encrypted with before; the serial goes up. ``drop``: remove what is kept of
+        older states, which the older key opens. Raises ``UsageError`` where nothing is recorded.
+        """
         ...
 
     def check(self) -> Sequence[str]:
@@ -156,6 +166,11 @@ class MemoryStore:
         """Write a whole state in place of what is known."""
         codec.encode(list(state.records.values()))
         self._states[name] = state._replace(project=name.project, stack=name.stack)
+
+    def rekey(self, name: StackName, key: keys.Key | None, *, drop: bool = False) -> StackState:  # noqa: ARG002 - the protocol's
+        """Refuse: nothing is written that could be encrypted."""
+        msg = "state is kept in memory: there is nothing to encrypt"
+        raise UsageError(msg)
 
     def check(self) -> Sequence[str]:
         """Say how much is kept; nothing outside of this process can damage it."""

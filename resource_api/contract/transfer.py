@@ -1,7 +1,7 @@
 """The whole of one stack as a document, and back: for backups, other machines, and other tools.
 
-Secrets stay sealed; the salt goes with them, since without it each would look changed. What comes in is verified before
-anything is written. No file is read or written here.
+Secrets stay sealed, each stack's document with a data key of its own; the salt goes with them, since without it each
+would look changed. What comes in is verified before anything is written. No file is read or written here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.contract.state import StackName
+from resource_api.contract.vault import Vault, placed, rewritten
 from resource_api.nouns import codec, reference
 from resource_api.nouns.errors import ManifestError, Problem
 from resource_api.nouns.record import Record, StackState
@@ -18,6 +19,7 @@ from resource_api.nouns.reference import STACK_NAME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from resource_api.hands import keys
     from resource_api.nouns.record import Key
 
 #: The version of the document; its key is not ``format_version``, which is what tells a saved plan.
@@ -44,16 +46,24 @@ _RECORD: Final = {
 }
 
 
-def export(state: StackState) -> dict[str, Any]:
-    """Give the document of a stack: plain JSON data; changes in doubt are of this machine and stay here."""
+def export(state: StackState, key: keys.Key | None = None) -> dict[str, Any]:
+    """Give the document of a stack: plain JSON data; changes in doubt are of this machine and stay here.
+
+    With a ``key`` secrets are in it as ciphertext, and nobody without it can alter anything.
+    """
+    vault = None if key is None else Vault.make(key, "the document")
+    state = rewritten(state, name_of(state), vault)
     document = {
         "state_format": FORMAT,
         **{key: getattr(state, key) for key in _KINDS if key != "salt"},
-        "salt": state.salt.hex(),
+        "salt": "" if vault else state.salt.hex(),
         "resources": [resource(state, record) for record in state.records.values()],
         "owed": [[kind, name, sources] for (kind, name), sources in state.owed.items()],
         "outputs": state.outputs,
     }
+    if vault is not None:
+        document["sealing"] = vault.wrapped
+        document["sealed_salt"] = vault.lock(state.salt.hex(), document)
     plain: dict[str, Any] = json.loads(codec.encode(document))
     return {key: plain[key] for key in document}
 
@@ -70,8 +80,12 @@ def urn(state: StackState, record: Record) -> str:
     return str(reference.urn(state.stack, state.project, record.parent, own))
 
 
-def restore(text: str, file: str) -> StackState:
-    """Give the state in a document. Raises ``ManifestError`` with everything that is wrong in it."""
+def restore(text: str, file: str, key: keys.Key | None = None) -> StackState:
+    """Give the state in a document.
+
+    Raises ``ManifestError`` with everything that is wrong in it, ``UsageError`` or ``StateError`` for one that is
+    encrypted and that ``key`` does not open.
+    """
     try:
         document = codec.decode(text)
     except (ValueError, LookupError, RecursionError) as error:
@@ -90,7 +104,12 @@ def restore(text: str, file: str) -> StackState:
             problems += _wrong_record(each, f"resource {number}: ")
     if problems:
         raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
-    return _state(document, file)
+    vault = Vault.open(key, document["sealing"], file) if "sealing" in document else None
+    if vault is not None:
+        rest = {name: value for name, value in document.items() if name != "sealed_salt"}
+        document["salt"] = vault.unlock(document.get("sealed_salt"), rest)
+    state = _state(document, file)
+    return state if vault is None else placed(state, name_of(state), vault)
 
 
 def admit(known: StackState, new: StackState, file: str, *, force: bool) -> StackState:

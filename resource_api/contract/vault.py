@@ -15,7 +15,7 @@ from resource_api.hands import cipher
 from resource_api.nouns import codec
 from resource_api.nouns.codec import Box, Sealed
 from resource_api.nouns.errors import StateError, UsageError
-from resource_api.nouns.reference import URN
+from resource_api.nouns.reference import Reference, urn
 from resource_api.nouns.values import reveal
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class Vault:
         return self._outputs(name, outputs, self._placed)
 
     def _record(self, name: StackName, record: Record, change: _Change) -> Record:
-        place = [str(URN(name.stack, name.project, (record.type,), record.title)), *record.key]
+        own = Reference(record.type, record.title)
+        place = [str(urn(name.stack, name.project, record.parent, own)), *record.key]
         return _each(record, lambda found, path: change(found, json.dumps([*place, *path])))
 
     def _outputs(self, name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
@@ -147,6 +148,12 @@ def rewritten(state: StackState, name: StackName, vault: Vault | None) -> StackS
     bare = {key: _each(record, lambda found, _path: Sealed(found.digest)) for key, record in state.records.items()}
     outputs = codec.resealed(state.outputs, lambda found, _path: Sealed(found.digest))
     return state._replace(records=bare, outputs=outputs, encrypted=False)
+
+
+def placed(state: StackState, name: StackName, vault: Vault) -> StackState:
+    """Give a whole state as it was read: each box knows its place, and can be opened."""
+    records = {key: vault.found(name, record) for key, record in state.records.items()}
+    return state._replace(records=records, outputs=vault.found_outputs(name, state.outputs), encrypted=True)
 
 
 def _each(record: Record, change: Callable[[Sealed, tuple[Any, ...]], Sealed]) -> Record:

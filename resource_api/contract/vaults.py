@@ -36,13 +36,15 @@ class Vaults:
                 " without --key it is used as it is"
             )
             raise UsageError(msg)
-        if header.sealing is None:
-            return None
-        return self._opened(header.name, header.sealing)
+        return self.given(header)
 
     def found(self, header: Header) -> Vault | None:
         """Give the vault of a stack that is to be looked at as it is; None for one without, or without a key."""
         return self._opened(header.name, header.sealing) if header.sealing is not None and self.key else None
+
+    def given(self, header: Header) -> Vault | None:
+        """Give the vault of a stack that is to get another; it may have none. Raises ``UsageError`` without its key."""
+        return self._opened(header.name, header.sealing) if header.sealing is not None else None
 
     def fresh(self, name: StackName) -> Vault | None:
         """Give the vault of a stack that is made now; none without a key."""

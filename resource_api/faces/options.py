@@ -35,7 +35,7 @@ def _name(_context: click.Context, _option: click.Parameter, value: str | None) 
     raise click.BadParameter(msg)
 
 
-def _key(_context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
+def key(_context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
     """Give the key of that name; its passphrase leaves the environment, so that no child inherits it."""
     if value is None:
         return None
@@ -73,7 +73,7 @@ stacked = _stack(
         "--key",
         envvar="RESOURCE_API_KEY",
         metavar="URL",
-        callback=_key,
+        callback=key,
         help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
     ),
     click.option(

@@ -40,10 +40,16 @@ class Recorded:
 
     @contextmanager
     def changing(self, command: str) -> Iterator[StackState]:
+        """Hold the lock and give what is known; note in the history that the command was run."""
+        with self.running(command):
+            yield self.state
+
+    @contextmanager
+    def running(self, command: str) -> Iterator[None]:
         """Hold the lock, and note in the history that the command was run."""
         started = time.time()
         with self.store.lock(command, self.timeout):
-            yield self.state
+            yield
             run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
             self.store.finish(self.name, run)
 

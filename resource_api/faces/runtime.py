@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
@@ -140,9 +140,9 @@ class Runtime:
         with nullcontext() if options.noop else self.store.lock("resource", self.lock_timeout):
             plan, snapshot = self._plan(source, {}, options, remember=False)
             for stack in self.store.stacks():
-                records = self.store.load(stack).records
-                for entry in plan.catalog.entries:
-                    if entry.key in records:
+                with suppress(UsageError):  # it is encrypted, and this command was given no key
+                    records = self.store.load(stack).records
+                    for entry in (each for each in plan.catalog.entries if each.key in records):
                         text = f"is recorded in stack '{stack.stack}' of '{stack.project}', which will mend this change"
                         self.log.write("warning", str(entry.reference), text)
             return self._carry_out(plan, snapshot, "resource", record=False)
@@ -224,6 +224,7 @@ class Runtime:
             state = self.store.load(name) if remember else StackState(*name)
             self._may_prune(catalog, state, options)
             catalog, prior = remembering.match(catalog, state, prune=options.prune, tools=providers.tools)
+            self.log.mask.add([catalog.entries[index].should for index in prior.ghosts])
             selected = selection.select(catalog, options)
             snapshot = Snapshot(providers, options.strict)
             world = survey(catalog, prior, selected, snapshot)

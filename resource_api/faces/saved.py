@@ -1,7 +1,8 @@
 """Saved plans: one JSON document that embeds the manifest and its inputs.
 
 Applying one plans again, from what is embedded, and compares: there is no second executor. It is refused as a whole
-when state has moved on, when a step could not be planned, or when a resource is no longer what the plan saw.
+when state has moved on, when a step could not be planned, or when a resource is no longer what the plan saw. With a key
+what is embedded is ciphertext, bound to all that the plan shows; only then may there be secrets in it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.faces import documents
+from resource_api.nouns.codec import encode, is_sealed, seal, sealed
 from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError
 from resource_api.nouns.options import Options
-from resource_api.nouns.values import is_secret
+from resource_api.nouns.values import is_secret, is_unknown, reveal
 from resource_api.stages import manifest as reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.faces.runtime import Runtime
+    from resource_api.hands.keys import Key
     from resource_api.nouns.step import Report
     from resource_api.stages.plan import Plan
 
@@ -27,21 +30,19 @@ if TYPE_CHECKING:
 _COMPARED: Final = ("reference", "action", "is", "should", "unknown", "changes", "previous", "refreshed_by")
 
 
-def write(plan: Plan, path: str) -> None:
-    """Save a plan. Raises ``ResourceAPIError`` when it holds a secret, which would be written in clear."""
-    secret = next((str(step.reference) for step in plan.steps if any(map(is_secret, step.should.values()))), "")
-    hidden = next((name for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
-    if secret or hidden:
-        what = secret or f"the input '{hidden}'"
-        msg = f"a plan with secrets cannot be saved: {what} holds one; apply the manifest instead"
+def write(plan: Plan, path: str, key: Key | None = None) -> None:
+    """Save a plan. Raises ``ResourceAPIError`` when it holds a secret and there is no ``key`` to encrypt it with."""
+    if key is None and (what := _secret(plan)):
+        msg = f"a plan with secrets cannot be saved without a key: {what} holds one; name a key, or apply the manifest"
         raise ResourceAPIError(msg)
     document = documents.plan(plan)
-    document["manifest"] = {
+    embedded = {
         "files": plan.catalog.manifest.text,
         "directory": os.getcwd(),  # noqa: PTH109 - text
-        "inputs": dict(plan.catalog.scope.inputs),
+        "inputs": reveal(dict(plan.catalog.scope.inputs)),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
+    document["manifest"] = embedded if key is None else _locked(plan, document, embedded, key)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
@@ -50,6 +51,45 @@ def write(plan: Plan, path: str) -> None:
     except OSError as error:
         msg = f"cannot save the plan to {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
+
+
+def _secret(plan: Plan) -> str:
+    """Give what holds a secret in a plan or in the manifest that goes with it; empty: nothing does."""
+    for entry in plan.catalog.entries:
+        if any(map(is_secret, entry.should.values())) or not entry.definition.write_only.isdisjoint(entry.should):
+            return str(entry.reference)
+    return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
+
+
+def _locked(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
+    """Encrypt what is embedded, with what its secrets are compared by, bound to all the rest of the document."""
+    from resource_api.contract.vault import Vault  # noqa: PLC0415 - only with a key
+
+    vault, salt = Vault.make(key, "the plan"), os.urandom(32)
+    kept = {**embedded, "salt": salt.hex(), "secrets": _secrets(plan, salt)}
+    return {"sealing": vault.wrapped, "box": vault.lock(kept, document)}
+
+
+def _unlocked(document: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
+    """Give what is embedded. Raises ``UsageError`` without the key, ``StateError`` for a plan that was altered."""
+    embedded: Mapping[str, Any] = document["manifest"]
+    if "sealing" not in embedded:
+        return embedded
+    from resource_api.contract.vault import Vault  # noqa: PLC0415 - only with a key
+
+    rest = {name: value for name, value in document.items() if name != "manifest"}
+    found: Mapping[str, Any] = Vault.open(key, embedded["sealing"], path).unlock(embedded.get("box"), rest)
+    return found
+
+
+def _secrets(plan: Plan, salt: bytes) -> list[list[str]]:
+    """Give, by step, the digest of the secrets in its two states, which the document itself does not show."""
+    found = []
+    for step in plan.steps:
+        states = sealed([dict(step.is_ or {}), {k: v for k, v in step.should.items() if not is_unknown(v)}], salt)
+        if is_sealed(states):
+            found.append([plan.urn(step.entry), str(step.reference), seal(encode(states), salt).digest])
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -77,7 +117,7 @@ def apply(runtime: Runtime, document: Mapping[str, Any], path: str, *, noop: boo
     if not document.get("applicable"):
         raise _refused(path, "the plan is not applicable: a step of it could not be planned")
     try:
-        embedded = document["manifest"]
+        embedded = _unlocked(document, path, runtime.key)
         runtime.project, runtime.stack = str(document["project"]), str(document["stack"])
         options = Options(**{name: _restored(name, value) for name, value in embedded["options"].items()})
         inputs, manifest = dict(embedded["inputs"]), reading.restore(embedded["files"], str(embedded["directory"]))
@@ -85,9 +125,13 @@ def apply(runtime: Runtime, document: Mapping[str, Any], path: str, *, noop: boo
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
     options = options._replace(noop=noop, saved=True)
-    return runtime.apply_planned(
-        manifest, inputs, options, lambda plan: _check(document, planned, documents.plan(plan), path)
-    )
+
+    def check(plan: Plan) -> None:
+        _check(document, planned, documents.plan(plan), path)
+        if "salt" in embedded:
+            _check_secrets(embedded, plan, path)
+
+    return runtime.apply_planned(manifest, inputs, options, check)
 
 
 def _restored(name: str, value: Any) -> Any:
@@ -108,6 +152,14 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     if moved:
         names = ", ".join(dict.fromkeys(moved))
         raise _refused(path, f"the plan is stale: {names} moved since it was made")
+
+
+def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
+    """Compare the secrets that were planned with those that would be planned now."""
+    before = {urn: (reference, digest) for urn, reference, digest in embedded["secrets"]}
+    now = {urn: (reference, digest) for urn, reference, digest in _secrets(plan, bytes.fromhex(embedded["salt"]))}
+    if moved := [(before.get(urn) or now[urn])[0] for urn in {**before, **now} if before.get(urn) != now.get(urn)]:
+        raise _refused(path, f"the plan is stale: secrets of {', '.join(moved)} moved since it was made")
 
 
 def _essence(step: Mapping[str, Any] | None) -> Any:

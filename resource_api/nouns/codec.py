@@ -116,9 +116,18 @@ def opened(value: Any) -> Any:
 
 def is_sealed(value: Any) -> bool:
     """Whether ``value`` is a sealed secret or holds one."""
+    return bool(_all(value))
+
+
+def bare(value: Any) -> int:
+    """Give how many sealed secrets in ``value`` are digests alone."""
+    return sum(each.secret is None for each in _all(value))
+
+
+def _all(value: Any) -> list[Sealed]:
     found: list[Sealed] = []
     resealed(value, lambda each, _path: found.append(each))
-    return bool(found)
+    return found
 
 
 def encode(value: Any) -> str:

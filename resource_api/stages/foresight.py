@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
 from resource_api.nouns.change import Action, exists
-from resource_api.nouns.values import UNKNOWN
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
     from resource_api.nouns.step import Step
     from resource_api.nouns.tools import Tools
+    from resource_api.stages.catalog import Catalog
 
 _MADE_ANEW = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
@@ -46,6 +47,17 @@ def yielded(path: Path, should: Mapping[str, Any], is_: Mapping[str, Any] | None
         msg = f"{path}: {path.root} does not exist"
         raise ValueError(msg)
     return expression.walk(is_.get(attribute), path, path.keys[1:])
+
+
+def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:
+    """Give the manifest's outputs, ``UNKNOWN`` where one cannot be told; one called like a secret input is secret."""
+    for name, value in catalog.manifest.outputs.items():
+        try:
+            found = expression.evaluate(value, resolve)
+        except ValueError:
+            found = UNKNOWN
+        secret = is_secret(catalog.scope.inputs.get(name)) and not is_unknown(found)
+        yield name, Sensitive(found) if secret else found
 
 
 def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:

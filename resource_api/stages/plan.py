@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns import expression
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import Reference, urn
@@ -271,13 +270,7 @@ class _Planner:
 
     def outputs(self) -> dict[str, Any]:
         """Give the manifest's outputs as far as they are known."""
-        found = {}
-        for name, value in self.catalog.manifest.outputs.items():
-            try:
-                found[name] = expression.evaluate(value, self._resolve)
-            except ValueError:
-                found[name] = UNKNOWN
-        return found
+        return dict(foresight.outputs(self.catalog, self._resolve))
 
 
 def would(step: Step) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.attribute import Attribute
+from resource_api.nouns.codec import is_sealed, opened
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
@@ -256,5 +257,9 @@ def ghost(record: Record, tools: Callable[[str], Tools]) -> Entry:
 
 
 def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
-    """Give the parameters that the resource was last set with: a deletion may need them."""
-    return {name: record.should[name] for name in definition.of_kind("parameter") if name in record.should}
+    """Give the parameters that the resource was last set with: a deletion may need them.
+
+    A secret of which only the digest is kept is left out: it is no value.
+    """
+    kept = {name: opened(record.should[name]) for name in definition.of_kind("parameter") if name in record.should}
+    return {name: value for name, value in kept.items() if not is_sealed(value)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
-from resource_api.nouns.codec import Sealed, seal, sealed
+from resource_api.nouns.codec import Sealed, bare, seal, sealed
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import parts
 from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
@@ -114,7 +114,7 @@ class Recorder:
             self._all_news(same),
             [*self._plan.prior.superseded, *self._gone(same)],
             self._resolved(same),
-            outputs=kept if kept != state.outputs else None,
+            outputs=kept if kept != state.outputs or (state.encrypted and bare(kept) < bare(state.outputs)) else None,
         )
         if self._plan.prior.undeclared or not self._plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit)])
@@ -225,7 +225,7 @@ class Recorder:
         if before is None or record is None:
             return record
         # What only the resource can tell may have changed by itself: that alone is not news.
-        if not record.asks_as(before):
+        if not record.asks_as(before) or (self._plan.prior.state.encrypted and _fuller(record, before)):
             return record
         managed = work.step.definition.managed
         read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
@@ -270,6 +270,11 @@ def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
     return entry.pending and {
         name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending
     }
+
+
+def _fuller(record: Record, before: Record) -> bool:
+    """Whether a record keeps a secret of which the one before has only the digest: it was made without a key."""
+    return bare(record.should) < bare(before.should) or bare(record.is_) < bare(before.is_)
 
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:

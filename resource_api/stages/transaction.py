@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard
 from resource_api.hands.crew import Abandoned, Crew
-from resource_api.nouns import expression
 from resource_api.nouns.change import Action
 from resource_api.nouns.event import Outputs
 from resource_api.nouns.step import COUNTED, SAME, Report, Summary
 from resource_api.nouns.values import is_unknown
+from resource_api.stages import foresight
 from resource_api.stages.calling import Stopped
 from resource_api.stages.ending import Ending
 from resource_api.stages.schedule import Schedule, in_order, pieces
@@ -188,15 +188,8 @@ class Transaction:
         return operation.number in self.ending.stirred
 
     def _outputs(self) -> Mapping[str, Any]:
-        found = {}
-        for name, value in self.plan.catalog.manifest.outputs.items():
-            try:
-                result = expression.evaluate(value, self._turn.resolve)
-            except ValueError:
-                continue
-            if not is_unknown(result):
-                found[name] = result
-        return found
+        found = foresight.outputs(self.plan.catalog, self._turn.resolve)
+        return {name: value for name, value in found if not is_unknown(value)}
 
     def _summary(self) -> Summary:
         totals = dict.fromkeys(Summary._fields[:-1], 0)

@@ -1,4 +1,4 @@
-"""``state rm``, ``mv``, ``taint`` and ``untaint``: small corrections of what is recorded; the system is not touched."""
+"""``state rm``, ``mv``, ``taint``, ``untaint``, ``rekey``: what is recorded is corrected; the system is not touched."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from resource_api.nouns.record import Commit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from resource_api.hands.keys import Key
     from resource_api.nouns.record import Record, StackState
 
 
@@ -99,6 +100,37 @@ def untaint(ref: str, **settings: Any) -> int:
         return Commit([found._replace(status="ready")])
 
     return _mend("state untaint", settings, change)
+
+
+@click.command("rekey")
+@click.option("--to", metavar="URL", callback=options.key, help="The key from now on; else the one of --key.")
+@click.option("--decrypt", is_flag=True, help="Keep no secrets any more, only their digests.")
+@click.option("--drop-generations", is_flag=True, help="Remove the older copies of the database, made with older keys.")
+@options.stacked
+@options.common
+def rekey(*, to: Key | None, decrypt: bool, drop_generations: bool, **settings: Any) -> int:
+    """Encrypt a stack that is not, give it a new data key, or another key."""
+    session = Session(settings)
+
+    def work() -> int:
+        if decrypt and to is not None:
+            msg = "--to and --decrypt do not go together"
+            raise UsageError(msg)
+        key = None if decrypt else to or session.runtime.key
+        if key is None and not decrypt:
+            msg = "name the key with --key or RESOURCE_API_KEY; 'resource-api new key PATH' makes one"
+            raise UsageError(msg)
+        recorded = Recorded(session)
+        with recorded.running("state rekey"):
+            after = recorded.store.rekey(recorded.name, key, drop=drop_generations)
+        how = f"encrypted with {key.url}" if key is not None else "not encrypted any more"
+        if session.json:
+            session.print_json({"serial": after.serial, "encrypted": after.encrypted})
+        else:
+            session.print(f"project {recorded.name.project}, stack {recorded.name.stack}: {how}, serial {after.serial}")
+        return 0
+
+    return session.carry(work)
 
 
 def _mend(command: str, settings: Any, change: Callable[[StackState], Commit]) -> int:

@@ -84,7 +84,7 @@ def plan(manifest: str, out: str | None, **settings: Any) -> int:
         else:
             session.print(render.plan(planned, color=session.color))
         if out is not None:
-            saved.write(planned, out)
+            saved.write(planned, out, session.runtime.key)
         for step in planned.steps:
             if step.decision.error:
                 session.log.write("err", str(step.reference), step.decision.error)

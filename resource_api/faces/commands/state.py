@@ -22,7 +22,7 @@ def state() -> None:
     """Look at and mend what is recorded."""
 
 
-for _each in (mend.rm, mend.mv, mend.taint, mend.untaint):
+for _each in (mend.rm, mend.mv, mend.taint, mend.untaint, mend.rekey):
     state.add_command(_each)
 
 
@@ -139,7 +139,8 @@ def export(**settings: Any) -> int:
     def work() -> int:
         from resource_api.contract import transfer  # noqa: PLC0415 - only for this command
 
-        session.print_json(transfer.export(Recorded(session).state))
+        known, key = Recorded(session).state, session.runtime.key
+        session.print_json(transfer.export(known, key if known.encrypted else None))
         return 0
 
     return session.carry(work)
@@ -156,7 +157,7 @@ def import_(file: str, *, force: bool, **settings: Any) -> int:
     def work() -> int:
         from resource_api.contract import transfer  # noqa: PLC0415 - only for this command
 
-        new = transfer.restore(_read(file), file)
+        new = transfer.restore(_read(file), file, session.runtime.key)
         name = StackName(settings["project"] or new.project, settings["stack"] if given else new.stack)
         recorded = Recorded(session, everything=True)
         recorded.name = name
