@@ -13,7 +13,7 @@ PYTEST_ARGS ?= -q -n auto --dist loadfile
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=
 
-.PHONY: help run bench test tools lint format clean
+.PHONY: help run bench bench-peers test tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -23,6 +23,8 @@ help:
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
 	@echo 'make format           put the source into its canonical form'
 	@echo 'make bench            measure processor time beside what must be done anyway, and write docs/performance.md'
+	@echo 'make bench-peers      install other tools into .peers (as root, Debian: puppet too) and measure them as well'
+	@echo '                      BENCH_ARGS="--only W2 10000" measures a part: see python -m benchmarks --help'
 	@echo 'make clean            remove what these commands made'
 
 .venv/bin/python:
@@ -54,7 +56,11 @@ run: .venv/.run
 	echo '== apply again: nothing changes'; apply --detailed-exitcodes
 
 bench: .venv/.run
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+bench-peers: .venv/.run
+	@benchmarks/install-peers
+	@$(BIN)/python -m benchmarks --peers $(BENCH_ARGS)
 
 test: tools lint
 	@mkdir -p .venv/coverage
@@ -75,5 +81,5 @@ format: .venv/.test
 	@$(BIN)/ruff format --quiet .
 
 clean:
-	@rm -rf .venv run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
+	@rm -rf .venv .peers run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
 	@find $(wildcard $(SOURCES) tests examples) -name __pycache__ -type d -prune -exec rm -rf {} +

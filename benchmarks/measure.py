@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 #: What would make a start slower than it is for people, or send us to another state.
 _FORGOTTEN = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPATH", "RESOURCE_API_STATE", "RESOURCE_API_STACK")
@@ -32,21 +32,35 @@ class Ratio(NamedTuple):
     memory: float
 
 
-def cost(command: Sequence[str], codes: Sequence[int] = (0,)) -> Cost:
-    """Run a program to its end. Raises ``RuntimeError`` when it ends with another code than ``codes``."""
+class Command(NamedTuple):
+    """A program, what it needs in its environment, and with which codes it may end."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str] = {}
+    codes: Sequence[int] = (0,)
+
+
+def cost(command: Command | Sequence[str], out: int = subprocess.DEVNULL) -> Cost:
+    """Run a program to its end. Raises ``RuntimeError`` when it ends with a code that it may not end with."""
+    command = command if isinstance(command, Command) else Command(command)
     environment = {name: value for name, value in os.environ.items() if name not in _FORGOTTEN}
     with subprocess.Popen(  # noqa: S603 - our own commands
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command.words, env={**environment, **command.environment}, stdout=out, stderr=subprocess.DEVNULL
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in codes:
-        msg = f"{' '.join(command)} ended with {process.returncode}"
+    if process.returncode not in command.codes:
+        msg = f"{' '.join(command.words)} ended with {process.returncode}"
         raise RuntimeError(msg)
     return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def pairs(floor: Sequence[str], ours: Sequence[str], times: int, prepare: Callable[[], None] = lambda: None) -> Ratio:
+def pairs(
+    floor: Command | Sequence[str],
+    ours: Command | Sequence[str],
+    times: int,
+    prepare: Callable[[], None] = lambda: None,
+) -> Ratio:
     """Run two programs in turns, ``times`` each, ``prepare`` before every one of them."""
     found: list[tuple[Cost, Cost]] = []
     for _ in range(times):
@@ -61,5 +75,5 @@ def pairs(floor: Sequence[str], ours: Sequence[str], times: int, prepare: Callab
         statistics.median(ratios),
         min(ratios),
         max(ratios),
-        max(ours.memory for _, ours in found),
+        statistics.median(ours.memory for _, ours in found),
     )

@@ -4,54 +4,100 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HEAD = """# Performance
 
 Made by `make bench` from `benchmarks/results.json`; do not edit. Every row compares two whole processes that ran in
 turns on one machine: processor time, user and system. The floor is `benchmarks/floor.py`: it parses the same JSON and
-makes the system calls that cannot be saved, without any promise. A ratio of 3 means: three times the floor. Beside
-each median stand the least and the greatest ratio of the pairs; a wide spread means that the machine was busy.
+makes the system calls that cannot be saved, without any promise. A ratio of 3 means: three times what it is compared
+with. Beside each median stand the least and the greatest ratio of the pairs; a wide spread means that the machine was
+busy. What is aimed at stands in the last column, where there is such an aim.
 """
 
 _GROWTH = """
 ## Growth
 
-Processor time without that of an empty manifest, between numbers of files ten times apart; 1 is linear, 2 quadratic.
+Processor time without that of an empty manifest, between two numbers of resources; 1 is linear, 2 quadratic.
+"""
+
+_MEMORY = """
+## Memory
+
+At the peak, and what each further resource takes between two numbers.
+"""
+
+_PEERS = """
+## Other tools
+
+The same files, with other tools, measured in the same way with as many as can be waited for.
+"""
+
+_EACH = """
+## For each resource
+
+Processor time beyond what a row is compared with, divided by the number of resources.
 """
 
 
 def page(results: dict[str, Any]) -> str:
     """Give the page."""
-    machine = results["machine"]
-    lines = [
-        _HEAD,
-        f"Measured on {machine['system']}, Python {machine['python']}, {machine['processors']} processors.",
-        "",
-    ]
-    lines += [
-        "| what | number | ours, s | floor, s | ratio | spread | memory, MiB |",
-        "| --- | --: | --: | --: | --: | --- | --: |",
-    ]
-    lines += [
-        f"| {row['what']} | {row['count'] or ''} | {row['ours']:.3f} | {row['floor']:.3f} | {row['ratio']:.2f}"
-        f" | {row['least']:.2f} to {row['greatest']:.2f} | {row['memory']:.0f} |"
-        for row in results["rows"]
-    ]
-    lines += [_GROWTH, "| what | from | to | exponent |", "| --- | --: | --: | --: |"]
-    lines += [f"| {what} | {low} | {high} | {exponent:.2f} |" for what, low, high, exponent in _growth(results)]
+    machine, rows = results["machine"], results["rows"]
+    own = [row for row in rows if ":" not in row["what"]]
+    peers = [row for row in rows if ":" in row["what"]]
+    measured = f"Measured on {machine['system']}, Python {machine['python']}, {machine['processors']} processors."
+    lines = [_HEAD, measured, "", *_table(own), _GROWTH, *_growth(own, results["empty"]), _MEMORY, *_memory(own)]
+    lines += [_EACH, *_each(own)]
+    if peers:
+        lines += [_PEERS, *_table(peers)]
     return "\n".join(lines) + "\n"
 
 
-def _growth(results: dict[str, Any]) -> list[tuple[str, int, int, float]]:
-    start = results["empty"]
-    found = []
-    for what in dict.fromkeys(row["what"] for row in results["rows"] if row["count"]):
-        rows = sorted((row for row in results["rows"] if row["what"] == what), key=lambda row: row["count"])
-        for low, high in pairwise(rows):
-            work, more = low["ours"] - start, high["ours"] - start
-            # Below a few milliseconds the start's own spread is the figure.
-            if work > start / 4:
-                exponent = math.log(more / work) / math.log(high["count"] / low["count"])
-                found.append((what, low["count"], high["count"], exponent))
-    return found
+def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| what | number | s | beside | s | ratio | spread | memory, MiB | at most |"
+    yield "| --- | --: | --: | --- | --: | --: | --- | --: | --: |"
+    for row in rows:
+        aim = f"{row['aim']:g}" if row["aim"] else ""
+        yield (
+            f"| {row['what']} | {row['count'] or ''} | {row['ours']:.3f} | {row['beside']} | {row['floor']:.3f}"
+            f" | {row['ratio']:.2f} | {row['least']:.2f} to {row['greatest']:.2f} | {row['memory']:.0f} | {aim} |"
+        )
+
+
+def _series(rows: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Give each thing that was measured with two numbers, one after the other."""
+    for what in dict.fromkeys(row["what"] for row in rows if row["count"]):
+        known = sorted((row for row in rows if row["what"] == what), key=lambda row: row["count"])
+        yield from ((what, low, high) for low, high in pairwise(known))
+
+
+def _growth(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
+    yield "| what | from | to | exponent |"
+    yield "| --- | --: | --: | --: |"
+    for what, low, high in _series(rows):
+        work, more = low["ours"] - start, high["ours"] - start
+        # Below a few milliseconds the start's own spread is the figure.
+        if work > start / 4:
+            exponent = math.log(more / work) / math.log(high["count"] / low["count"])
+            yield f"| {what} | {low['count']} | {high['count']} | {exponent:.2f} |"
+
+
+def _memory(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| what | number | MiB | to | KiB for each further one |"
+    yield "| --- | --: | --: | --: | --: |"
+    for what, low, high in _series(rows):
+        if low["count"] >= 10_000:  # noqa: PLR2004 - below, the start is the figure
+            each = (high["memory"] - low["memory"]) * 1024 / (high["count"] - low["count"])
+            yield f"| {what} | {low['count']} | {low['memory']:.0f} | {high['count']} | {each:.2f} |"
+
+
+def _each(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| what | number | beyond | µs each |"
+    yield "| --- | --: | --- | --: |"
+    for row in rows:
+        if row["beside"] in {"empty apply", "the same without state"}:
+            each = (row["ours"] - row["floor"]) / row["count"] * 1e6
+            yield f"| {row['what']} | {row['count']} | {row['beside']} | {each:.1f} |"

@@ -1,33 +1,38 @@
-"""Makes what is measured: manifests of many small files, and a small drift among them."""
+"""Makes what is measured: many small files, a small drift among them, and resources that are nothing but related."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 #: One file in so many drifts.
 DRIFT = 100
 
 
-def resources(count: int, directory: Path) -> dict[str, Any]:
-    """Give ``count`` files of some sixty bytes, half of them with another mode."""
-    return {
-        f"File[{directory}/{number:06d}.conf]": {
-            "content": f"[service-{number}]\nport = {1024 + number * 31 % 60000}\nworkers = {number % 16}\n",
-            "mode": "0600" if number % 2 else "0644",
-        }
-        for number in range(count)
-    }
+class File(NamedTuple):
+    """One file of the workload, for whatever is to make it."""
+
+    path: str
+    content: str
+    mode: str
+
+
+def files(count: int, directory: Path) -> Iterator[File]:
+    """Give ``count`` files of some sixty bytes, every other one with another mode."""
+    for number in range(count):
+        content = f"[service-{number}]\nport = {1024 + number * 31 % 60000}\nworkers = {number % 16}\n"
+        yield File(f"{directory}/{number:06d}.conf", content, "0600" if number % 2 else "0644")
 
 
 def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:
     """Write the manifest of ``count`` files as JSON and as YAML; gives the two paths."""
-    found = resources(count, directory)
     as_json, as_yaml = stem.with_suffix(".json"), stem.with_suffix(".yaml")
-    as_json.write_text(json.dumps({"project": "bench", "resources": found}))
+    found = {f"File[{each.path}]": {"content": each.content, "mode": each.mode} for each in files(count, directory)}
+    _manifest(found, as_json)
     lines = ["project: bench", "resources:"]
     for reference, wanted in found.items():
         lines += [f"  {reference}:", f"    content: {json.dumps(wanted['content'])}", f"    mode: '{wanted['mode']}'"]
@@ -35,13 +40,28 @@ def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:
     return as_json, as_yaml
 
 
-def drift(count: int, directory: Path) -> int:
-    """Change the content or the mode of one file in a hundred; gives how many."""
-    numbers = range(DRIFT // 2, count, DRIFT)
-    for turn, number in enumerate(numbers):
+def drift(count: int, directory: Path) -> dict[str, str]:
+    """Change the content or the mode of one file in a hundred; gives which attribute of which path."""
+    found = {}
+    for turn, number in enumerate(range(DRIFT // 2, count, DRIFT)):
         path = directory / f"{number:06d}.conf"
         if turn % 2:
             path.chmod(0o640)
         else:
             path.write_text("drifted\n")
-    return len(numbers)
+        found[str(path)] = "mode" if turn % 2 else "content"
+    return found
+
+
+def graph(kind: str, shape: str, count: int, path: Path) -> Path:
+    """Write a manifest of ``count`` resources: a ``chain``, a ``fan`` of which all need the first, or ``flat``."""
+    found: dict[str, dict[str, Any]] = {}
+    for number in range(count):
+        before = {"chain": number - 1, "fan": 0 if number else -1, "flat": -1}[shape]
+        found[f"{kind.title()}[r{number}]"] = {"require": f"{kind.title()}[r{before}]"} if before >= 0 else {}
+    return _manifest(found, path)
+
+
+def _manifest(resources: dict[str, Any], path: Path) -> Path:
+    path.write_text(json.dumps({"project": "bench", "resources": resources}))
+    return path

@@ -1,0 +1,201 @@
+"""What is measured, workload by workload: each beside its floor, in pairs, and checked for being right.
+
+``W1`` makes files, ``W2`` finds them in order, ``W3`` finds a drift under ``--noop``, ``W4`` starts, ``W5`` lists,
+``W6`` has nothing but relationships, ``W7`` is the memory of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks import workloads
+from benchmarks.measure import Ratio, cost, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+HERE = Path(__file__).resolve().parent
+FLOOR = (sys.executable, "-I", "-S", str(HERE / "floor.py"))
+OURS = str(Path(sys.executable).parent / "resource-api")
+
+
+class Row(NamedTuple):
+    """One result: what was measured, of how many, beside what, and what is aimed at: a ratio of at most so much."""
+
+    what: str
+    number: int
+    beside: str
+    measured: Ratio
+    aim: float = 0.0
+
+
+class Bench:
+    """One run of the benchmarks: where it works, how often it repeats, and how long an empty manifest takes."""
+
+    def __init__(self, root: Path, disk: Path, *, patience: int) -> None:
+        """Work beneath ``root``, which is on memory, and ``disk``; ``patience``: how many pairs of a short program."""
+        self.root = root
+        self.disk = disk
+        self._patience = patience
+        self._trash = 0
+        empty = root / "empty.json"
+        empty.write_text('{"project": "bench", "resources": {}}')
+        self.empty = (OURS, "apply", str(empty), "--state", "memory:")
+
+    def times(self, count: int) -> int:
+        """Give how many pairs can be waited for."""
+        return max(2, self._patience // (1 if count <= 1000 else 2 if count <= 10_000 else 5))  # noqa: PLR2004
+
+    def fresh(self, directory: Path) -> Callable[[], None]:
+        """Give what empties a directory. The old one is moved away: ext4 makes new files slowly where some went."""
+
+        def prepare() -> None:
+            if directory.exists():
+                self._trash += 1
+                directory.rename(directory.with_name(f"trash-{self._trash}"))
+            directory.mkdir()
+
+        return prepare
+
+
+def ours(manifest: Path, state: str = "memory:", *more: str) -> tuple[str, ...]:
+    """Give the command that applies a manifest."""
+    return (OURS, "apply", str(manifest), "--state", state, *more)
+
+
+def files(bench: Bench, count: int) -> Iterator[Row]:
+    """W1, W2, W3: files on memory, so that no disk is in the figures."""
+    root, times = bench.root / f"files-{count}", bench.times(count)
+    root.mkdir()
+    target, database = root / "target", f"sqlite:{root}/state/state.db"
+    as_json, as_yaml = workloads.write(count, target, root / "site")
+    make, check = (*FLOOR, "apply", str(as_json)), (*FLOOR, "check", str(as_json))
+    yield Row("W1 create, JSON", count, "floor", pairs(make, ours(as_json), times, bench.fresh(target)), 4.0)
+    before = _stamps(target)
+    yield Row("W2 no change, JSON, no state", count, "floor", pairs(check, ours(as_json), times), 3.0)
+    cost(ours(as_json, database))
+    yield Row("W2 no change, JSON", count, "floor", pairs(check, ours(as_json, database), times), 3.0)
+    yield Row("W2 no change, YAML", count, "floor", pairs(check, ours(as_yaml, database), times), 4.5)
+    drifted = workloads.drift(count, target)
+    changed = _stamps(target)
+    _require({path for path in before if before[path] != changed[path]} == drifted.keys(), "W2 touched files")
+    _require(_told(ours(as_json, database, "--noop", "--json")) == drifted, "W3 did not name what drifted")
+    noop = ours(as_json, database, "--noop")
+    yield Row("W3 noop, 1 % drifted, JSON", count, "own W2 at rest", _drifting(bench, count, noop), 1.2)
+    _require(_stamps(target) == changed, "W3 touched files")
+    shutil.rmtree(root)
+
+
+def _drifting(bench: Bench, count: int, noop: tuple[str, ...]) -> Ratio:
+    """Run W3 beside W2 of other files, so that neither has to wait for the other's world."""
+    root = bench.root / "rest"
+    root.mkdir()
+    manifest, _ = workloads.write(count, root / "target", root / "site")
+    (root / "target").mkdir()
+    rest = ours(manifest, f"sqlite:{root}/state/state.db")
+    cost(rest)
+    found = pairs(rest, noop, bench.times(count))
+    shutil.rmtree(root)
+    return found
+
+
+def _told(command: tuple[str, ...]) -> dict[str, str]:
+    """Give the attribute that each step of a run with ``--json`` would change, by the path of its file."""
+    lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()  # noqa: S603 - our own
+    steps = [found for found in map(json.loads, lines) if found["type"] == "step_end"]
+    return {step["reference"][len("File[") : -1]: ", ".join(c["attribute"] for c in step["changes"]) for step in steps}
+
+
+def _stamps(directory: Path) -> Mapping[str, tuple[int, ...]]:
+    """Give what would show that a file was touched."""
+    found = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            seen = entry.stat(follow_symlinks=False)
+            found[entry.path] = (seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_mode)
+    return found
+
+
+def _require(truth: object, message: str) -> None:
+    if not truth:
+        raise RuntimeError(message)
+
+
+def durable(bench: Bench, count: int) -> Iterator[Row]:
+    """W1 on a disk: what it costs that files and state survive a power failure."""
+    root = Path(tempfile.mkdtemp(prefix="resource-api-bench-", dir=bench.disk))
+    try:
+        target = root / "target"
+        manifest, _ = workloads.write(count, target, root / "site")
+        fresh, more = bench.fresh(target), ("apply", str(manifest), "--state", f"sqlite:{root}/state/state.db")
+
+        def prepare() -> None:
+            fresh()
+            shutil.rmtree(root / "state", ignore_errors=True)
+            os.sync()
+
+        loose = (sys.executable, str(HERE / "undurable.py"), *more)
+        found = pairs(loose, (OURS, *more), bench.times(count), prepare)
+        yield Row("W1 on a disk, durable", count, "itself, not durable", found, 1.3)
+    finally:
+        shutil.rmtree(root)
+
+
+def state(bench: Bench, count: int) -> Iterator[Row]:
+    """What journal and state cost, per resource that is changed."""
+    manifest = workloads.graph("fresh", "flat", count, bench.root / "state.json")
+    module = ("--module-path", str(HERE / "modules"))
+    database = bench.root / "fresh"
+
+    def prepare() -> None:
+        shutil.rmtree(database, ignore_errors=True)
+
+    recorded = ours(manifest, f"sqlite:{database}/state.db", *module)
+    found = pairs(ours(manifest, "memory:", *module), recorded, bench.times(count), prepare)
+    yield Row("journal and state of a creation", count, "the same without state", found)
+
+
+def starts(bench: Bench) -> Iterator[Row]:
+    """W4, W5: what every call costs, and lists."""
+    click = (sys.executable, "-c", "import click")
+    dpkg = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n")
+    for what, words, floor, beside, aim in (
+        ("W4 `--version`", ("--version",), click, "`import click`", 1.3),
+        ("W4 empty apply", bench.empty[1:], click, "`import click`", 0.0),
+        ("W4 `resource user root`", ("resource", "user", "root"), click, "`import click`", 2.0),
+        ("W5 `resource user`", ("resource", "user"), ("getent", "passwd"), "`getent passwd`", 0.0),
+        ("W5 `resource package`", ("resource", "package"), dpkg, "`dpkg-query -W`", 0.0),
+    ):
+        if shutil.which(floor[0]):
+            yield Row(what, 0, beside, pairs(floor, (OURS, *words), bench.times(0)), aim)
+
+
+def graphs(bench: Bench, count: int) -> Iterator[Row]:
+    """W6: resources that are nothing but related, beside an empty manifest."""
+    module = ("--module-path", str(HERE / "modules"))
+    for shape in ("chain", "fan"):
+        fresh = workloads.graph("fresh", shape, count, bench.root / "fresh.json")
+        there = workloads.graph("there", shape, count, bench.root / "there.json")
+        plan = (OURS, "plan", str(fresh), "--state", "memory:", *module)
+        for what, command in (
+            ("plan", plan),
+            ("apply", ours(fresh, "memory:", *module)),
+            ("no change", ours(there, "memory:", *module)),
+        ):
+            yield Row(f"W6 {shape}, {what}", count, "empty apply", pairs(bench.empty, command, bench.times(count)))
+
+
+def row(found: Row) -> dict[str, Any]:
+    """Give a result as JSON, and show it meanwhile."""
+    measured = found.measured
+    spread = f"{measured.ratio:.2f} ({measured.least:.2f} to {measured.greatest:.2f})"
+    sys.stderr.write(f"{found.what}, {found.number}: {spread}, {measured.ours:.3f} s, {measured.memory:.0f} MiB\n")
+    values = {key: round(value, 4) for key, value in measured._asdict().items()}
+    return {"what": found.what, "count": found.number, "beside": found.beside, "aim": found.aim, **values}

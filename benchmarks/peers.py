@@ -1,0 +1,166 @@
+"""The same files as other tools make them: their manifests and their commands, measured where they are installed.
+
+``make bench-peers`` puts them into places of their own. Each is told to do no more than ours: content and mode.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks import workloads
+from benchmarks.cases import FLOOR, Bench, Row
+from benchmarks.measure import Command, cost, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.workloads import File
+
+#: Where the environments of ``make bench-peers`` are.
+PLACE = Path(__file__).resolve().parent.parent / ".peers"
+
+#: Stands in for ssh, scp and sudo: what would be done elsewhere is done here, without a network.
+_SHIM = """#!/bin/sh
+while [ $# -gt 0 ]; do case "$1" in
+  -o|-p|-i|-l|-F|-S|-O|-P|-c|-u|-g) shift 2;; -*) shift;; *) break;; esac; done
+case "${0##*/}" in
+  ssh) shift; exec sh -c "$*";;
+  scp) exec cp -r "${1#*:}" "${2#*:}";;
+  *) exec "$@";;
+esac
+"""
+
+
+class Peer(NamedTuple):
+    """One other tool: its program, how many files it is tried with, and how it is given its work."""
+
+    program: str
+    most: int
+    #: Write a manifest into a directory.
+    write: Callable[[Path, list[File]], None]
+    #: Give the command that brings files to it, or with True only says what it would do.
+    command: Callable[[Path, bool], Command]
+    version: tuple[str, ...] = ("--version",)
+    #: What lists users and packages, where it can.
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def _puppet(place: Path, files: list[File]) -> None:
+    text = [f"file {{ '{f.path}': mode => '{f.mode}', content => {json.dumps(f.content)} }}\n" for f in files]
+    (place / "site.pp").write_text("".join(text))
+
+
+def _puppet_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - the one thing that differs
+    own = ("--confdir", f"{place}/conf", "--vardir", f"{place}/var")
+    return Command(("puppet", "apply", *(("--noop",) if noop else ()), *own, str(place / "site.pp")))
+
+
+def _salt(place: Path, files: list[File]) -> None:
+    (place / "states").mkdir()
+    text = [f"{f.path}:\n  file.managed:\n  - mode: '{f.mode}'\n  - contents: {json.dumps(f.content)}\n" for f in files]
+    (place / "states" / "site.sls").write_text("".join(text) or "{}\n")
+    own = "".join(f"{key}: {place}/{key}\n" for key in ("root_dir", "pki_dir", "cachedir", "sock_dir", "log_file"))
+    roots = f"file_roots:\n  base:\n  - {place}/states\n"
+    (place / "minion").write_text(f"id: here\nfile_client: local\n{own}{roots}")
+
+
+def _salt_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    call = (f"{PLACE}/salt/bin/salt-call", "--local", "-c", str(place), "--log-level=quiet")
+    # An empty file of states is a failure to it, and costs as much as one that is none.
+    return Command((*call, "state.apply", "site", *(("test=True",) if noop else ())), codes=(0, 1))
+
+
+def _ansible(place: Path, files: list[File]) -> None:
+    found = [each._asdict() for each in files]
+    copy = {"dest": "{{ item.path }}", "content": "{{ item.content }}", "mode": "{{ item.mode }}"}
+    task = {"ansible.builtin.copy": copy, "loop": found}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task] if found else []}
+    (place / "play.yml").write_text(json.dumps([play]))
+
+
+def _ansible_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    words = (f"{PLACE}/ansible/bin/ansible-playbook", "-i", "localhost,", *(("--check",) if noop else ()))
+    return Command((*words, str(place / "play.yml")), {"ANSIBLE_PIPELINING": "1"})
+
+
+def _pyinfra(place: Path, files: list[File]) -> None:
+    puts = [f"files.put(src=StringIO({f.content!r}), dest={f.path!r}, mode={f.mode!r})\n" for f in files]
+    head = "from io import StringIO\nfrom pyinfra.operations import files\n" if puts else ""
+    (place / "deploy.py").write_text(head + "".join(puts))
+
+
+def _pyinfra_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    return Command((f"{PLACE}/pyinfra/bin/pyinfra", "@local", str(place / "deploy.py"), "--dry" if noop else "-y"))
+
+
+def _bundlewrap(place: Path, files: list[File]) -> None:
+    node = {"n": {"hostname": "localhost", "bundles": ["b"], "os": "debian", "os_version": (12,)}}
+    (place / "nodes.py").write_text(f"nodes = {node!r}\n")
+    (place / "groups.py").write_text("groups = {}\n")
+    (place / "bundles" / "b").mkdir(parents=True)
+    items = {f.path: {"content": f.content, "content_type": "text", "mode": f.mode} for f in files}
+    (place / "bundles" / "b" / "items.py").write_text(f"files = {items!r}\n")
+    (place / "shim").mkdir()
+    for name in ("ssh", "scp", "sudo"):
+        (place / "shim" / name).write_text(_SHIM)
+        (place / "shim" / name).chmod(0o755)
+
+
+def _bundlewrap_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    words = ("verify", "n") if noop else ("apply", "-f", "n")
+    path = {"PATH": f"{place}/shim:/usr/sbin:/usr/bin:/sbin:/bin"}
+    return Command((f"{PLACE}/bundlewrap/bin/bw", "-r", str(place), *words), path, (0, 1))
+
+
+PEERS = {
+    "puppet": Peer(
+        "puppet",
+        1000,
+        _puppet,
+        _puppet_command,
+        lists=(("users", ("puppet", "resource", "user")), ("packages", ("puppet", "resource", "package"))),
+    ),
+    "salt": Peer(f"{PLACE}/salt/bin/salt-call", 1000, _salt, _salt_command),
+    "ansible-core": Peer(f"{PLACE}/ansible/bin/ansible-playbook", 10, _ansible, _ansible_command),
+    "pyinfra": Peer(f"{PLACE}/pyinfra/bin/pyinfra", 100, _pyinfra, _pyinfra_command),
+    "bundlewrap": Peer(f"{PLACE}/bundlewrap/bin/bw", 100, _bundlewrap, _bundlewrap_command),
+}
+
+
+def installed() -> list[str]:
+    """Give the names of the peers that are here."""
+    return [name for name, peer in PEERS.items() if shutil.which(peer.program)]
+
+
+def compare(bench: Bench, name: str) -> Iterator[Row]:
+    """Measure one peer beside the floor: W4, then W1, W2 and W3 with as many files as it can be waited for."""
+    peer = PEERS[name]
+    click = (*FLOOR[:1], "-c", "import click")
+    yield Row(f"{name}: version", 0, "`import click`", pairs(click, (peer.program, *peer.version), 3))
+    place = bench.root / "peer"
+    place.mkdir()
+    peer.write(place, [])
+    cost(peer.command(place, False))  # noqa: FBT003 - as above
+    yield Row(f"{name}: empty apply", 0, "`import click`", pairs(click, peer.command(place, False), 3))  # noqa: FBT003 - as above
+    for what, words in peer.lists:
+        yield Row(f"{name}: {what}", 0, "`import click`", pairs(click, words, 3))
+    shutil.rmtree(place)
+    yield from _files(bench, name, peer)
+
+
+def _files(bench: Bench, name: str, peer: Peer) -> Iterator[Row]:
+    count, place, target = peer.most, bench.root / "peer", bench.root / "peer-target"
+    place.mkdir()
+    manifest, _ = workloads.write(count, target, bench.root / "peer-floor")
+    peer.write(place, list(workloads.files(count, target)))
+    make, check = (*FLOOR, "apply", str(manifest)), (*FLOOR, "check", str(manifest))
+    apply, noop = peer.command(place, False), peer.command(place, True)  # noqa: FBT003 - as above
+    yield Row(f"{name}: W1 create", count, "floor", pairs(make, apply, 2, bench.fresh(target)))
+    yield Row(f"{name}: W2 no change", count, "floor", pairs(check, apply, 2))
+    workloads.drift(count, target)
+    yield Row(f"{name}: W3 noop, 1 % drifted", count, "floor", pairs(check, noop, 2))
+    shutil.rmtree(place)
+    shutil.rmtree(target)
