@@ -38,7 +38,7 @@ def record(state: StackState, found: Record) -> Iterator[str]:
             yield f"  {word}: {'absent' if values is None else '{}'}"
             continue
         yield f"  {word}:"
-        yield from (f"    {escape(name)}: {show(value)}" for name, value in values.items())
+        yield from (f"    {escape(name)}: {show(value)}" for name, value in sorted(values.items()))
 
 
 def run(found: Mapping[str, Any]) -> str:
