@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -128,6 +128,13 @@ isolate = click.option(
 noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Touch nothing; show what would be done.")
 
 
+#: What a plan is made of: once it is saved, nothing of it can be wished otherwise.
+_PLANNED: Final = frozenset(
+    {"targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"}
+    | {"replace", "prune", "strict", "given", "input_files"}
+)
+
+
 def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Give the fields of ``Options`` from a subcommand's settings."""
     names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "strict")
@@ -135,6 +142,17 @@ def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("tags", "skip_tags"):
         found[name] = frozenset(tag.strip().lower() for tag in settings.get(name, "").split(",") if tag.strip())
     return found
+
+
+def of_saved_plan(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give how a saved plan is to be carried out. Raises ``UsageError`` for an option about what is to be done."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        typed = context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+        if typed and parameter.name in _PLANNED:
+            msg = f"{parameter.opts[0]} cannot be given with a saved plan, which does what it shows; plan again"
+            raise UsageError(msg)
+    return {name: settings[name] for name in ("noop", "parallel", "fail_fast")}
 
 
 def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:

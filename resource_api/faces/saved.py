@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.faces import documents
@@ -19,7 +20,7 @@ from resource_api.nouns.values import is_secret, is_unknown, reveal
 from resource_api.stages import manifest as reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from resource_api.faces.runtime import Runtime
     from resource_api.hands.keys import Key
@@ -110,8 +111,17 @@ def read(path: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and "format_version" in document else None
 
 
-def apply(runtime: Runtime, document: Mapping[str, Any], path: str, *, noop: bool = False) -> Report:
-    """Carry out a saved plan. Raises ``ManifestError`` when it is stale, not applicable, or not one of ours."""
+def apply(
+    runtime: Runtime,
+    document: Mapping[str, Any],
+    path: str,
+    how: Mapping[str, Any] = MappingProxyType({}),
+    show: Callable[[Plan], None] = lambda _plan: None,
+) -> Report:
+    """Carry out a saved plan; ``how`` are the fields of ``Options`` that are no part of what it shows.
+
+    Raises ``ManifestError`` when it is stale, not applicable, or not one of ours.
+    """
     if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
         raise _refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
     if not document.get("applicable"):
@@ -124,12 +134,13 @@ def apply(runtime: Runtime, document: Mapping[str, Any], path: str, *, noop: boo
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
-    options = options._replace(noop=noop, saved=True)
+    options = options._replace(**how, saved=True)
 
     def check(plan: Plan) -> None:
         _check(document, planned, documents.plan(plan), path)
         if "salt" in embedded:
             _check_secrets(embedded, plan, path)
+        show(plan)
 
     return runtime.apply_planned(manifest, inputs, options, check)
 

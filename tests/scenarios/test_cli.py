@@ -511,3 +511,26 @@ def test_importing_the_package_is_light(bench: Bench) -> None:
         [sys.executable, "light.py"], cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("option", [["--target", "Widget[a]"], ["--prune"], ["--strict", "off"], ["-i", "a=b"]])
+def test_a_saved_plan_takes_no_wish_about_what_is_to_be_done(bench: Bench, option: list[str]) -> None:
+    """It does what it shows: such an option is refused with its name, and nothing is touched."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json")
+    done = bench.run("apply", "plan.json", *option)
+    assert done.code == 64
+    assert f"{option[0]} cannot be given with a saved plan" in done.err
+    assert not bench.things("widget")
+
+
+def test_a_saved_plan_may_be_carried_out_side_by_side_or_shown(bench: Bench) -> None:
+    """How it is carried out is no part of what it shows; noop shows it."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.plan("resources: {'Widget[a]': {}, 'Token[1]': {}}", "-o", "plan.json")
+    shown = bench.run("apply", "plan.json", "--noop")
+    assert "+ Widget[a]" in shown.out
+    assert not bench.things("widget")
+    done = bench.run("apply", "plan.json", "--parallel", "2", "--fail-fast")
+    assert done.code == 0
+    assert "2 created" in done.out

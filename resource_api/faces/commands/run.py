@@ -37,10 +37,10 @@ def apply(manifest: str, **settings: Any) -> int:
             session.print(render.plan(plan, color=session.color))
 
     def work() -> int:
-        inputs, wishes = options.inputs(settings), options.wishes(settings)
         if (document := saved.read(manifest)) is not None:
-            report = saved.apply(session.runtime, document, manifest, noop=settings["noop"])
+            report = saved.apply(session.runtime, document, manifest, options.of_saved_plan(settings), begin)
         else:
+            inputs, wishes = options.inputs(settings), options.wishes(settings)
             gc.disable()
             report = session.runtime.apply_planned(manifest, inputs, Options(**wishes), begin)
         code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
