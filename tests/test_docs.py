@@ -368,11 +368,29 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-def test_every_property_is_shown_by_tests_that_exist() -> None:
-    """A law that ``properties.md`` names is a test in the file that it names."""
-    named = re.findall(r"`(tests/[\w/.]+)::(\w+)`", (DOCS / "properties.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", ["properties.md", "pulumi.md"])
+def test_every_property_is_shown_by_tests_that_exist(page: str) -> None:
+    """A law that a page names is a test in the file that it names, or a class of tests."""
+    named = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
     assert named
-    assert [(file, law) for file, law in named if f"def {law}(" not in (ROOT / file).read_text(encoding="utf-8")] == []
+    assert [
+        (file, law)
+        for file, law in named
+        if not re.search(rf"^ *(def|class) {law}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    ] == []
+
+
+def test_every_sentence_of_pulumis_model_has_its_row() -> None:
+    """One after the other, each with a module that exists and a test, or the word that there is none, and why."""
+    text = (DOCS / "pulumi.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([GR])(\d+) \| (.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
+    for document, count in (("G", 66), ("R", 34)):
+        assert [int(number) for letter, number, *_ in rows if letter == document] == list(range(1, count + 1))
+    assert [row for row in rows if "::test_" not in row[4] and "**Not here yet**" not in row[3]] == []
+    modules = re.findall(r"`((?:nouns|hands|contract|stages|faces)/\w+\.py)`", text)
+    assert [module for module in modules if not (ROOT / "resource_api" / module).is_file()] == []
+    lives = re.findall(r"^\| .+ \| .+ \| (.+) \|$", text.partition("## Pulumi's own tests")[2], re.MULTILINE)[2:]
+    assert [life for life in lives if "::" not in life and "**" not in life] == []
 
 
 def test_every_page_can_be_reached() -> None:

@@ -85,6 +85,11 @@ class _Binder:
         for text in declared.meta.lifecycle.replace_triggered_by:
             for target in self._named(declared, "lifecycle", text):
                 yield from (self._edge(each, target, first=True) for each in subjects)
+        # What vanishes with another is part of that, where both are declared.
+        with_ = declared.meta.lifecycle.deleted_with
+        host = self._find(reference.parse(with_)) if with_ else None
+        if host is not None and host in self._number:
+            yield from (self._edge(each, host, first=True, automatic=True) for each in subjects if each is not host)
 
     def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:
         """Give what a reference in a metaparameter means, or complain."""

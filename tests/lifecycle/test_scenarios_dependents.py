@@ -187,8 +187,8 @@ def test_a_noop_replacement_takes_nobody_along(bench: Bench) -> None:
 def test_what_vanishes_with_a_host_is_made_again_with_it(bench: Bench) -> None:
     """B goes with A: it is replaced when A is, after A has come back, and nobody is asked to delete it."""
     site: dict[str, Any] = {
+        "Thing[b]": {"lifecycle": {"deleted_with": "Thing[a]"}},
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
-        "Thing[b]": {"require": "Thing[a]", "lifecycle": {"deleted_with": "Thing[a]"}},
     }
     bench.apply(site)
     site["Thing[a]"]["image"] = "y"

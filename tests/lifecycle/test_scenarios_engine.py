@@ -267,3 +267,29 @@ def test_one_name_cannot_stand_twice(bench: Bench) -> None:
     """Neither by its title nor by what it is."""
     with pytest.raises(ManifestError, match="same resource"):
         bench.apply({"Thing[a]": {}, "Thing[b]": {"name": "a"}})
+
+
+def test_every_fault_of_a_check_is_told() -> None:
+    """Both faults of one resource and that of another, before anything is touched."""
+    registry = Registry()
+    touched = []
+
+    class Provider(BaseProvider):
+        def get(self, context: Any) -> Any:  # noqa: ARG002
+            return []
+
+        def set(self, context: Any, changes: Mapping[str, Any]) -> None:  # noqa: ARG002
+            touched.extend(changes)
+
+        def validate(self, context: Any, should: Mapping[str, Any]) -> list[str]:  # noqa: ARG002
+            return [f"{name} is odd" for name in ("width", "height") if should[name] % 2]
+
+    sides = {name: Attribute("Integer", "A side.", default=2) for name in ("width", "height")}
+    named = {"name": Attribute("String", "Its name.", kind="namevar")}
+    registry.register_type(TypeDefinition(name="tile", docs="A tile.", features={"validate"}, attributes=named | sides))
+    registry.register_provider("tile", Provider)
+    runtime = Runtime(registry, state="memory:")
+    with pytest.raises(ManifestError) as caught:
+        runtime.apply(manifest({"Tile[a]": {"width": 1, "height": 3}, "Tile[b]": {"width": 5}, "Tile[c]": {}}))
+    assert [problem.message for problem in caught.value.problems] == ["width is odd", "height is odd", "width is odd"]
+    assert touched == []
