@@ -88,7 +88,7 @@ class _Binder:
         # What vanishes with another is part of that, where both are declared.
         with_ = declared.meta.lifecycle.deleted_with
         host = self._find(reference.parse(with_)) if with_ else None
-        if host is not None and host in self._number:
+        if host in self._number:
             yield from (self._edge(each, host, first=True, automatic=True) for each in subjects if each is not host)
 
     def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:

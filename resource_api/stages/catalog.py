@@ -99,12 +99,13 @@ def _catalog(manifest: Manifest, register: Register, order: Order, scope: Scope)
     for index, number in enumerate(order.sequence):
         entries[index].index = index
         index_of[number] = index
-    requires: dict[int, list[int]] = {}
+    before: dict[int, dict[int, None]] = {}
     subscribes: dict[int, list[int]] = {}
     for edge in order.edges:
-        requires.setdefault(index_of[edge.then], []).append(index_of[edge.first])
+        before.setdefault(index_of[edge.then], {})[index_of[edge.first]] = None
         if edge.refresh:
             subscribes.setdefault(index_of[edge.then], []).append(index_of[edge.first])
+    requires = {index: list(others) for index, others in before.items()}
     notes = [_note(register.entries, edge) for edge in order.yielded]
     return Catalog(manifest, entries, requires, subscribes, scope, register.find, register.groups, notes=notes)
 
