@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ResourceError,
         StateError,
     )
+    from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
     from resource_api.nouns.tools import Planned
     from resource_api.nouns.values import UNKNOWN, Sensitive
 
@@ -50,6 +51,9 @@ __all__ = [
     "DefinitionError",
     "ManifestError",
     "Planned",
+    "PolicyPlan",
+    "PolicyResource",
+    "PolicyStep",
     "Problem",
     "ProviderError",
     "Registry",
@@ -78,6 +82,7 @@ _HOMES = {
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError"),
     ),
+    "resource_api.nouns.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.nouns.tools": ("Planned",),
     "resource_api.nouns.values": ("UNKNOWN", "Sensitive"),
 }

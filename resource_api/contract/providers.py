@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from resource_api.contract.isolation import Isolated
     from resource_api.contract.registry import Registry
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.entry import Entry
 
 
 class Providers:
@@ -33,6 +34,8 @@ class Providers:
         """Make none yet."""
         self.registry = registry
         self.run = run
+        #: What policies say of one resource; None where there are none.
+        self.judge: Callable[[Entry, Mapping[str, Any]], str] | None = None
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
         self._isolated: list[Isolated] = []
@@ -97,6 +100,7 @@ class Providers:
             (lambda version, values: call("upgrade", version, deepcopy(dict(values))))
             if "upgrade" in features
             else None,
+            self.judge,
         )
 
     def _validate(

@@ -10,6 +10,7 @@ import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from resource_api.contract import policies
 from resource_api.contract.provider import broken_promises
 from resource_api.hands import loader
 from resource_api.nouns.component import ComponentDefinition
@@ -20,6 +21,8 @@ from resource_api.nouns.reference import TYPE_NAME, capital
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
+
+    from resource_api.nouns.policy import Policy, PolicyPlan, PolicyResource
 
     #: A component, and the function that builds one use of it.
     Component = tuple[ComponentDefinition, Callable[[Any], object]]
@@ -34,6 +37,7 @@ class Registry:
         self._types: dict[str, TypeDefinition] = {}
         self._providers: dict[str, builtins.type[Any]] = {}
         self._components: dict[str, Component | None] = {}
+        self._policies: list[Policy] = []
         self._broken: dict[tuple[str, str], DefinitionError] = {}
         #: What has come from a file, by kind and name.
         self._loaded: set[tuple[str, str]] = set()
@@ -128,6 +132,20 @@ class Registry:
         if self._finder.find("providers", name) is None:
             raise DefinitionError(self._unknown("providers", name))
         return self._finder.places(name)
+
+    def register_policy(
+        self,
+        name: str,
+        *,
+        resource: Callable[[PolicyResource], Any] | None = None,
+        plan: Callable[[PolicyPlan], Any] | None = None,
+    ) -> None:
+        """Add a policy that judges each resource, each plan, or both. Raises ``DefinitionError``."""
+        self._policies.append(policies.made(name, name, {"resource": resource, "plan": plan}))
+
+    def policies(self) -> Sequence[Policy]:
+        """Give what is registered, and all that is on the module path. Raises ``DefinitionError`` for a broken file."""
+        return [*self._policies, *(policies.load(self._finder) if self._finder else ())]
 
     def names(self) -> Sequence[str]:
         """Give the names of all types that can be found, sorted; a name says nothing about whether its file works."""

@@ -5,16 +5,16 @@ Nothing is decided here that a stage could decide, and nothing is printed.
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
 from resource_api.contract.state import NoStore, StackName
 from resource_api.faces.announcement import announce, reorder
 from resource_api.hands import assets, guard
+from resource_api.hands.collector import unhurried
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
@@ -33,7 +33,7 @@ from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.step import Report
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
+    from resource_api.stages.judging import Judge
     from resource_api.stages.plan import Plan
 
     Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -213,8 +214,9 @@ class Runtime:
         *,
         remember: bool = True,
     ) -> tuple[Plan, Snapshot]:
-        providers = Providers(self.registry, self.run)
+        providers, judge = Providers(self.registry, self.run), self._judge()
         with unhurried(), guard.protected():
+            providers.judge = judge.resource if judge else None
             if isinstance(source, planning.Plan):
                 catalog, options = source.catalog, source.options._replace(noop=options.noop)
                 catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
@@ -228,7 +230,17 @@ class Runtime:
             selected = selection.select(catalog, options)
             snapshot = Snapshot(providers, options.strict)
             world = survey(catalog, prior, selected, snapshot)
-            return planning.plan(catalog, prior, selected, world, options), snapshot
+            prior = judge.judge(catalog, prior, selected) if judge else prior
+            planned = planning.plan(catalog, prior, selected, world, options)
+            return (judge.plan(planned) if judge else planned), snapshot
+
+    def _judge(self) -> Judge | None:
+        """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""
+        if not (policies := self.registry.policies()):
+            return None
+        from resource_api.stages.judging import Judge  # noqa: PLC0415 - only where there are policies
+
+        return Judge(policies, self.tell)
 
     def _read(self, source: Source | Manifest, inputs: Mapping[str, Any]) -> Manifest:
         def python(raw: bytes, file: str) -> Document:
@@ -285,15 +297,3 @@ class _Emptied:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-
-
-@contextmanager
-def unhurried() -> Iterator[None]:
-    """Keep the cyclic collector off while many small values are made: it alone bends the growth curve."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

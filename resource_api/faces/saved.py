@@ -154,6 +154,9 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     for field in ("lineage", "serial"):
         if document.get(field) != now[field]:
             raise _refused(path, f"the plan is stale: {field} was {document.get(field)!r} and is {now[field]!r}")
+    if failing := next((step for step in now["steps"] if step.get("error")), None):
+        why = f"{failing['reference']} cannot be done any more: {failing['error']}"
+        raise _refused(path, f"the plan is stale: {why}")
     current = {(step["urn"], step["action"]): step for step in now["steps"]}
     moved = [
         str((planned.get(key) or current[key]).get("reference"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
-from resource_api.faces.runtime import unhurried
+from resource_api.hands.collector import unhurried
 from resource_api.nouns import reference
 from resource_api.nouns.change import exists
 from resource_api.nouns.codec import sealed

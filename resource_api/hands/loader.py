@@ -55,11 +55,11 @@ class Finder:
                 break
         return places
 
-    def names(self, kind: str) -> list[str]:
+    def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Give every name of a kind, sorted."""
         found = {
             path.stem
-            for directory in self._all()
+            for directory in (self._all() if installed else self._directories)
             for path in (directory / kind).glob("*.py")
             if not path.name.startswith("_")
         }
@@ -113,7 +113,7 @@ def execute(path: Path, name: str) -> ModuleType:
         raise
     except BaseException as error:
         sys.modules.pop(name, None)
-        msg = f"{path}:{_line(error, path)}: {_why(error)}"
+        msg = f"{path}:{line_of(error, str(path))}: {_why(error)}"
         raise DefinitionError(msg) from error
     if printed.wrote or moved:
         sys.modules.pop(name, None)
@@ -139,12 +139,13 @@ class _Printed:
         return False
 
 
-def _line(error: BaseException, path: Path) -> int:
-    if isinstance(error, SyntaxError) and error.filename == str(path):
+def line_of(error: BaseException, file: str) -> int:
+    """Give the line of ``file`` that an exception came from, 1 when it came from nowhere in it."""
+    if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
     line, trace = 1, error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        if trace.tb_frame.f_code.co_filename == file:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line

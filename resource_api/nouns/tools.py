@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.entry import Entry
     from resource_api.nouns.errors import Problem
 
 
@@ -39,3 +40,5 @@ class Tools(NamedTuple):
     insync: Callable[[Name, Sequence[str], Mapping[str, Any], Mapping[str, Any]], list[Any]] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
     upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    #: What policies say of one resource: why it is forbidden, or nothing.
+    judge: Callable[[Entry, Mapping[str, Any]], str] | None = None

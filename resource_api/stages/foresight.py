@@ -65,4 +65,6 @@ def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Map
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     (settled,), problems = settle.settle(tools, [settle.fill(entry.definition, should)])
     errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
+    if not errors and tools.judge is not None:
+        return settled, tools.judge(entry, settled)
     return settled, "; ".join(errors)

@@ -1,0 +1,170 @@
+"""Policies: what people forbid or advise against, beyond what types check. They judge and change nothing.
+
+A resource is judged as it should be, checked and canonical, before it is compared with what is; again when values of it
+become known. A plan is judged whole. An error fails the step that it is about, or, when it is about none, all of them.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from resource_api.hands import guard, loader
+from resource_api.nouns.errors import Problem, ResourceError, reason
+from resource_api.nouns.event import Diagnosed
+from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
+from resource_api.nouns.reference import Reference, urn
+from resource_api.nouns.values import copied
+from resource_api.stages.plan import would
+from resource_api.stages.selection import tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.event import Event
+    from resource_api.nouns.policy import Policy
+    from resource_api.nouns.step import Step
+    from resource_api.stages.catalog import Catalog
+    from resource_api.stages.plan import Plan
+    from resource_api.stages.prior import Prior
+
+
+class Judge:
+    """The policies of one run; ``tell`` hears of warnings, each once."""
+
+    def __init__(self, policies: Sequence[Policy], tell: Callable[[Event], None]) -> None:
+        """Judge by ``policies``, of whichever stack is brought."""
+        self._policies = policies
+        self._stack = self._project = ""
+        self._tell = tell
+        self._told: set[Problem] = set()
+
+    def judge(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
+        """Judge what is declared and known; what is forbidden cannot be planned, whatever there is."""
+        self._stack, self._project = prior.state.stack, prior.state.project
+        broken = dict(prior.broken)
+        for entry in catalog.entries:
+            chosen = (selected is None or entry.index in selected) and entry.index not in prior.ghosts
+            if chosen and not entry.pending and (error := self.resource(entry, entry.should)):
+                broken.setdefault(entry.index, error)
+        return prior._replace(broken=broken)
+
+    def resource(self, entry: Entry, should: Mapping[str, Any]) -> str:
+        """Judge one resource as it should be; gives what forbids it, empty when nothing does."""
+        declared = self._declared(entry, should)
+        errors = []
+        for policy in self._policies:
+            if policy.resource is not None:
+                problems = list(_asked(policy, policy.resource, declared))
+                errors += [problem.message for problem in problems if problem.severity == "error"]
+                self._warn(problem._replace(reference=declared.reference) for problem in problems)
+        return "; ".join(errors)
+
+    def _declared(self, entry: Entry, should: Mapping[str, Any]) -> PolicyResource:
+        own = Reference(entry.type, entry.title)
+        return PolicyResource(
+            str(entry.reference),
+            str(urn(self._stack, self._project, entry.parent, own)),
+            entry.type,
+            entry.title,
+            entry.name,
+            entry.parent,
+            frozenset(tags(entry)),
+            MappingProxyType(copied(should)),
+            bool(entry.meta.lifecycle.protect),
+            bool(entry.meta.noop),
+        )
+
+    def plan(self, planned: Plan) -> Plan:
+        """Judge a plan; gives it with what is forbidden as failed. Raises ``ResourceError`` when none of it acts."""
+        shown = _shown(planned)
+        problems = [
+            problem
+            for policy in self._policies
+            if policy.plan is not None
+            for problem in _known(policy, shown, _asked(policy, policy.plan, shown))
+        ]
+        self._warn(problems)
+        errors = [problem for problem in problems if problem.severity == "error"]
+        return _forbidden(planned, errors) if errors else planned
+
+    def _warn(self, problems: Iterator[Problem] | Sequence[Problem]) -> None:
+        for problem in problems:
+            if problem.severity != "error" and problem not in self._told:
+                self._told.add(problem)
+                self._tell(Diagnosed(problem))
+
+
+def _asked(policy: Policy, question: Callable[[Any], Any], what: Any) -> Iterator[Problem]:
+    """Give what a policy says; one that raises has said that it cannot judge, which is an error."""
+    try:
+        answer = guard.answer(question, what)
+        for said in [answer] if isinstance(answer, (str, Problem)) else guard.answer(list, answer or ()):
+            if not isinstance(said, (str, Problem)):
+                msg = f"a policy gives strings and Problems, not {type(said).__name__}"
+                raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own
+            problem = said if isinstance(said, Problem) else Problem(None, said)
+            yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
+    except Exception as error:  # noqa: BLE001 - a policy that cannot judge lets nothing pass
+        place = f"{policy.file}:{loader.line_of(error, policy.file)}"
+        yield Problem(None, f"policy '{policy.name}' failed at {place}: {reason(error)}", code="policy")
+
+
+def _known(policy: Policy, shown: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
+    """Give problems about steps that there are; one about any other is about the whole plan."""
+    references = {step.reference for step in shown.steps}
+    for problem in problems:
+        if problem.reference and problem.reference not in references:
+            message = (
+                f"policy '{policy.name}' speaks of {problem.reference}, which is not in the plan: {problem.message}"
+            )
+            yield problem._replace(message=message, reference="")
+        else:
+            yield problem
+
+
+def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
+    """Fail the steps that errors are about; one about no step is about all that act."""
+    whole = [error.message for error in errors if not error.reference]
+    if whole and not any(map(would, planned.steps)):
+        raise ResourceError("; ".join(whole))
+    failed: dict[int, Step] = {}
+    for step in planned.steps:
+        own = [error.message for error in errors if error.reference == str(step.reference)]
+        if messages := [*own, *(whole if would(step) else [])]:
+            said = [step.decision.error] if step.decision.error else []
+            decision = step.decision._replace(error="; ".join([*said, *messages]))
+            failed[step.entry.index] = step._replace(decision=decision)
+    return planned._replace(
+        steps=[failed.get(step.entry.index, step) for step in planned.steps],
+        operations=[
+            operation._replace(step=failed.get(operation.step.entry.index, operation.step))
+            for operation in planned.operations
+        ],
+    )
+
+
+def _shown(planned: Plan) -> PolicyPlan:
+    state = planned.prior.state
+    steps = tuple(_step(planned, step) for step in planned.steps)
+    return PolicyPlan(state.project, state.stack, steps, planned.complete)
+
+
+def _step(planned: Plan, step: Step) -> PolicyStep:
+    entry = step.entry
+    return PolicyStep(
+        str(entry.reference),
+        planned.urn(entry),
+        entry.type,
+        entry.title,
+        entry.name,
+        entry.parent,
+        frozenset(tags(entry)),
+        str(step.action),
+        None if step.is_ is None else MappingProxyType(copied(step.is_)),
+        MappingProxyType(copied(step.should)),
+        tuple(difference.attribute for difference in step.decision.differences),
+        step.noop,
+        step.decision.error,
+    )

@@ -1,0 +1,234 @@
+"""Policies: what is forbidden fails before it is touched, what is advised against is told, and nothing is changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import UNKNOWN, Problem, ResourceError, Sensitive
+from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.event import Diagnosed
+from tests.lifecycle.world import acted, manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api import PolicyPlan, PolicyResource
+    from tests.lifecycle.world import Bench
+
+
+def small(resource: PolicyResource) -> str | None:
+    """Nothing is bigger than 5."""
+    size = resource.should.get("size")
+    return "is too big" if isinstance(size, int) and size > 5 else None
+
+
+def few(plan: PolicyPlan) -> str | None:
+    """At most two things change at once."""
+    acting = [step for step in plan.steps if step.action != "same"]
+    return f"{len(acting)} changes are more than 2" if len(acting) > 2 else None
+
+
+def errors(report: Any) -> dict[str, str]:
+    """Give why steps have failed."""
+    return {each.reference: each.error for each in report.steps if each.status == "failed"}
+
+
+def warnings(bench: Bench) -> list[str]:
+    """Give the warnings that the last run has told."""
+    return [str(event.problem) for event in bench.events if isinstance(event, Diagnosed)]
+
+
+def test_a_resource_that_is_forbidden_fails_alone(bench: Bench) -> None:
+    """Nothing of it is done; its dependents are skipped, the others go on."""
+    bench.registry.register_policy("small", resource=small)
+    site = {"Thing[a]": {"size": 9}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"size": 1}}
+    plan = bench.plan(site)
+    assert not plan.applicable
+    report = bench.apply(site)
+    assert {name: status for name, (_, status) in acted(report).items()} == {
+        "Thing[a]": "failed",
+        "Thing[b]": "skipped",
+        "Thing[c]": "success",
+    }
+    assert errors(report) == {"Thing[a]": "policy 'small': is too big"}
+    assert bench.names() == ["c"]
+
+
+def test_what_is_in_order_is_judged_too(bench: Bench) -> None:
+    """A policy is about what is declared, not about what changes."""
+    bench.apply({"Thing[a]": {"size": 9}})
+    bench.registry.register_policy("small", resource=small)
+    assert errors(bench.apply({"Thing[a]": {"size": 9}})) == {"Thing[a]": "policy 'small': is too big"}
+    assert errors(bench.apply({"Thing[a]": {"size": 9}}, noop=True)) == {"Thing[a]": "policy 'small': is too big"}
+    assert bench.world.calls == []
+
+
+def test_only_what_a_run_is_about_is_judged(bench: Bench) -> None:
+    """The others are not touched."""
+    bench.registry.register_policy("small", resource=small)
+    site = {"Thing[a]": {"size": 9}, "Thing[b]": {}}
+    assert acted(bench.apply(site, targets=("Thing[b]",))) == {"Thing[b]": ("create", "success")}
+
+
+def test_what_becomes_known_is_judged_at_its_turn(bench: Bench) -> None:
+    """Before that it is unknown; nothing of it is done then."""
+    seen: list[Any] = []
+
+    def plain(resource: PolicyResource) -> Iterator[str]:
+        seen.append(resource.should.get("colour"))
+        if resource.should.get("colour") == "S-a":
+            yield "must not be called like a number"
+
+    bench.registry.register_policy("plain", resource=plain)
+    site = {"Thing[a]": {}, "Thing[b]": {"colour": "${Thing[a].serial}"}}
+    report = bench.apply(site)
+    assert errors(report) == {"Thing[b]": "policy 'plain': must not be called like a number"}
+    assert UNKNOWN in seen
+    assert bench.names() == ["a"]
+
+
+def test_a_warning_is_told_once_and_nothing_fails(bench: Bench) -> None:
+    """Also when a resource is judged twice."""
+
+    def wide(resource: PolicyResource) -> Problem:
+        return Problem("size", f"{resource.title} could be smaller", "warning")
+
+    bench.registry.register_policy("wide", resource=wide, plan=lambda _plan: [Problem(None, "so be it", "warning")])
+    report = bench.apply({"Thing[a]": {}, "Thing[b]": {"colour": "${Thing[a].serial}"}})
+    assert report.exit_code == 0
+    assert warnings(bench) == [
+        "Thing[a]: policy 'wide': a could be smaller",
+        "Thing[b]: policy 'wide': b could be smaller",
+        "policy 'wide': so be it",
+    ]
+
+
+def test_a_plan_that_is_forbidden_is_not_begun(bench: Bench) -> None:
+    """Every step that would act fails; what is in order stays so."""
+    bench.apply({"Thing[a]": {}})
+    bench.registry.register_policy("few", plan=few)
+    site = {f"Thing[{name}]": {} for name in "abcd"}
+    report = bench.apply(site)
+    assert errors(report) == {f"Thing[{name}]": "policy 'few': 3 changes are more than 2" for name in "bcd"}
+    assert report.summary.unchanged == 1
+    assert bench.names() == ["a"]
+    assert not bench.plan(site).applicable
+    del site["Thing[d]"]
+    assert acted(bench.apply(site)) == dict.fromkeys(("Thing[b]", "Thing[c]"), ("create", "success"))
+
+
+def test_a_plan_policy_may_forbid_one_step(bench: Bench) -> None:
+    """It names it; what waits for it is skipped."""
+
+    def kept(plan: PolicyPlan) -> Iterator[Problem]:
+        for step in plan.steps:
+            if step.action == "delete":
+                yield Problem(None, "must stay", reference=step.reference)
+
+    site = {"Thing[a]": {}, "Thing[b]": {}}
+    bench.apply(site)
+    bench.registry.register_policy("kept", plan=kept)
+    assert errors(bench.apply({"Thing[a]": {}}, prune=True)) == {"Thing[b]": "policy 'kept': must stay"}
+    report = bench.destroy({})
+    assert set(errors(report)) == {"Thing[a]", "Thing[b]"}
+    assert bench.names() == ["a", "b"]
+
+
+def broken(_what: Any) -> str:
+    """Break."""
+    msg = "I cannot tell"
+    raise ValueError(msg)
+
+
+def wrong(_what: Any) -> Any:
+    """Say what is neither string nor problem."""
+    return [42]
+
+
+def leaving(_what: Any) -> Any:
+    """End the program."""
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("judge", "says"),
+    [(broken, "I cannot tell"), (wrong, "gives strings and Problems, not int"), (leaving, "SystemExit")],
+)
+def test_a_policy_that_cannot_judge_lets_nothing_pass(bench: Bench, judge: Callable[[Any], Any], says: str) -> None:
+    """Its file and line are told."""
+    bench.registry.register_policy("odd", resource=judge)
+    (error,) = errors(bench.apply({"Thing[a]": {}})).values()
+    assert error.startswith("policy 'odd' failed at ")
+    assert says in error
+    assert bench.names() == []
+
+
+def test_a_plan_policy_that_cannot_judge_is_an_error_even_where_nothing_is_to_be_done(bench: Bench) -> None:
+    """It is never taken for consent."""
+    bench.apply({"Thing[a]": {}})
+    bench.registry.register_policy("odd", plan=broken)
+    for run in (lambda: bench.plan({"Thing[a]": {}}), lambda: bench.apply({"Thing[a]": {}})):
+        with pytest.raises(ResourceError, match="policy 'odd' failed"):
+            run()
+    assert set(errors(bench.apply({"Thing[b]": {}}))) == {"Thing[b]"}
+    assert bench.names() == ["a"]
+
+
+def test_a_policy_that_names_no_step_speaks_of_the_whole_plan(bench: Bench) -> None:
+    """What it meant cannot be told, so nothing is done."""
+    bench.registry.register_policy("odd", plan=lambda _plan: Problem(None, "no", reference="Thing[x]"))
+    (error,) = errors(bench.apply({"Thing[a]": {}})).values()
+    assert error == "policy 'odd' speaks of Thing[x], which is not in the plan: policy 'odd': no"
+
+
+def test_a_policy_changes_nothing(bench: Bench) -> None:
+    """What it is given cannot be changed, or is a copy."""
+
+    def meddle(resource: PolicyResource) -> None:
+        for change in (lambda: resource.should.update(size=1), lambda: setattr(resource, "title", "x")):  # type: ignore[attr-defined]
+            with pytest.raises(AttributeError):
+                change()
+
+    def stir(plan: PolicyPlan) -> None:
+        for step in plan.steps:
+            assert not hasattr(step.should, "update")
+
+    bench.registry.register_policy("meddle", resource=meddle, plan=stir)
+    assert bench.apply({"Thing[a]": {"size": 2}}).exit_code == 0
+    assert bench.world.things["thing"]["a"]["size"] == 2
+
+
+def test_secrets_come_to_a_policy_as_secrets(bench: Bench) -> None:
+    """So that what it says does not show them by accident."""
+    seen: list[Any] = []
+    bench.registry.register_policy("look", resource=lambda resource: seen.append(resource.should.get("password")))
+    bench.apply({"Thing[a]": {"password": "secret1"}})
+    assert [type(value) for value in seen] == [Sensitive]
+
+
+def test_a_policy_knows_whom_it_judges(bench: Bench) -> None:
+    """Names, tags, and what is said of the resource."""
+    seen: list[PolicyResource] = []
+    bench.registry.register_policy("look", resource=seen.append)
+    bench.plan({"Thing[a]": {"name": "n", "tag": "t", "noop": True, "lifecycle": {"protect": True}}})
+    (found,) = seen
+    assert found[:6] == ("Thing[a]", "urn:resource:default::world::thing::a", "thing", "a", "n", "")
+    assert found.tags == {"a", "thing", "t"}
+    assert (found.noop, found.protect) == (True, True)
+
+
+def test_a_policy_without_a_function_is_none(bench: Bench) -> None:
+    """Found when it is made."""
+    with pytest.raises(DefinitionError, match="defines neither"):
+        bench.registry.register_policy("none")
+    with pytest.raises(DefinitionError, match="'resource' must be a function, not int"):
+        bench.registry.register_policy("none", resource=3)  # type: ignore[arg-type]
+
+
+def test_changing_one_resource_by_hand_obeys_policies(bench: Bench) -> None:
+    """``resource TYPE NAME ATTR=VALUE`` is a run like any other."""
+    bench.registry.register_policy("small", resource=small)
+    assert set(errors(bench.runtime.change(manifest({"Thing[a]": {"size": 9}})))) == {"Thing[a]"}
+    assert bench.names() == []
