@@ -75,7 +75,9 @@ followed unless somebody else than root and the caller could have put them there
             kind="parameter",
             default=False,
         ),
-        "checksum": Attribute("Optional[String]", "SHA-256 of a file's bytes, up to 1 MiB.", kind="read_only"),
+        "checksum": Attribute(
+            "Optional[String]", "SHA-256 of a file's bytes, up to 1 MiB.", kind="read_only", derived_from="content"
+        ),
         "uid": Attribute("Optional[Integer]", "The owner's number.", kind="read_only"),
         "gid": Attribute("Optional[Integer]", "The group's number.", kind="read_only"),
     },

@@ -68,7 +68,7 @@ def plan(planned: Plan) -> dict[str, Any]:
 def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[str, Any]:
     """Give one step of a plan's document."""
     entries = planned.catalog.entries
-    index = each.entry.index
+    index, hidden = each.entry.index, each.definition.write_only
     document = {
         "reference": str(each.reference),
         "urn": planned.urn(each.entry),
@@ -76,10 +76,13 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
         "action": str(each.action),
         "previous": each.previous or None,
         "reasons": [*each.decision.reasons, *([f"deferred: {each.deferred}"] if each.deferred else [])],
-        "is": plain(each.is_),
-        "should": plain(each.should),
+        "is": plain(each.shown),
+        "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
         "unknown": list(each.unknown),
-        "expressions": {name: _spelt(value) for name, value in each.entry.pending.items()},
+        "expressions": {
+            name: "<sensitive>" if name in hidden or name in each.definition.sensitive else _spelt(value)
+            for name, value in each.entry.pending.items()
+        },
         "sensitive": sorted(name for name, value in each.should.items() if is_secret(value)),
         "replaces_because": list(each.decision.replaces_because),
         "changes": [planned_change(each, difference) for difference in differences(each)],

@@ -65,9 +65,10 @@ def differences(step: Step) -> list[Difference]:
     """Give every attribute that a step would change; a creation sets all that is declared."""
     found = {difference.attribute: difference for difference in step.decision.differences}
     if step.action in {Action.CREATE, Action.REPLACE}:
+        shown = (step.action is Action.REPLACE and step.shown) or {}
         for name in step.definition.managed:
             if name in step.should and name not in found:
-                is_ = (step.is_ or {}).get(name) if step.action is Action.REPLACE else None
+                is_ = shown.get(name)
                 if step.action is Action.CREATE or is_ != step.should[name]:
                     found[name] = Difference(name, is_, step.should[name])
     return list(found.values())

@@ -57,7 +57,8 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
 def _secret(plan: Plan) -> str:
     """Give what holds a secret in a plan or in the manifest that goes with it; empty: nothing does."""
     for entry in plan.catalog.entries:
-        if any(map(is_secret, entry.should.values())) or not entry.definition.write_only.isdisjoint(entry.should):
+        hidden = entry.definition.sensitive | entry.definition.write_only
+        if any(map(is_secret, entry.should.values())) or not hidden.isdisjoint(entry.should):
             return str(entry.reference)
     return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Kind = Literal["namevar", "init_only", "read_only", "parameter"]
 KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
 RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
-KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only")
+KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
@@ -33,7 +33,7 @@ class Attribute:
     Nothing is checked here, because an attribute does not know its name: the ``TypeDefinition`` that holds it does.
     """
 
-    __slots__ = ("datatype", "default", "docs", "kind", "type", "unknown", "write_only")
+    __slots__ = ("datatype", "default", "derived_from", "docs", "kind", "type", "unknown", "write_only")
 
     datatype: DataType
 
@@ -45,14 +45,19 @@ class Attribute:
         kind: Kind | None = None,
         default: Any = MISSING,
         write_only: bool = False,
+        derived_from: str = "",
         **unknown: Never,
     ) -> None:
-        """Declare an attribute of data type ``type``; without ``kind`` it is a property."""
+        """Declare an attribute of data type ``type``; without ``kind`` it is a property.
+
+        ``derived_from``: the attribute that tells this ``read_only`` one, so that it is as secret as that one is.
+        """
         self.type = type
         self.docs = docs
         self.kind = kind
         self.default = default
         self.write_only = write_only
+        self.derived_from = derived_from
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
@@ -105,6 +110,8 @@ def problems(name: object, attribute: object) -> list[str]:
         found.append(f"'{attribute.kind}' is not a kind{hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")
     if attribute.write_only and attribute.kind is not None:
         found.append(f"only a property can be write_only, not a {attribute.kind}")
+    if attribute.derived_from and attribute.kind != "read_only":
+        found.append("only a read_only attribute is derived_from another")
     if name == "ensure" and attribute.kind is not None:
         found.append("ensure must be a property")
     try:

@@ -177,6 +177,11 @@ class TypeDefinition:
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
 
     @cached_property
+    def derived(self) -> Mapping[str, str]:
+        """What is as secret as another attribute is, because it is derived from that one."""
+        return {name: attribute.derived_from for name, attribute in self.attributes.items() if attribute.derived_from}
+
+    @cached_property
     def write_only(self) -> frozenset[str]:
         """The properties that ``get`` does not return."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)
@@ -226,6 +231,9 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():
         problems += [f"attribute '{name}': {problem}" for problem in attributes_.problems(name, attribute)]
+        if (source := getattr(attribute, "derived_from", "")) and source not in definition.attributes:
+            near = hint(source, definition.attributes)
+            problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
     if problems:
         return problems
     if not definition.namevars:

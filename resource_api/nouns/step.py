@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import Action, Difference
+from resource_api.nouns.secrecy import marked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,6 +90,14 @@ class Step(NamedTuple):
     corrective: bool = False
     #: The type of the one that goes, where another configured provider answers for it than for the new one.
     former: TypeDefinition | None = None
+
+    @property
+    def shown(self) -> Mapping[str, Any] | None:
+        """What was read, with every secret wrapped: those of now, and those that were asked for before."""
+        if self.is_ is None:
+            return None
+        before = () if self.record is None else (self.record.should,)
+        return marked(self.definition, self.is_, self.should, *before)
 
     @property
     def action(self) -> Action:

@@ -14,6 +14,7 @@ from resource_api.nouns.change import Difference, diff, exists
 from resource_api.nouns.codec import seal
 from resource_api.nouns.columns import are_flat
 from resource_api.nouns.errors import reason
+from resource_api.nouns.secrecy import secret
 from resource_api.nouns.text import show
 from resource_api.nouns.values import UNKNOWN, Sensitive, copied, same
 
@@ -39,7 +40,15 @@ def compare(
     found = diff(entry.definition, is_, should) if tools.insync is None else list(_asked(entry, is_, should, tools))
     if known is not None and entry.definition.write_only:
         found += _unread(entry, should, known)
-    return found
+    recorded = known.record.should if known is not None and known.record is not None else {}
+    return [_veiled(difference, recorded.get(difference.attribute)) for difference in found]
+
+
+def _veiled(difference: Difference, recorded: Any) -> Difference:
+    """Give a difference whose present value is as secret as what is to take its place, or what was last asked for."""
+    if difference.is_ is None or not (secret(difference.should) or secret(recorded)):
+        return difference
+    return difference._replace(is_=Sensitive(difference.is_))
 
 
 def level(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: Tools) -> Iterator[int]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.change import Difference, exists
 from resource_api.nouns.codec import Sealed, seal, sealed
-from resource_api.nouns.values import same
+from resource_api.nouns.secrecy import secret
+from resource_api.nouns.values import Sensitive, same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,7 +62,7 @@ def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | N
             continue
         before, after = record.is_.get(attribute), row.get(attribute)
         if before is not after and not same(before, after) and before != _as_kept(before, after, salt):
-            changes.append(Difference(attribute, before, after))
+            changes.append(Difference(attribute, before, Sensitive(after) if secret(before) else after))
     return changes
 
 

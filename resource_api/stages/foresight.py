@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
 from resource_api.nouns.change import Action, exists
+from resource_api.nouns.secrecy import marked
 from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
     from resource_api.nouns.step import Step
@@ -30,15 +32,17 @@ def foreseen(path: Path, step: Step) -> Any:
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         return expression.walk(step.should[attribute], path, path.keys[1:])
     if attribute in step.decision.foreseen:
-        return expression.walk(step.decision.foreseen[attribute], path, path.keys[1:])
+        return expression.walk(
+            marked(step.definition, step.decision.foreseen, step.should)[attribute], path, path.keys[1:]
+        )
     if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
         return UNKNOWN
     if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":
         return UNKNOWN
-    return yielded(path, step.should, step.is_)
+    return yielded(path, step.definition, step.should, step.is_)
 
 
-def yielded(path: Path, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
+def yielded(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
     """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
@@ -46,7 +50,7 @@ def yielded(path: Path, should: Mapping[str, Any], is_: Mapping[str, Any] | None
     if is_ is None or not exists(is_):
         msg = f"{path}: {path.root} does not exist"
         raise ValueError(msg)
-    return expression.walk(is_.get(attribute), path, path.keys[1:])
+    return expression.walk(marked(definition, is_, should).get(attribute), path, path.keys[1:])
 
 
 def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:

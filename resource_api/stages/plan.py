@@ -259,7 +259,7 @@ class _Planner:
         if failure or not exists(row):
             msg = f"{path}: {entry.reference} does not exist and is not among the targets"
             raise ValueError(msg)
-        return foresight.yielded(path, heeded(entry, row, entry.should), row)
+        return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
 
     def _waits_for_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
         """Whether a value would only come from doing a noop resource: then this one is noop too."""

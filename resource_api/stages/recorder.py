@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
-from resource_api.nouns.codec import Sealed, bare, seal, sealed
+from resource_api.nouns.codec import bare, seal, sealed
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import parts
-from resource_api.nouns.values import Sensitive, is_flat, is_secret, is_unknown
+from resource_api.nouns.secrecy import marked
+from resource_api.nouns.values import is_flat, is_secret, is_unknown
 from resource_api.stages.calm import required
 from resource_api.stages.decision import protected
 from resource_api.stages.renaming import renames, told_apart
@@ -252,17 +253,14 @@ def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str
     return kept
 
 
-def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business.
 
     ``should`` may be as declared or as recorded: what is secret in it comes back plain from where it was put.
     """
     kept = definition.kept
     found = {name: value for name, value in row.items() if name in should or name in kept}
-    if not is_flat(should):
-        hidden = {name for name, value in should.items() if isinstance(value, Sealed) or is_secret(value)}
-        found.update({name: Sensitive(found[name]) for name in hidden & found.keys()})
-    return found
+    return marked(definition, found, should)
 
 
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:

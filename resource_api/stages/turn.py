@@ -142,10 +142,10 @@ class Turn:
         work = self.works.get(entry.index)
         if work is None:
             row = self.snapshot.seen(entry.instance, entry.name).row
-            return foresight.yielded(path, heeded(entry, row, entry.should), row)
+            return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
         if work.step.noop and not exists(work.is_):
             return foresight.foreseen(path, work.step)
-        return foresight.yielded(path, work.should, work.is_)
+        return foresight.yielded(path, entry.definition, work.should, work.is_)
 
     def _due(self, work: Work) -> None:
         """Ask an imperative resource, right before its turn, whether it is to be run."""

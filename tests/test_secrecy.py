@@ -1,0 +1,259 @@
+"""What a secret is put into, what is derived from it and what it replaces are secret, wherever that is shown."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
+from resource_api.faces import documents, render
+from resource_api.nouns.codec import Sealed, seal
+from resource_api.nouns.secrecy import marked
+from resource_api.nouns.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from resource_api.hands.context import Context
+    from resource_api.nouns.change import Change
+    from resource_api.stages.plan import Plan
+
+OLD: Final = "open-sesame-0001"
+NEW: Final = "open-sesame-0002"
+
+PAGE: Final = TypeDefinition(
+    name="page",
+    attributes={
+        "name": Attribute("String", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", default="present"),
+        "text": Attribute("Optional[String]"),
+        "shape": Attribute("Optional[String]", kind="init_only"),
+        "size": Attribute("Optional[Integer]", kind="read_only"),
+        "sum": Attribute("Optional[String]", kind="read_only", derived_from="text"),
+        "link": Attribute("Optional[Any]", kind="read_only"),
+    },
+)
+
+
+class Pages(BaseProvider):
+    """Keeps pages in memory, and tells of each what can be told from its text."""
+
+    world: Mapping[str, dict[str, Any]]
+
+    def get(self, context: Context, names: Collection[Any] | None = None) -> list[dict[str, Any]]:  # noqa: ARG002 - the method's
+        """Give all."""
+        return [
+            {
+                **page,
+                "size": len(page["text"]),
+                "sum": sha256(page["text"].encode()).hexdigest(),
+                "link": {"to": [f"http://x/?q={page['text']}"]} if page.get("shape") != "bare" else "none",
+            }
+            for page in self.world.values()
+        ]
+
+    def set(self, context: Context, changes: Mapping[Any, Change]) -> None:  # noqa: ARG002 - the method's
+        """Do as asked."""
+        for name, change in changes.items():
+            if change.should["ensure"] == "absent":
+                del self.world[name]  # type: ignore[attr-defined] # a dictionary
+                continue
+            page = {key: getattr(value, "reveal", lambda value=value: value)() for key, value in change.should.items()}
+            self.world[name] = {**self.world.get(name, {}), **page}  # type: ignore[index] # a dictionary
+
+
+class Library:
+    """A runtime with pages."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.world: dict[str, dict[str, Any]] = {}
+        registry = Registry()
+        registry.register_type(PAGE)
+        registry.register_provider("page", type("Provider", (Pages,), {"world": self.world}))
+        self.runtime = Runtime(registry)
+
+    def manifest(self, secret: str, **page: Any) -> dict[str, Any]:
+        """Give a manifest of a page that holds a secret, and one that refers to what it yields."""
+        return {
+            "project": "library",
+            "inputs": {"word": {"type": "Sensitive[String]", "default": secret}},
+            "resources": {
+                "Page[a]": {"text": "say ${inputs.word}", **page},
+                "Page[b]": {"text": "${Page[a].sum} ${Page[a].link.to.0}", "shape": "bare"},
+                "Page[c]": {"text": "${Page[a].size} letters"},
+            },
+        }
+
+    def texts(self, plan: Plan) -> str:
+        """Give a plan as it is shown, as text and as JSON."""
+        return "\n".join(render.plan(plan)) + json.dumps(documents.plan(plan))
+
+    def recorded(self) -> dict[str, Mapping[str, Any]]:
+        """Give what is recorded of each page as it was read."""
+        (name,) = self.runtime.store.stacks()
+        records = self.runtime.store.load(name).records.values()
+        return {record.title: record.is_ or {} for record in records}
+
+
+@pytest.fixture
+def library() -> Library:
+    """Give a library."""
+    return Library()
+
+
+def traces(secret: str) -> list[str]:
+    """Give what would give a page's secret away."""
+    return [secret, sha256(f"say {secret}".encode()).hexdigest()]
+
+
+class TestMarking:
+    """What is read of a resource that holds a secret."""
+
+    def test_what_holds_none_is_given_as_it_is(self) -> None:
+        """Not even copied: nearly nothing holds one."""
+        row = {"name": "a", "text": "x", "sum": "y", "size": 1}
+        assert marked(PAGE, row, {"text": "x"}) is row
+
+    @pytest.mark.parametrize("should", [Sensitive("word-0815"), Sealed("digest")], ids=["declared", "recorded"])
+    def test_what_comes_from_a_secret_is_one(self, should: Any) -> None:
+        """The value itself, what is derived from it, what repeats it in any spelling and depth; nothing else."""
+        link = {"to": ["http://x/?q=word-0815"], "hex": b"word-0815".hex()}
+        row = {"name": "a", "text": "word-0815", "sum": "5ea1", "size": 9, "link": link, "shape": None}
+        found = marked(PAGE, row, {"text": should})
+        assert {name for name, value in found.items() if isinstance(value, Sensitive)} == {"text", "sum", "link"}
+        assert found["link"].reveal() == link
+        assert found["size"] == 9
+
+    def test_a_secret_read_marks_what_is_derived_from_it(self) -> None:
+        """Though nobody declares it."""
+        found = marked(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
+        assert found["sum"] == Sensitive("5ea1")
+
+    def test_nothing_is_made_of_what_is_not_there(self) -> None:
+        """A value that is not set stays so."""
+        assert marked(PAGE, {"text": None, "sum": None}, {"text": Sensitive("x")}) == {"text": None, "sum": None}
+
+
+class TestRuns:
+    """From the manifest to state."""
+
+    def test_references_carry_the_mark_on(self, library: Library) -> None:
+        """Of what is derived and of what repeats it; what tells nothing stays plain."""
+        assert library.runtime.apply(library.manifest(OLD)).exit_code == 0
+        kept = library.recorded()
+        salt = library.runtime.store.load(library.runtime.store.stacks()[0]).salt
+        assert kept["a"]["sum"] == seal(sha256(f"say {OLD}".encode()).hexdigest(), salt)
+        assert all(isinstance(kept["a"][name], Sealed) for name in ("text", "sum", "link"))
+        assert isinstance(kept["b"]["text"], Sealed)
+        assert kept["c"]["text"] == f"{len(OLD) + 4} letters"
+        assert library.world["b"]["text"].startswith(sha256(f"say {OLD}".encode()).hexdigest())
+
+    def test_nothing_changes_in_a_second_run(self, library: Library) -> None:
+        """What was marked compares as it was."""
+        manifest = library.manifest(OLD)
+        library.runtime.apply(manifest)
+        name = library.runtime.store.stacks()[0]
+        serial = library.runtime.store.load(name).serial
+        report = library.runtime.apply(manifest)
+        assert (report.summary.unchanged, library.runtime.store.load(name).serial) == (3, serial)
+
+    def test_a_changed_secret_shows_neither_the_new_nor_the_old_one(self, library: Library) -> None:
+        """In text and JSON, as change, as what is, and as drift."""
+        library.runtime.apply(library.manifest(OLD))
+        plan = library.runtime.plan(library.manifest(NEW))
+        assert plan.summary.updated == 3
+        shown = library.texts(plan)
+        assert not [trace for trace in (*traces(OLD), *traces(NEW)) if trace in shown]
+
+    def test_what_was_a_secret_is_not_shown_when_it_is_none_any_more(self, library: Library) -> None:
+        """The manifest says something plain; what is there is the secret still."""
+        library.runtime.apply(library.manifest(OLD))
+        manifest = library.manifest(OLD)
+        manifest["resources"]["Page[a]"]["text"] = "nothing to hide"
+        shown = library.texts(library.runtime.plan({**manifest, "inputs": {"word": {"type": "Any", "default": 1}}}))
+        assert "nothing to hide" in shown
+        assert not [trace for trace in traces(OLD) if trace in shown]
+
+    def test_drift_of_a_secret_shows_neither_side(self, library: Library) -> None:
+        """What somebody else has put there may be the next secret."""
+        library.runtime.apply(library.manifest(OLD))
+        library.world["a"]["text"] = NEW
+        plan = library.runtime.plan(library.manifest(OLD))
+        assert [drift.reference for drift in plan.drift] == ["Page[a]"]
+        assert NEW not in library.texts(plan)
+
+    @pytest.mark.parametrize("replace", [None, "delete_first"])
+    def test_an_attribute_that_cannot_be_changed_shows_no_secret(self, library: Library, replace: str | None) -> None:
+        """In the error, or in the replacement."""
+        lifecycle = {"lifecycle": {"replace": replace}} if replace else {}
+        library.runtime.apply(library.manifest(OLD, shape="${inputs.word}", **lifecycle))
+        plan = library.runtime.plan(library.manifest(NEW, shape="${inputs.word}", **lifecycle))
+        assert (plan.summary.failed, plan.summary.replaced) == ((1, 0) if replace is None else (0, 1))
+        assert OLD not in library.texts(plan)
+        assert NEW not in library.texts(plan)
+
+    def test_outputs_carry_the_mark_on(self, library: Library) -> None:
+        """By reference, within text, and by the name of a secret input; through values and outputs of outputs."""
+        manifest = library.manifest(OLD)
+        manifest["values"] = {"copy": ["${inputs.word}"]}
+        manifest["outputs"] = {
+            "sum": "${Page[a].sum}",
+            "text": "it is ${Page[b].text}",
+            "copy": "${values.copy}",
+            "word": "plain",
+            "size": "${Page[a].size}",
+        }
+        outputs = library.runtime.apply(manifest).outputs
+        assert {name for name, value in outputs.items() if "<sensitive>" in repr(value)} == {
+            "sum",
+            "text",
+            "copy",
+            "word",
+        }
+        assert outputs["size"] == len(OLD) + 4
+
+
+class TestDeclaring:
+    """``derived_from`` in a type."""
+
+    def test_it_must_name_an_attribute(self) -> None:
+        """With the nearest one as hint."""
+        attributes = {
+            "name": Attribute("String", kind="namevar"),
+            "text": Attribute("Optional[String]"),
+            "sum": Attribute("Optional[String]", kind="read_only", derived_from="texts"),
+        }
+        with pytest.raises(
+            DefinitionError, match="derived_from names the unknown attribute 'texts'; did you mean 'text'"
+        ):
+            TypeDefinition(name="page", attributes=attributes)
+
+    def test_only_what_is_reported_is_derived(self) -> None:
+        """What is set has its secrets by what it is set to."""
+        attributes = {
+            "name": Attribute("String", kind="namevar"),
+            "text": Attribute("Optional[String]", derived_from="name"),
+        }
+        with pytest.raises(DefinitionError, match="only a read_only attribute is derived_from another"):
+            TypeDefinition(name="page", attributes=attributes)
+
+
+def test_the_checksum_of_a_secret_file_is_kept_sealed(tmp_path: Path) -> None:
+    """Of a short secret it could be guessed."""
+    registry = Registry.from_path()
+    runtime = Runtime(registry)
+    manifest = {
+        "project": "p",
+        "inputs": {"pin": {"type": "Sensitive[String]", "default": "4711"}},
+        "resources": {f"File[{tmp_path}/pin]": {"content": "${inputs.pin}"}, f"File[{tmp_path}/x]": {"content": "x"}},
+    }
+    assert runtime.apply(manifest).exit_code == 0
+    records = runtime.store.load(runtime.store.stacks()[0]).records
+    secret, plain = ((records["file", f"{tmp_path}/{name}"].is_ or {})["checksum"] for name in ("pin", "x"))
+    assert isinstance(secret, Sealed)
+    assert plain == sha256(b"x").hexdigest()
