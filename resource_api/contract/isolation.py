@@ -30,7 +30,7 @@ GRACE: Final = 5.0
 #: Seconds that a worker has to end by itself.
 PATIENCE: Final = 2.0
 
-_LEVELS: Final = {1: "debug", 2: "warning"}
+_LEVELS: Final = {1: "notice", 2: "warning"}
 
 
 class Isolated:
@@ -149,8 +149,9 @@ class _Workers:
         if worker is not None and worker.has_ended():
             lost = worker.lost()
             self._known.pop(worker, None)
-            text = f"its worker {lost.how} while nothing was asked of it{lost.more}; another is started"
-            self._run.log.write("warning", self._definition.name, text)
+            if not worker.stopped:
+                text = f"its worker {lost.how} while nothing was asked of it{lost.more}; another is started"
+                self._run.log.write("warning", self._definition.name, text)
             worker = None
         return worker or self._start()
 
@@ -229,11 +230,15 @@ class _Call:
             blocked = changes.blocked
             left_out = [name for name in changes.offered if blocked(name)]
             arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
+        lender = worker.lending()
         try:
             worker.send("call", method=self._method, arguments=list(arguments), terms=self._terms(), fresh=fresh)
             while (frame := worker.receive(lambda: self._tick(worker))).kind not in {"done", "raised"}:
                 if frame.kind == "blocked":
                     worker.send("answer", value=blocked(frame.body["name"]))
+                elif frame.kind in {"open", "member", "read"}:
+                    kind, answer = lender.answer(frame.kind, frame.body)
+                    worker.send(kind, **answer)
                 else:
                     hear(self._run, self._context, *frame)
             worker.drain()
@@ -245,6 +250,8 @@ class _Call:
             lost = error if isinstance(error, Lost) else Lost("said what nobody understands", f": {error}")
             msg = f"the worker of '{self._type_name}' {lost.how} while in {self._method}{lost.more}"
             raise Lost(msg) from error
+        finally:
+            lender.close()
 
     def give_up(self) -> None:
         """Say of what the call was about, and has no status yet, that its time is over."""

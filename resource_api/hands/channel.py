@@ -37,7 +37,7 @@ class Channel:
         self._source = secured(source)
         self._target = secured(target)
         self._pid = os.getpid()
-        self._splitter = Splitter()
+        self.splitter = Splitter()
         self._frames: deque[Frame] = deque()
         self._sending = threading.Lock()
 
@@ -69,7 +69,7 @@ class Channel:
     def _read(self) -> None:
         try:
             data = os.read(self._source, _CHUNK)
-            self._frames.extend(self._splitter.feed(data))
+            self._frames.extend(self.splitter.feed(data))
         except (OSError, ValueError) as error:
             raise Disconnected from error
         if not data:

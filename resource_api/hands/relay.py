@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.hands.context import Run
 from resource_api.hands.ledger import Ledger, Outcome
+from resource_api.hands.lending import borrowed
 from resource_api.hands.log import Log
+from resource_api.nouns import failure
 from resource_api.nouns.mask import Mask
 from resource_api.nouns.values import is_secret
 
@@ -35,6 +37,7 @@ class DistantRun(Run):
         self._cancelled = False
         #: Whether anything of the present call has failed.
         self.failures = False
+        channel.splitter.content = borrowed(self.ask)
         super().__init__(Log(level, self._say))
         self.log.mask = _DistantMask(channel)
 
@@ -61,13 +64,17 @@ class DistantRun(Run):
 
     def blocked(self, name: Name) -> bool:
         """Ask whether a prerequisite of a name has failed by now: as long as nothing has failed, none can have."""
-        if not self.failures:
-            return False
+        return self.failures and bool(self.ask("blocked", name=name))
+
+    def ask(self, kind: str, **about: Any) -> Any:
+        """Ask the runtime; raises what the answer says."""
         with self._asking:
-            self._channel.send("blocked", name=name)
-            while (answer := self._channel.receive()).kind != "answer":
-                self._cancelled = self._cancelled or answer.kind == "cancel"
-            return bool(answer.body["value"])
+            self._channel.send(kind, **about)
+            while (answer := self._channel.receive()).kind == "cancel":
+                self._cancelled = True
+        if answer.kind == "refused":
+            raise failure.restore(answer.body)
+        return answer.body["value"]
 
     def _say(self, line: Line) -> None:
         self._channel.send("line", level=line.level, subject=line.subject, text=line.text)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands import descendants
 from resource_api.hands.channel import DISCONNECTED
+from resource_api.hands.lending import Lender
 from resource_api.hands.process import STDERR, STDOUT, Process, ending
 from resource_api.hands.spawn import Invocation
 from resource_api.nouns.errors import ProviderError
@@ -66,6 +67,7 @@ class Worker(Process):
         self._lines = {STDOUT: Lines(), STDERR: Lines()}
         self._frames: deque[Frame] = deque()
         self._splitter = Splitter()
+        self.lender = self.lending()
         self._programs: dict[int, descendants.Row] = {}
         self._left = False
         given = json.dumps({"path": sys.path, "places": list(places)})
@@ -82,9 +84,15 @@ class Worker(Process):
         for fd in (self._out, self._err, self._ours[1], self._watch):
             self._poller.register(fd, select.POLLIN)
 
+    def lending(self) -> Lender:
+        """Begin a call: give what lends the contents in it."""
+        self.lender = Lender()
+        self._splitter.content = self.lender.content
+        return self.lender
+
     def send(self, kind: str, **body: Any) -> None:
         """Send a frame; that nobody hears it any more is told by ``receive``. Raises ``ProviderError``: too large."""
-        data = memoryview(pack(kind, body))
+        data = memoryview(pack(kind, body, self.lender.lend))
         with suppress(BrokenPipeError):
             while data and not self._left:
                 data = data[os.write(self._ours[0], data) :]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Characters of a text that are kept.
 _LONGEST: Final = 64 * 1024
-_FOREIGN: Final = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit, BaseException)
+_FOREIGN: Final = (Exception, OSError, KeyboardInterrupt, SystemExit, GeneratorExit, BaseException)
 _BASES: Final[Mapping[str, type[BaseException]]] = {
     **{each.__name__: each for each in _FOREIGN},
     **{

@@ -1,26 +1,28 @@
 """Messages between the runtime and a worker, as bytes and back: nothing but data, whatever carries them.
 
 A frame is a header of eight bytes (a mark, the length of what follows) and a JSON array of its kind and its body.
-What JSON does not have is marked: secrets, unknowns, tuples, sets, and what is no data at all, of which the kind and a
-text remain.
+What JSON does not have is marked: secrets, unknowns, tuples, sets, contents, of which the digest goes and the bytes
+stay, and what is no data at all, of which the kind and a text remain.
 Who sends which frame when is in ``docs/isolation.md``.
 """
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from resource_api.nouns.assets import KINDS, Content
 from resource_api.nouns.change import Change, Difference
 from resource_api.nouns.errors import Problem, ProviderError
 from resource_api.nouns.tools import Planned
 from resource_api.nouns.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 #: Counts up with every change of the frames that one of the two sides could not understand.
 PROTOCOL: Final = 1
@@ -46,6 +48,11 @@ class Frame(NamedTuple):
     body: Mapping[str, Any]
 
 
+def known(word: str, sha256: str, origin: str, given: Any) -> Content:
+    """Make an asset or archive of what a frame says of it: nobody here can read it."""
+    return KINDS[word](sha256, origin, given)
+
+
 class Odd:
     """Stands for a value that is no data; its class has the name of that value's class."""
 
@@ -58,10 +65,11 @@ class Odd:
         return self._text
 
 
-def pack(kind: str, body: Mapping[str, Any]) -> bytes:
-    """Give the bytes of a frame. Raises ``ProviderError`` for one that is too large."""
+def pack(kind: str, body: Mapping[str, Any], lend: Callable[[Content], object] = id) -> bytes:
+    """Give the bytes of a frame; ``lend`` is told of the contents in it. Raises ``ProviderError`` for a large one."""
+    marker = _Marker(lend)
     try:
-        text = json.dumps([kind, {key: _marked(value, ()) for key, value in body.items()}], separators=(",", ":"))
+        text = json.dumps([kind, {key: marker.mark(value) for key, value in body.items()}], separators=(",", ":"))
     except ValueError as error:
         msg = f"a value cannot be passed on: {error}"
         raise ProviderError(msg) from error
@@ -77,6 +85,8 @@ class Splitter:
     def __init__(self) -> None:
         """Begin before the first frame."""
         self._waiting = bytearray()
+        #: What makes assets and archives of what is said of them.
+        self.content: Callable[[str, str, str, Any], Content] = known
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Give the frames that ``data`` completes. Raises ``ValueError`` for what is no frame."""
@@ -91,76 +101,89 @@ class Splitter:
                 return
             text = waiting[_HEADER : _HEADER + size].decode("ascii")
             del waiting[: _HEADER + size]
-            kind, body = json.loads(text, object_hook=_unmarked)
+            kind, body = json.loads(text, object_hook=self._unmarked)
             yield Frame(kind, body)
 
-
-def _marked(value: Any, above: tuple[int, ...]) -> Any:
-    """Give a value as JSON has it; ``above`` are the containers that it is in, by identity."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is float:
-        return value if isfinite(value) else {_TAG: "float", "value": repr(value)}
-    if value is UNKNOWN:
-        return {_TAG: "unknown", "value": None}
-    if id(value) in above or len(above) >= _DEEPEST or (mark := _MARKS.get(kind)) is None:
-        return _odd(value)
-    return mark(value, (*above, id(value)))
+    def _unmarked(self, found: dict[str, Any]) -> Any:
+        tag = found.get(_TAG)
+        if tag is None:
+            return found
+        return self.content(tag, *found["value"]) if tag in KINDS else _READ[tag](found["value"])
 
 
-def _list(value: list[Any], above: tuple[int, ...]) -> Any:
-    return [item if type(item) in _PLAIN else _marked(item, above) for item in value]
+class _Marker:
+    """Makes JSON of one frame's values."""
+
+    def __init__(self, lend: Callable[[Content], object]) -> None:
+        self._lend = lend
+        #: The containers around what is being marked, by identity.
+        self._above: list[int] = []
+
+    def mark(self, value: Any) -> Any:
+        """Give a value as JSON has it."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is float:
+            return value if isfinite(value) else {_TAG: "float", "value": repr(value)}
+        if value is UNKNOWN:
+            return {_TAG: "unknown", "value": None}
+        mark = _MARKS.get(kind)
+        if mark is None or id(value) in self._above or len(self._above) >= _DEEPEST:
+            return {_TAG: "odd", "value": _odd(value)}
+        self._above.append(id(value))
+        try:
+            return mark(self, value)
+        finally:
+            self._above.pop()
+
+    def list(self, value: Iterable[Any]) -> Any:
+        """Mark what a list holds."""
+        return [item if type(item) in _PLAIN else self.mark(item) for item in value]
+
+    def mapping(self, value: Mapping[Any, Any]) -> Any:
+        """Mark what a mapping holds; nearly all hold nothing that needs it."""
+        if not _TEXT.issuperset(map(type, value)) or _TAG in value:
+            return {_TAG: "mapping", "value": [[self.mark(key), self.mark(item)] for key, item in value.items()]}
+        if _PLAIN.issuperset(map(type, value.values())):
+            return value if type(value) is dict else dict(value)
+        return {key: self.mark(item) for key, item in value.items()}
+
+    def several(self, value: Iterable[Any]) -> Any:
+        """Mark what is called like its class and holds values in a row."""
+        return {_TAG: type(value).__name__, "value": self.list(value)}
+
+    def sensitive(self, value: Sensitive[Any]) -> Any:
+        """Mark a secret, which is in clear within its frame."""
+        return {_TAG: "sensitive", "value": self.mark(value.reveal())}
+
+    def content(self, value: Content) -> Any:
+        """Mark an asset or archive, and lend it."""
+        self._lend(value)
+        return {_TAG: value.word, "value": [value.sha256, value.origin, self.mark(value.given)]}
+
+    def bytes(self, value: bytes) -> Any:
+        """Mark bytes."""
+        return {_TAG: "bytes", "value": b64encode(value).decode("ascii")}
 
 
-def _mapping(value: Mapping[Any, Any], above: tuple[int, ...]) -> Any:
-    if not _TEXT.issuperset(map(type, value)) or _TAG in value:
-        pairs = [[_marked(key, above), _marked(item, above)] for key, item in value.items()]
-        return {_TAG: "mapping", "value": pairs}
-    if _PLAIN.issuperset(map(type, value.values())):
-        return value if type(value) is dict else dict(value)
-    return {key: _marked(item, above) for key, item in value.items()}
-
-
-def _tuple(value: tuple[Any, ...], above: tuple[int, ...]) -> Any:
-    return {_TAG: "tuple", "value": _list(list(value), above)}
-
-
-def _sensitive(value: Sensitive[Any], above: tuple[int, ...]) -> Any:
-    return {_TAG: "sensitive", "value": _marked(value.reveal(), above)}
-
-
-def _set(value: set[Any] | frozenset[Any], above: tuple[int, ...]) -> Any:
-    return {_TAG: type(value).__name__, "value": _list(list(value), above)}
-
-
-def _fields(value: tuple[Any, ...], above: tuple[int, ...]) -> Any:
-    return {_TAG: type(value).__name__, "value": _list(list(value), above)}
-
-
-_MARKS: Final[Mapping[type, Callable[[Any, tuple[int, ...]], Any]]] = {
-    list: _list,
-    dict: _mapping,
-    MappingProxyType: _mapping,
-    tuple: _tuple,
-    set: _set,
-    frozenset: _set,
-    Sensitive: _sensitive,
-    **dict.fromkeys(_TUPLES.values(), _fields),
+_MARKS: Final[Mapping[type, Callable[[_Marker, Any], Any]]] = {
+    list: _Marker.list,
+    dict: _Marker.mapping,
+    MappingProxyType: _Marker.mapping,
+    Sensitive: _Marker.sensitive,
+    bytes: _Marker.bytes,
+    **dict.fromkeys((tuple, set, frozenset, *_TUPLES.values()), _Marker.several),
+    **dict.fromkeys(KINDS.values(), _Marker.content),
 }
 
 
-def _odd(value: Any) -> Any:
+def _odd(value: Any) -> tuple[str, str]:
+    name = type(value).__name__
     try:
-        text = repr(value)[:_SHOWN]
+        return name, repr(value)[:_SHOWN]
     except Exception:  # noqa: BLE001 - a foreign class may do anything
-        text = ""
-    return {_TAG: "odd", "value": [type(value).__name__, text or f"<{type(value).__name__}>"]}
-
-
-def _unmarked(found: dict[str, Any]) -> Any:
-    tag = found.get(_TAG)
-    return found if tag is None else _READ[tag](found["value"])
+        return name, f"<{name}>"
 
 
 @cache
@@ -168,18 +191,15 @@ def _class(name: str) -> type[Odd]:
     return type(name, (Odd,), {})
 
 
-def _read_mapping(pairs: list[list[Any]]) -> dict[Any, Any]:
-    return dict(map(tuple, pairs))
-
-
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "float": float,
     "unknown": lambda _: UNKNOWN,
-    "mapping": _read_mapping,
+    "mapping": lambda pairs: dict(map(tuple, pairs)),
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
     "sensitive": Sensitive,
+    "bytes": b64decode,
     "odd": lambda found: _class(found[0])(found[1]),
     **{name: each._make for name, each in _TUPLES.items()},
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
+from resource_api import Attribute, DefinitionError, ManifestError, Registry, Runtime, SimpleProvider, TypeDefinition
 from tests.hostile.test_bad_providers import AFTER, GOOD
 
 if TYPE_CHECKING:
@@ -218,3 +219,107 @@ def wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_what_a_worker_writes_is_masked_wherever_it_writes(box: Box) -> None:
+    """Lines of the type, also from descriptors and children, and what it raises: no byte of the secret gets out."""
+    secret = "xyzzy-plugh-3917"
+    put(box, "spills_secrets")
+    box.manifest({"Bad[b]": {"token": secret}})
+    done = box.run("apply", "site.json", "--json", "-d", "--isolate")
+    assert done.code == 1
+    for line in ("printed", "written", "echoed"):
+        assert f"Notice: bad: {line} <sensitive>" in done.text
+    assert "Warning: bad: complained <sensitive>" in done.text
+    assert "Error: Bad[b]: bad token <sensitive>" in done.text
+    assert secret.encode() not in done.out + done.err
+
+
+def test_calls_side_by_side_are_lost_one_by_one(box: Box) -> None:
+    """Each has a worker of its own; what one has cached is forgotten when another has changed something."""
+    put(box, "sleeps_side_by_side")
+    box.type("bad", "parallel")
+    begun = time.monotonic()
+    done = apply_only(box, "--parallel", "3")
+    assert {name for name, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
+    assert "the worker of 'bad' ended with exit code 3 while in set" in done.steps["Bad[b]"]["error"]
+    assert box.shelf("bad") == {**AFTER, "b": {"size": 1}}
+    # One second for three calls, one for the second try.
+    assert time.monotonic() - begun < 6
+
+
+def apply_only(box: Box, *arguments: str) -> Done:
+    """Apply the manifest in workers, whatever the provider is."""
+    return box.run("apply", "site.json", "--json", "--isolate", *arguments)
+
+
+def test_a_type_can_ask_for_a_worker(box: Box) -> None:
+    """Without the option, and for itself alone."""
+    put(box, "segfaults")
+    file = box.path / "types" / "bad.py"
+    file.write_text(file.read_text(encoding="utf-8").replace("features=", 'isolation="process", features='), "utf-8")
+    asks = "import os\nfrom shelf import Shelf\n\nclass Provider(Shelf):\n    kind = 'good'\n"
+    asks += "    def set(self, context, changes):\n        context.notice(f'in {os.getpid()}')\n"
+    box.provider("good", f"{asks}        super().set(context, changes)\n")
+    process = box.start("apply", "site.json", "--json")
+    out, err = process.communicate(timeout=30)
+    assert LOST["segfaults"].encode() in out
+    assert f"Notice: good: in {process.pid}\n".encode() in err
+
+
+def test_what_no_other_process_can_load_is_refused() -> None:
+    """A type that a program has registered."""
+    registry = Registry()
+    registry.register_type(TypeDefinition(name="mine", attributes={"name": Attribute("String", "n", kind="namevar")}))
+    registry.register_provider("mine", SimpleProvider)
+    with pytest.raises(ManifestError, match="type 'mine' was registered by a program; only one that is in files"):
+        Runtime(registry, isolate=True).plan({"resources": {"Mine[a]": {}}})
+    with pytest.raises(DefinitionError, match="isolation must be 'process' or None, not 'thread'"):
+        TypeDefinition(name="mine", attributes={}, isolation="thread")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("side", ["runtime", "worker"])
+def test_two_versions_do_not_talk(box: Box, side: str) -> None:
+    """A worker is started long after its run; the package may have been replaced in between."""
+    worker = "'-c' in sys.orig_argv"
+    box.write(
+        "lib/sitecustomize.py",
+        f"import sys\nif {worker if side == 'worker' else f'not ({worker})'}:\n"
+        "    import resource_api.nouns.frame\n    resource_api.nouns.frame.PROTOCOL = 7\n",
+    )
+    box.env["PYTHONPATH"] = f"{box.path / 'lib'}{os.pathsep}{box.env['PYTHONPATH']}"
+    box.manifest({"Good[a]": {}})
+    done = apply_only(box)
+    ours, theirs = (1, 7) if side == "worker" else (7, 1)
+    told = (
+        f"the worker of 'good' speaks protocol {theirs} and this run {ours}: resource-api has been replaced meanwhile"
+    )
+    assert told in done.text
+    assert done.code != 0
+    assert box.shelf("good") == {}
+
+
+def test_every_command_that_calls_providers_can_isolate_them(box: Box) -> None:
+    """With the outcome that it has otherwise."""
+    box.manifest({"Good[a]": {"size": 1}})
+    assert box.run("plan", "site.json", "--isolate", "--detailed-exitcodes").code == 2
+    assert box.run("apply", "site.json", "--isolate", "--noop").code == 0
+    assert box.run("apply", "site.json", "--isolate").code == 0
+    assert b"size: 1" in box.run("resource", "good", "a", "--isolate", "--module-path", ".").out
+    assert box.run("resource", "good", "a", "size=2", "--isolate", "--module-path", ".").code == 0
+    assert b"<= Good[a]" in box.run("refresh", "site.json", "--isolate").out
+    assert box.run("state", "rm", "Good[a]").code == 0
+    assert b"Good[a]: imported." in box.run("import", "site.json", "Good[a]", "--isolate").out
+    assert box.run("destroy", "site.json", "--yes", "--isolate").code == 0
+    assert box.shelf("good") == {}
+
+
+def test_contents_are_read_by_the_run(box: Box) -> None:
+    """Assets go to a worker as digests; their bytes are asked for piece by piece."""
+    raw = os.urandom(700_000)
+    (box.path / "raw.bin").write_bytes(raw)
+    target = box.path / "copy.bin"
+    box.manifest({f"File[{target}]": {"content": {"asset": {"file": "raw.bin"}}}})
+    assert apply_only(box).code == 0
+    assert target.read_bytes() == raw
+    assert apply_only(box).steps == {}

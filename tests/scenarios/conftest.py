@@ -21,6 +21,16 @@ import resource_api
 
 MODULES: Final = Path(__file__).parent / "modules"
 
+#: The modules whose scenarios are run twice.
+ISOLATED: Final = {"test_composite", "test_get", "test_insync", "test_logging", "test_noop", "test_set_failure"}
+#: Scenarios of these that look at the process in which the provider runs, or at its standard streams.
+IN_PROCESS: Final = {
+    "test_the_provider_is_made_once_and_late",
+    "test_what_a_provider_prints_goes_to_stderr",
+    "test_it_is_told_the_name_and_both_states",
+    "test_a_signal_ends_the_running_call_and_skips_the_rest",
+}
+
 _PREAMBLE: Final = "from resource_api import *\nimport json, os, sys\nfrom pathlib import Path\n"
 
 
@@ -176,6 +186,21 @@ def _compiled() -> None:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def isolate() -> str:
+    """Run providers where the command does so by itself."""
+    return ""
+
+
+@pytest.fixture
+def bench(tmp_path: Path, isolate: str) -> Bench:
     """Give a bench of its own."""
-    return Bench(tmp_path)
+    made = Bench(tmp_path)
+    made.environment["RESOURCE_API_ISOLATE"] = isolate
+    return made
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks most of providers in workers too: isolated or not, the report is the same."""
+    module, name = str(metafunc.module.__name__).rpartition(".")[2], metafunc.function.__name__
+    if "isolate" in metafunc.fixturenames and module in ISOLATED and name not in IN_PROCESS:
+        metafunc.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])

@@ -1,0 +1,25 @@
+"""Takes its time, caches what it has read, and crashes when it comes to b."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    cached = None
+
+    def get(self, context):
+        self.cached = self.cached or list(super().get(context))
+        return self.cached
+
+    def set(self, context, changes):
+        time.sleep(1)
+        if "b" in changes:
+            os._exit(3)
+        with Path("lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            super().set(context, changes)
+        self.cached = None

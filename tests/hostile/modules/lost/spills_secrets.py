@@ -1,0 +1,17 @@
+"""Writes a secret wherever it can, and quotes it in what it raises."""
+
+import os
+import subprocess
+import sys
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def _put(self, name, should):
+        token = should["token"].reveal()
+        print("printed", token)
+        print("complained", token, file=sys.stderr)
+        os.write(1, f"written {token}\n".encode())
+        subprocess.run(["echo", "echoed", token], check=True)
+        raise RuntimeError(f"bad token {token}")
