@@ -46,8 +46,15 @@ def tools(insync: Callable[..., Any] | None = None) -> Tools:
     """Give the tools of a type that compares by ``insync``, or exactly."""
     asked = None
     if insync is not None:
-        asked = lambda name, attributes, *states: [insync(name, each, *states) for each in attributes]  # noqa: E731
+        asked = lambda questions: (_answers(insync, *each) for each in questions)  # noqa: E731
     return Tools(TYPE, {}, insync=asked)
+
+
+def _answers(insync: Callable[..., Any], name: str, attributes: Sequence[str], *states: Any) -> list[Any] | Exception:
+    try:
+        return [insync(name, each, *states) for each in attributes]
+    except Exception as error:  # noqa: BLE001 - an answer too
+        return error
 
 
 @given(_resources)

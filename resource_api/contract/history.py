@@ -30,7 +30,7 @@ def add(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
 def read(database: Database, name: StackName | None = None) -> list[Mapping[str, Any]]:
     """Give the finished runs of a stack, or of all, the oldest first. Raises ``StateError``."""
     try:
-        found: list[Mapping[str, Any]] = rows.to_values(database.read("run"))
+        found: list[Mapping[str, Any]] = list(rows.to_values(database.read("run")))
         return [run for run in found if name is None or (run["project"], run["stack"]) == name]
     except (ValueError, TypeError, LookupError) as error:
         raise damage(database.path, "a finished run cannot be read") from error

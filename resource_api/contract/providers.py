@@ -19,12 +19,13 @@ from resource_api.nouns.tools import Tools
 from resource_api.nouns.values import Sensitive, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.contract.isolation import Isolated
     from resource_api.contract.registry import Registry
-    from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.definition import Resource, TypeDefinition
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.tools import Question
 
 
 class Providers:
@@ -105,26 +106,39 @@ class Providers:
 
     def _validate(
         self, instance: str, definition: TypeDefinition, context: Context
-    ) -> Callable[[Mapping[str, Any]], list[Problem]]:
-        """Give the check, its method looked up once: it is called for each resource."""
+    ) -> Callable[[Sequence[Mapping[str, Any]]], Iterator[list[Problem] | Exception]]:
+        """Give the check of many resources, each alone with what it raises."""
         method = self._method(instance, "validate")
 
-        def validate(should: Mapping[str, Any]) -> list[Problem]:
+        def validate(resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
             if definition.sensitive:
-                self.run.log.mask.add(should)
-            return _problems(guard.answer(method(), context, copied(should)))
+                self.run.log.mask.add(resources)
+            for each in map(dict, resources) if are_flat(resources) else map(copied, resources):
+                try:
+                    answer = guard.answer(method(), context, each)
+                    yield [] if answer is None or answer == [] else _problems(answer)
+                except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
+                    yield error
 
         return validate
 
-    def _insync(self, instance: str, context: Context) -> Callable[..., Any]:
+    def _insync(
+        self, instance: str, context: Context
+    ) -> Callable[[Iterable[Question]], Iterator[list[Any] | Exception]]:
         """Give the comparison, its method looked up once: it is called for each attribute of each resource."""
         method = self._method(instance, "insync")
 
-        def insync(name: Name, attributes: Sequence[str], *states: Mapping[str, Any]) -> list[Any]:
-            ask = method()
-            return [ask(context, name, attribute, *states) for attribute in attributes]
+        def insync(questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+            for name, attributes, is_, should in questions:
+                try:
+                    ask = method()
+                    yield [ask(context, name, attribute, is_, should) for attribute in attributes]
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - what a provider raises is its answer
+                    yield error if isinstance(error, Exception) else ProviderError(reason(error))
 
-        return lambda *arguments: guard.answer(insync, *arguments)
+        return insync
 
     def _method(self, instance: str, name: str) -> Callable[[], Callable[..., Any]]:
         """Give a provider's method when it is first needed, and from then on."""
@@ -174,7 +188,5 @@ def _canonicalized(
 
 
 def _problems(answer: Any) -> list[Problem]:
-    if answer is None:
-        return []
     found: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
     return [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in found]

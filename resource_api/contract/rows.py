@@ -17,7 +17,7 @@ from resource_api.nouns import codec
 from resource_api.nouns.record import Intent, Record, StackState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.contract.vault import Vault
     from resource_api.hands.database import Database, Row
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from resource_api.nouns.record import Commit, Key
 
 _TABLES: Final = ("resource", "owed", "intent")
+#: So many rows are decoded together.
+_TOGETHER: Final = 500
 
 
 class Header(NamedTuple):
@@ -265,11 +267,12 @@ def _missing(database: Database, name: StackName) -> StateError:
     return damage(database.path, f"rows of project {name.project}, stack {name.stack} are missing")
 
 
-def to_values(rows: Sequence[Row]) -> list[Any]:
-    """Decode many rows at once, which shares the text of equal keys."""
-    text = (b"[" + b",".join([body for _, body, _ in rows]) + b"]").decode("utf-8", "surrogatepass")
-    values: list[Any] = codec.decode(text) if "$resource_api" in text else json.loads(text)
-    return values
+def to_values(rows: Sequence[Row]) -> Iterator[Any]:
+    """Decode many rows together, which shares the text of equal keys, yet never all: that would double the memory."""
+    for start in range(0, len(rows), _TOGETHER):
+        bodies = [body for _, body, _ in rows[start : start + _TOGETHER]]
+        text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
+        yield from codec.decode(text) if "$resource_api" in text else json.loads(text)
 
 
 def _intent(values: list[Any]) -> Intent:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.errors import Problem
+
+    #: Which attributes of a resource are compared, and its two states.
+    Question = tuple[Name, Sequence[str], Mapping[str, Any], Mapping[str, Any]]
 
 
 class Planned(NamedTuple):
@@ -35,9 +38,10 @@ class Tools(NamedTuple):
     #: Texts that each attribute is known to accept: whoever checks adds to it, so that each is checked once in a run.
     familiar: dict[str, set[str]]
     canonicalize: Callable[[list[Resource]], list[Resource]] | None = None
-    validate: Callable[[Mapping[str, Any]], list[Problem]] | None = None
-    #: Give the provider's answer for each of some attributes of one resource.
-    insync: Callable[[Name, Sequence[str], Mapping[str, Any], Mapping[str, Any]], list[Any]] | None = None
+    #: Give what is wrong with each of many resources, or the exception that came of one.
+    validate: Callable[[Sequence[Mapping[str, Any]]], Iterator[list[Problem] | Exception]] | None = None
+    #: Of each (name, attributes, is, should) give the provider's answers, or the exception that came of one.
+    insync: Callable[[Iterable[Question]], Iterator[list[Any] | Exception]] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
     upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
     #: What policies say of one resource: why it is forbidden, or nothing.

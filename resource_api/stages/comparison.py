@@ -19,7 +19,7 @@ from resource_api.nouns.text import show
 from resource_api.nouns.values import UNKNOWN, Sensitive, copied, same
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.step import Known
@@ -53,29 +53,37 @@ def _veiled(difference: Difference, recorded: Any) -> Difference:
 
 def level(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: Tools) -> Iterator[int]:
     """Give the places of the (entry, row) of one type that certainly do not differ; what raises or is unclear may."""
-    names: dict[tuple[str, ...], list[str]] = {}
-    compared, insync = tools.definition.compared, tools.insync
-    # What a comparison changes in what it gets is nobody else's: it may not, or gets copies.
-    flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
-    lent = MappingProxyType if flat else copied
-    for place, (entry, row) in enumerate(pairs):
-        should = entry.should
-        shape = tuple(should)
-        attributes = names.get(shape)
-        if attributes is None:
-            attributes = names[shape] = [attribute for attribute in compared if attribute in should]
-        try:
-            verdicts = insync(entry.name, attributes, lent(row), lent(should)) if insync else repeat(None)
-        except Exception:  # noqa: BLE001, S112 - asked again, and told, by whoever compares it alone
+    wanted = list(_wanted([entry.should for entry, _ in pairs], tools.definition.compared))
+    answers: Iterable[Any] = repeat(repeat(None))
+    if tools.insync is not None:
+        # What a comparison changes in what it gets is nobody else's: it may not, or gets copies.
+        flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
+        lent = MappingProxyType if flat else copied
+        answers = tools.insync(
+            (entry.name, names, lent(row), lent(entry.should))
+            for (entry, row), names in zip(pairs, wanted, strict=True)
+        )
+    # Of the pairs first: the last of them ends it, whoever answers.
+    for place, ((entry, row), names, verdicts) in enumerate(zip(pairs, wanted, answers, strict=False)):
+        if isinstance(verdicts, Exception):
             continue
-        for attribute, verdict in zip(attributes, verdicts, strict=False):
-            if verdict is not True and (
-                verdict is not None
-                or (row.get(attribute) is not should[attribute] and not same(row.get(attribute), should[attribute]))
-            ):
-                break
+        for name, verdict in zip(names, verdicts, strict=False):
+            if verdict is not True:
+                value, should = row.get(name), entry.should[name]
+                if verdict is not None or not (value is should or same(value, should)):
+                    break
         else:
             yield place
+
+
+def _wanted(resources: Sequence[Mapping[str, Any]], compared: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Give what of each resource is compared: of those with the same attributes the same."""
+    known: dict[tuple[str, ...], list[str]] = {}
+    for shape in map(tuple, resources):
+        found = known.get(shape)
+        if found is None:
+            found = known[shape] = [name for name in compared if name in shape]
+        yield found
 
 
 def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> Iterator[Difference]:
@@ -117,11 +125,11 @@ def _ask(
     entry: Entry, attribute: str, states: tuple[Mapping[str, Any], Mapping[str, Any]], tools: Tools
 ) -> tuple[bool | None, str]:
     assert tools.insync is not None
-    try:
-        (answer,) = tools.insync(entry.name, (attribute,), *states)
-    except Exception as error:  # a foreign comparison may fail in any way
-        msg = f"insync of '{attribute}' failed: {reason(error)}"
-        raise Incomparable(msg) from error
+    (answers,) = tools.insync([(entry.name, (attribute,), *states)])
+    if isinstance(answers, Exception):
+        msg = f"insync of '{attribute}' failed: {reason(answers)}"
+        raise Incomparable(msg) from answers
+    (answer,) = answers
     if answer is None or answer is True or answer is False:
         return answer, ""
     if isinstance(answer, tuple) and len(answer) == 2 and answer[0] is False:  # noqa: PLR2004 - (False, message)

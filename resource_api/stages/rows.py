@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns.change import exists
 from resource_api.nouns.errors import ProviderError, nearest, reason
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, is_secret, same
@@ -122,10 +121,8 @@ class Judge:
             return answers
 
     def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Seen:
-        if isinstance(row, str):
-            return Seen(None, row)
-        if isinstance(canonical, str):
-            return Seen(None, canonical)
+        if type(row) is not dict or type(canonical) is not dict:
+            return Seen(None, str(row if type(row) is not dict else canonical))
         if canonical is not row and canonical != row:
             message = _uncanonical(definition, row, canonical)
             if message and self.strict == "error":
@@ -174,9 +171,10 @@ def _finished(definition: TypeDefinition, row: Resource) -> Mapping[str, Any] | 
 
     A provider that compares by itself may know several kinds of absence: its row is kept.
     """
-    if not exists(row):
+    ensure = row.get("ensure")
+    if ensure == "absent":
         return row if "custom_insync" in definition.features else None
-    if definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
+    if ensure is None and definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
         row["ensure"] = "present"
     for name in definition.sensitive:
         if name in row and row[name] is not None and not isinstance(row[name], Sensitive):

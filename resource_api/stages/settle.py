@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.nouns import schemas
 from resource_api.nouns.columns import are_flat, sheets
 from resource_api.nouns.errors import Problem, reason
-from resource_api.nouns.values import UNKNOWN, Sensitive, is_unknown
+from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,10 +27,12 @@ _TEXT: Final = {str}
 
 def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
     """Give what is declared with the type's defaults, each a fresh copy; ``null``: not declared, no default."""
-    should = {key: value for key, value in given.items() if value is not None}
+    should = dict(given)
+    if None in should.values():
+        should = {key: value for key, value in given.items() if value is not None}
     for name, attribute in definition.defaults:
         if name not in given:
-            should[name] = attribute.fresh_default()
+            should[name] = attribute.default if type(attribute.default) in FLAT else attribute.fresh_default()
     for name in definition.sensitive:
         if name in should and should[name] is not UNKNOWN and not isinstance(should[name], Sensitive):
             should[name] = Sensitive(should[name])
@@ -109,9 +111,10 @@ def settle(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource],
             canonical[place] = resource
         problems |= {good[number]: found for number, found in wrong.items()}
     if tools.validate is not None:
-        for place in good:
-            if place not in problems and (found := _validate(tools, canonical[place])):
-                problems[place] = found
+        valid = [place for place in good if place not in problems]
+        for place, answer in zip(valid, tools.validate([canonical[place] for place in valid]), strict=True):
+            if answer:
+                problems[place] = _told(answer)
     return canonical, problems
 
 
@@ -166,12 +169,8 @@ def _accept(
     return after, check(definition, {key: value for key, value in after.items() if value is not before[key]})
 
 
-def _validate(tools: Tools, should: Resource) -> list[Problem]:
-    assert tools.validate is not None
-    try:
-        found = tools.validate(should)
-    except Exception as error:  # noqa: BLE001 - becomes a problem of this resource
-        return [Problem(None, f"validate failed: {reason(error)}", code="validate")]
-    return found and [
-        problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in found
-    ]
+def _told(answer: list[Problem] | Exception) -> list[Problem]:
+    """Give the problems that ``validate`` has found, or that it is one itself."""
+    if isinstance(answer, Exception):
+        return [Problem(None, f"validate failed: {reason(answer)}", code="validate")]
+    return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

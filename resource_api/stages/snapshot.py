@@ -172,7 +172,7 @@ class Snapshot:
         newer = reading.newer(asked.epoch) if self.epoch != asked.epoch else {}
         if asked.whole:
             reading.seen, reading.kept, reading.whole_at = {}, {}, asked.epoch
-        for name in names or ():
+        for name in (names or ()) if reading.kept else ():
             reading.kept.pop(name, None)
         if len(by_name) > len(wanted):
             beside = {name: by_name[name] for name in by_name.keys() - set(wanted)}

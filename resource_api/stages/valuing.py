@@ -11,7 +11,7 @@ from resource_api.nouns import expression
 from resource_api.nouns.entry import NOTHING
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import FLAT, UNKNOWN, is_unknown
+from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
@@ -40,14 +40,19 @@ class Valuation:
         plain: dict[str, list[Entry]] = {}
         for entry in self._register.entries:
             given = self._register.given[entry]
-            if not all(map(expression.is_literal, given.values())) and (paths := self._paths(entry, given)):
+            if all(map(expression.is_literal, given.values())):
+                entry.spelling = given
+                plain.setdefault(entry.instance, []).append(entry)
+            elif paths := self._paths(entry, given):
                 entry.sources = {name: found for name, each in paths.items() if (found := self._sources(each))}
                 self.references[entry] = [first for each in paths.values() for first in self._before(each)]
             else:
+                self._evaluate(entry)
                 plain.setdefault(entry.instance, []).append(entry)
         for entries in plain.values():
             self._settle(entries)
         for entry in _by_reference(self.references):
+            self._evaluate(entry)
             self._settle([entry])
 
     def check(self, value: Any) -> Any:
@@ -107,9 +112,9 @@ class Valuation:
         return f"{message}; {hint}" if hint else message
 
     def _settle(self, entries: list[Entry]) -> None:
-        """Evaluate, fill in defaults, check and canonicalize resources of one type; note their identities."""
+        """Fill in defaults, check and canonicalize resources of one type; note their identities."""
         tools = self._register.tools(entries[0].instance)
-        resources = [settle.fill(tools.definition, self._evaluate(entry)) for entry in entries]
+        resources = [settle.fill(tools.definition, entry.spelling) for entry in entries]
         settled, problems = settle.settle(tools, resources)
         for place, (entry, should) in enumerate(zip(entries, settled, strict=True)):
             entry.should = should
@@ -119,8 +124,8 @@ class Valuation:
             if not found or not any(problem.severity == "error" for problem in found):
                 self._identify(entry)
 
-    def _evaluate(self, entry: Entry) -> dict[str, Any]:
-        """Give an entry's values with every reference replaced; what only a state tells is unknown, and pending."""
+    def _evaluate(self, entry: Entry) -> None:
+        """Replace every reference in an entry's values; what only a state tells is unknown, and pending."""
         values = self._register.given[entry]
         pending = {}
         for name, value in values.items():
@@ -137,7 +142,6 @@ class Valuation:
             values[name] = found
         entry.spelling = values
         entry.pending = pending or NOTHING
-        return values
 
     def _of_resource(self, path: Path) -> Any:
         """Give what a resource declares; what only its state tells is unknown here."""
@@ -151,7 +155,7 @@ class Valuation:
 
     def _identify(self, entry: Entry) -> None:
         name = tuple(map(entry.should.get, entry.definition.namevars))
-        if not FLAT.issuperset(map(type, name)) and any(map(is_unknown, name)):
+        if any(map(is_unknown, name)):
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
         entry.name = name[0] if len(name) == 1 else name
