@@ -31,7 +31,7 @@ inputs:
 defaults:
   File: {owner: root, mode: "0644", group: null, noop: true}
 providers:
-  other: {host: a}
+  other: {type: vm, version: ">=1", config: {host: a}}
 values:
   port: 80
 resources:
@@ -91,7 +91,7 @@ def summary(read: Manifest) -> Any:
         [(d.type, d.title, d.attributes, d.meta) for d in read.resources],
         {name: each[:3] for name, each in read.inputs.items()},
         list(read.defaults.values()),
-        (read.providers, read.values, read.outputs),
+        ({name: each[:4] for name, each in read.providers.items()}, read.values, read.outputs),
         [each[:2] for each in read.moved],
         [each.reference for each in read.removed],
     )
@@ -109,7 +109,8 @@ def test_a_manifest_says_everything(tmp_path: Path) -> None:
     }
     assert repr(MISSING) == "MISSING"
     assert read.defaults == {read.file: {"file": {"owner": "root", "mode": "0644"}}}
-    assert (read.providers, read.values) == ({"other": {"host": "a"}}, {"port": 80})
+    assert [each[:4] for each in read.providers.values()] == [("other", "vm", ">=1", {"host": "a"})]
+    assert read.values == {"port": 80}
     assert read.outputs == {"sum": "${File[/plain].checksum}"}
     assert [each[:2] for each in read.moved] == [(Reference("file", "/old"), Reference("file", "/new"))]
     assert [each.reference for each in read.removed] == [Reference("file", "/gone")]
@@ -217,7 +218,7 @@ def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:
         ("inputs: {a: {typ: x}}", "1:14: unknown key 'typ'; did you mean 'type'?"),
         ("inputs: {a: {type: [x]}}", "1:14: type of an input must be a string; a data type with [...] needs quotes"),
         ("inputs: {a: {docs: 1}}", "1:14: docs of an input must be a string; write it in quotes"),
-        ("providers: {a: x}", "1:13: the configuration of a provider must be a mapping"),
+        ("providers: {a: x}", "1:13: a provider must be a mapping; write {type: vm_host, config: {...}}"),
         ("defaults: {'File[x]': {}}", "1:12: 'File[x]' is not the name of a type; write File, without [...]"),
         ("defaults: {File: {}, file: {}}", "1:22: defaults of 'file' are given twice"),
         ("defaults: {File: x}", "1:12: defaults must be a mapping of attributes"),

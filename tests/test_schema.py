@@ -84,7 +84,7 @@ inputs:
     default: x
   nothing: {default: null, docs: null, type: null}
 values: {v: [1, 2], w: null}
-providers: {main: {host: h}}
+providers: {main: {type: widget, version: null, config: {}}, widget: {}}
 defaults:
   Widget: {size: 3, noop: true, tag: all, code: null}
   needy_one: {size: 1}

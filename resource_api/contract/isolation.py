@@ -78,6 +78,18 @@ class Isolated:
         """Bring recorded values to the type's version."""
         return self._workers.call(context, "upgrade", version, values)
 
+    def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
+        """Be configured: each worker is, before its first call that needs it."""
+        self._workers.config = dict(config)
+
+    def check_config(self, context: Context, config: Resource) -> Any:
+        """Give the configuration with what only the provider can tell."""
+        return self._workers.call(context, "check_config", config)
+
+    def diff_config(self, context: Context, is_: Resource, should: Resource) -> Any:
+        """Tell which changes put what was made out of reach."""
+        return self._workers.call(context, "diff_config", is_, dict(should))
+
     def leave(self) -> None:
         """Tell the workers to end, and do not wait."""
         self._workers.leave()
@@ -98,6 +110,8 @@ class _Workers:
         self._definition = definition
         self._places = places
         self._run = run
+        #: What the provider is configured with; None: nothing yet.
+        self.config: Mapping[str, Any] | None = None
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._leaving: list[Worker] = []
@@ -112,7 +126,7 @@ class _Workers:
     def call(self, context: Context, method: str, *arguments: Any) -> Any:
         """Have one worker carry out a call. Raises what the provider raises, and ``Lost``."""
         worker, before = self._take(), self._changes
-        call = _Call(self._run, self._definition.name, context, method)
+        call = _Call(self._run, self._definition.name, context, method, self.config)
         try:
             answer = call.carry_out(worker, arguments, fresh=self._known.get(worker) != before)
         except _Overdue:
@@ -211,7 +225,10 @@ class _Overdue(Exception):  # noqa: N818 - never leaves this module
 class _Call:
     """One call, from its first frame to its last."""
 
-    def __init__(self, run: Run, type_name: str, context: Context, method: str) -> None:
+    def __init__(
+        self, run: Run, type_name: str, context: Context, method: str, config: Mapping[str, Any] | None
+    ) -> None:
+        self._config = config
         self._run = run
         self._type_name = type_name
         self._context = context
@@ -232,7 +249,8 @@ class _Call:
             arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
         lender = worker.lending()
         try:
-            worker.send("call", method=self._method, arguments=list(arguments), terms=self._terms(), fresh=fresh)
+            told = {"terms": self._terms(), "fresh": fresh, "config": self._config}
+            worker.send("call", method=self._method, arguments=list(arguments), **told)
             while (frame := worker.receive(lambda: self._tick(worker))).kind not in {"done", "raised"}:
                 if frame.kind == "blocked":
                     worker.send("answer", value=blocked(frame.body["name"]))

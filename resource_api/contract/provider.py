@@ -31,6 +31,8 @@ METHODS: Final[Mapping[str, str]] = {
 
 #: More rows than this from one ``get`` are a provider running away.
 MOST_ROWS = 5_000_000
+#: What the provider of a type with ``config`` may have; ``configure`` it must.
+CONFIGURING: Final = ("configure", "check_config", "diff_config")
 
 
 class BaseProvider:
@@ -38,6 +40,18 @@ class BaseProvider:
 
     Whatever it caches on itself lives for one transaction. Features of the type promise further methods, see
     ``METHODS``; a method whose name starts with an underscore is a helper.
+
+    The provider of a type with ``config`` is made once for each configured instance, and has further methods:
+
+    1. ``configure(context, config)``, called once before the first ``get`` or ``set``, with values that are all known;
+       what it raises fails the resources of this instance.
+    2. ``check_config(context, config)`` gives the configuration back, perhaps with values that only it can tell; what
+       it raises is a problem of the manifest. It answers from its arguments and the environment, before ``configure``.
+    3. ``diff_config(context, is_, should)`` gives the names of those whose change puts what was made with ``is_`` out
+       of reach of ``should``: its resources are replaced. Secrets that are only known by a digest are left out of
+       ``is_``.
+
+    Any provider may have ``cancel()``, called first when a run ends by an interruption, and ``close()``, called last.
     """
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
@@ -110,8 +124,9 @@ def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
     return rows
 
 
-def broken_promises(type_name: str, features: Collection[str], provider: type[Any]) -> Sequence[str]:
-    """Compare the declared features with the provider's methods; give every promise that is not kept, both ways."""
+def broken_promises(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
+    """Compare what a type declares with its provider's methods; give every promise that is not kept, both ways."""
+    type_name, features = definition.name, definition.features
     missing = [method for method in ("get", "set") if not callable(getattr(provider, method, None))]
     problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
     for feature, method in METHODS.items():
@@ -123,9 +138,23 @@ def broken_promises(type_name: str, features: Collection[str], provider: type[An
                 f"provider of '{type_name}' has the method '{method}' but its type does not declare the feature"
                 f" '{feature}'; declare it, or call the helper '_{method}'"
             )
+    problems += _configuring(definition, provider)
     if not problems:
         problems += _signatures(type_name, features, provider)
     return problems
+
+
+def _configuring(definition: TypeDefinition, provider: type[Any]) -> list[str]:
+    """Check that what is declared to be configured can be, and that nothing waits for a configuration in vain."""
+    if definition.config.attributes:
+        has = callable(getattr(provider, "configure", None))
+        return [] if has else [f"provider of '{definition.name}' has no method 'configure', which 'config' promises"]
+    return [
+        f"provider of '{definition.name}' has the method '{method}' but its type declares no 'config'; declare it, or"
+        f" call the helper '_{method}'"
+        for method in CONFIGURING
+        if callable(getattr(provider, method, None))
+    ]
 
 
 def _signatures(type_name: str, features: Collection[str], provider: type[Any]) -> list[str]:

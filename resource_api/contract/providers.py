@@ -1,6 +1,7 @@
-"""The provider instances of one transaction, and their pure methods as plain functions.
+"""The provider instances of one transaction: found, made, configured, closed; their pure methods as plain functions.
 
-Made with ``Provider()`` at the first call that needs one, so that an earlier resource can set up what a provider
+An instance is known by what its resources are told apart by: the type's name, or ``vm_host@lab`` for a configured one.
+Made with ``Provider()`` at the first call that needs it, so that an earlier resource can set up what a provider
 needs (seed, "Runtime Environment"). What is called when is the stages' business.
 """
 
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Providers:
-    """The providers of one transaction, by instance: the type's name, or ``vm_host@lab`` for a configured one."""
+    """The providers of one transaction, by instance; closed at its end, also when it ends by an exception."""
 
     def __init__(self, registry: Registry, run: Run) -> None:
         """Make none yet."""
@@ -37,27 +39,71 @@ class Providers:
         self.run = run
         #: What policies say of one resource; None where there are none.
         self.judge: Callable[[Entry, Mapping[str, Any]], str] | None = None
+        self._versions: dict[str, str] = {}
+        self._configs: dict[str, Mapping[str, Any]] = {}
+        self._refused: dict[str, str] = {}
+        #: Made, and of those configured.
+        self._made: dict[str, Any] = {}
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
-        self._isolated: list[Isolated] = []
 
-    def instance(self, instance: str) -> Any:
-        """Give an instance, made when first asked for. A constructor that raises is a ``ProviderError``."""
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close every instance; what is no ``Exception`` is an interruption."""
+        self.close(interrupted=error is not None and not isinstance(error, Exception))
+
+    def expect(self, versions: Mapping[str, str]) -> None:
+        """Take the newest type that fits a range of versions (PEP 440) for each of these instances."""
+        self._versions.update(versions)
+
+    def configure(self, instance: str, config: Mapping[str, Any]) -> None:
+        """Say what an instance is configured with, when it is first called; another configuration ends the old one."""
+        self._refused.pop(instance, None)
+        if config != self._configs.get(instance):
+            self._end(instance)
+            self._configs[instance] = config
+            self.run.log.mask.add(config)
+
+    def refuse(self, instance: str, why: str) -> None:
+        """Say why an instance cannot be configured: whoever calls it is told."""
+        self._refused[instance] = why
+
+    def instance(self, instance: str, *, configured: bool = True) -> Any:
+        """Give an instance, made and configured when first asked for. ``ProviderError`` when that cannot be.
+
+        One that is not ``configured`` is enough for what answers from its arguments alone.
+        """
+        if not configured:
+            return self._raw(instance)
         if instance not in self._instances:
-            definition = self.registry.type(parts(instance)[0]).of_instance(instance)
-            make = self._isolate if self.run.isolates(definition) else self._make
-            self._instances[instance] = make(definition)
+            definition = self.tools(instance).definition
+            made = self._raw(instance)
+            if definition.config.attributes:
+                self._set_up(instance, definition, made)
+            self._instances[instance] = made
         return self._instances[instance]
 
-    def _isolate(self, definition: TypeDefinition) -> Isolated:
+    def _raw(self, instance: str) -> Any:
+        """Give an instance that has perhaps not been configured: enough for what answers from its arguments alone."""
+        if instance not in self._made:
+            definition = self._definition(instance)
+            make = self._isolate if self.run.isolates(definition) else self._make
+            self._made[instance] = make(definition, self._versions.get(instance, ""))
+        return self._made[instance]
+
+    def _definition(self, instance: str) -> TypeDefinition:
+        return self.registry.type(parts(instance)[0], self._versions.get(instance, "")).of_instance(instance)
+
+    def _isolate(self, definition: TypeDefinition, versions: str) -> Isolated:
         from resource_api.contract.isolation import Isolated  # noqa: PLC0415 - only for a provider in a worker
 
-        made = Isolated(definition, self.registry.places(definition.name), self.run)
-        self._isolated.append(made)
-        return made
+        return Isolated(definition, self.registry.places(definition.name, versions), self.run)
 
-    def _make(self, definition: TypeDefinition) -> Any:
-        provider = self.registry.provider(definition.name)
+    def _make(self, definition: TypeDefinition, versions: str) -> Any:
+        provider = self.registry.provider(definition.name, versions)
         try:
             with guard.answering():
                 made = provider()
@@ -67,6 +113,20 @@ class Providers:
             raise ProviderError(msg) from error
         return made
 
+    def _set_up(self, instance: str, definition: TypeDefinition, made: Any) -> None:
+        if instance in self._refused:
+            raise ProviderError(self._refused[instance])
+        if instance not in self._configs:
+            msg = f"the provider '{instance}' is not configured"
+            raise ProviderError(msg)
+        context = self._context(definition)
+        try:
+            with guard.answering(), context.lend(made):
+                made.configure(context, MappingProxyType(copied(self._configs[instance])))
+        except Exception as error:
+            msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
+            raise ProviderError(msg) from error
+
     def tools(self, instance: str) -> Tools:
         """Give a type's pure functions; raises ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._tools:
@@ -74,12 +134,11 @@ class Providers:
         return self._tools[instance]
 
     def _make_tools(self, instance: str) -> Tools:
-        type_name = parts(instance)[0]
-        definition = self.registry.type(type_name).of_instance(instance)
+        definition = self._definition(instance)
         if self.run.isolates(definition):
-            self.instance(instance)
+            self._raw(instance)
         else:
-            self.registry.provider(type_name)
+            self.registry.provider(definition.name, self._versions.get(instance, ""))
         features = definition.features
         context = self._context(definition)
 
@@ -87,7 +146,7 @@ class Providers:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if definition.sensitive:
                 self.run.log.mask.add(arguments)
-            return guard.answer(getattr(self.instance(instance), method), context, *arguments)
+            return guard.answer(getattr(self._raw(instance), method), context, *arguments)
 
         return Tools(
             definition,
@@ -101,8 +160,27 @@ class Providers:
             (lambda version, values: call("upgrade", version, deepcopy(dict(values))))
             if "upgrade" in features
             else None,
+            self._configuring("check_config", definition, call),
+            self._configuring("diff_config", definition, call),
             self.judge,
         )
+
+    def _configuring(
+        self, method: str, definition: TypeDefinition, call: Callable[..., Any]
+    ) -> Callable[..., Any] | None:
+        """Give ``check_config`` or ``diff_config`` of a provider that has it."""
+        if not definition.config.attributes:
+            return None
+        if not self.run.isolates(definition):
+            provider = self.registry.provider(definition.name, self._versions.get(definition.instance, ""))
+            if not hasattr(provider, method):
+                return None
+
+        def masked(*configs: Mapping[str, Any]) -> Any:
+            self.run.log.mask.add(configs)
+            return call(method, *configs)
+
+        return masked
 
     def _validate(
         self, instance: str, definition: TypeDefinition, context: Context
@@ -145,7 +223,7 @@ class Providers:
 
         @cache
         def method() -> Callable[..., Any]:
-            found: Callable[..., Any] = getattr(self.instance(instance), name)
+            found: Callable[..., Any] = getattr(self._raw(instance), name)
             return found
 
         return method
@@ -153,14 +231,34 @@ class Providers:
     def _context(self, definition: TypeDefinition) -> Context:
         return Context(definition, self.run, reading=True)
 
-    def close(self) -> None:
-        """Forget the instances: nothing is cached beyond a transaction. Workers are ended."""
-        self._instances.clear()
-        isolated, self._isolated = self._isolated, []
-        for made in isolated:
-            made.leave()
-        for made in isolated:
-            made.close()
+    def close(self, *, interrupted: bool = False) -> None:
+        """End every instance: nothing is kept beyond a transaction. An interruption is told to each before."""
+        for instance in list(self._made) if interrupted else ():
+            self._part(instance, "cancel")
+        for made in self._made.values():
+            # Workers end side by side.
+            if (leave := getattr(made, "leave", None)) is not None:
+                leave()
+        for instance in list(self._made):
+            self._end(instance)
+
+    def _end(self, instance: str) -> None:
+        if instance in self._made:
+            self._part(instance, "close")
+            del self._made[instance]
+        self._instances.pop(instance, None)
+        self._tools.pop(instance, None)
+
+    def _part(self, instance: str, method: str) -> None:
+        """Call a method of the end of a provider's life, where it has one; what it raises ends nothing else."""
+        made = self._made[instance]
+        if (call := getattr(made, method, None)) is None:
+            return
+        try:
+            with guard.protected():
+                call()
+        except Exception as error:  # noqa: BLE001 - contained: everything else is over already
+            self.run.log.write("warning", instance, f"{method} of its provider failed: {reason(error)}")
 
 
 def _canonicalized(

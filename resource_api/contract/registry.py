@@ -6,11 +6,11 @@ Features declared by a type are checked against its provider's methods here. Pro
 
 from __future__ import annotations
 
-import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.contract import policies
+from resource_api.contract.editions import Edition, newest, provider_in, the_provider, the_type
 from resource_api.contract.provider import broken_promises
 from resource_api.hands import loader
 from resource_api.nouns.component import ComponentDefinition
@@ -19,6 +19,7 @@ from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.reference import TYPE_NAME, capital
 
 if TYPE_CHECKING:
+    import builtins
     import os
     from collections.abc import Callable, Sequence
 
@@ -41,6 +42,7 @@ class Registry:
         self._broken: dict[tuple[str, str], DefinitionError] = {}
         #: What has come from a file, by kind and name.
         self._loaded: set[tuple[str, str]] = set()
+        self._editions: dict[tuple[str, str], Edition] = {}
         self.warn: Callable[[str], None] = lambda _message: None
 
     @classmethod
@@ -69,18 +71,26 @@ class Registry:
         if not isinstance(provider, type):
             msg = f"the provider of '{name}' must be a class, not {type(provider).__name__}"
             raise DefinitionError(msg)
-        if problems := broken_promises(name, self.type(name).features, provider):
+        if problems := broken_promises(self.type(name), provider):
             raise DefinitionError("\n".join(problems))
         self._providers[name] = provider
 
-    def type(self, name: str) -> TypeDefinition:
-        """Give a type's definition; raises ``DefinitionError`` when there is none or its file is broken."""
+    def type(self, name: str, versions: str = "") -> TypeDefinition:
+        """Give a type's definition: the first on the module path, or the newest that fits a range of ``versions``.
+
+        Raises ``DefinitionError`` when there is none or its file is broken.
+        """
+        if versions:
+            return self._edition(name, versions).definition
         if name not in self._types:
             self.register_type(self._load("types", name, "TYPE"))
         return self._types[name]
 
-    def provider(self, name: str) -> builtins.type[Any]:
-        """Give a type's provider class; raises ``DefinitionError`` when there is none or its file is broken."""
+    def provider(self, name: str, versions: str = "") -> builtins.type[Any]:
+        """Give the provider class of what ``type`` gives; raises ``DefinitionError`` likewise."""
+        edition = self._edition(name, versions) if versions else None
+        if edition is not None and edition.place is not None:
+            return provider_in(edition.place, edition.definition)
         if name not in self._providers:
             self.register_provider(name, self._load("providers", name, "Provider"))
         return self._providers[name]
@@ -119,11 +129,14 @@ class Registry:
             raise DefinitionError(msg)
         return path if path or other or name in self._types else finder.find("components", name)
 
-    def places(self, name: str) -> list[str]:
+    def places(self, name: str, versions: str = "") -> list[str]:
         """Give the part of the module path on which another process finds a type and its provider as they are here.
 
         Raises ``DefinitionError`` when they are in no files.
         """
+        edition = self._edition(name, versions) if versions else None
+        if edition is not None and edition.place is not None:
+            return [str(edition.place)]
         self.type(name)
         provided = name not in self._providers or ("providers", name) in self._loaded
         if self._finder is None or ("types", name) not in self._loaded or not provided:
@@ -167,23 +180,22 @@ class Registry:
         if path is None:
             raise DefinitionError(self._unknown(kind, name))
         module = loader.execute(path, f"resource_api.{kind}.{name}")
-        value = getattr(module, constant, None)
         if kind == "components":
-            return _component(path, name, value, getattr(module, "build", None))
-        if value is None:
-            msg = f"{path}: defines no {constant}"
-            raise DefinitionError(msg)
-        if isinstance(value, TypeDefinition) and value.name != name:
-            msg = f"{path}: TYPE is named '{value.name}' but its file is named '{name}'"
-            raise DefinitionError(msg)
-        expected: Any = TypeDefinition if constant == "TYPE" else builtins.type
-        if not isinstance(value, expected):
-            msg = f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}"
-            raise DefinitionError(msg)
-        if kind == "providers" and (problems := broken_promises(name, self.type(name).features, value)):
-            raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
+            return _component(path, name, getattr(module, constant, None), getattr(module, "build", None))
+        value = the_type(path, module) if kind == "types" else the_provider(path, module, self.type(name))
         self._loaded.add((kind, name))
         return value
+
+    def _edition(self, name: str, versions: str) -> Edition:
+        """Give the newest of everything called ``name`` that fits ``versions``; one that was found stays found."""
+        if (name, versions) not in self._editions:
+            paths = self._finder.every("types", name) if self._finder and TYPE_NAME.match(name) else []
+            if not paths and name not in self._types:
+                raise DefinitionError(self._unknown("types", name))
+            first = self.type(name)
+            others = paths[1:] if ("types", name) in self._loaded else paths
+            self._editions[name, versions] = newest([Edition(first), *map(Edition.load, others)], versions)
+        return self._editions[name, versions]
 
     def _unknown(self, kind: str, name: str) -> str:
         if kind == "providers":

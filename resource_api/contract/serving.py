@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.contract.provider import collect
 from resource_api.contract.providers import Providers
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.nouns.definition import TypeDefinition
+
+#: What is only called of a provider that has its configuration.
+_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due"})
 
 
 def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> None:
@@ -121,19 +124,29 @@ class _Server:
             return False
         return True
 
-    def _call(self, method: str, arguments: Sequence[Any], *, terms: Mapping[str, Any], fresh: bool) -> Any:
-        """Call the provider; ``terms`` are those of the context, ``fresh`` asks for one that has cached nothing."""
+    def _call(
+        self, method: str, arguments: Sequence[Any], *, terms: Mapping[str, Any], fresh: bool, config: Any = None
+    ) -> Any:
+        """Call the provider; ``terms`` are those of the context, ``fresh`` asks for one that has cached nothing.
+
+        Without a ``config`` only what answers from its arguments alone can be called of a type that is configured.
+        """
         if fresh:
             self._providers.close()
         self._run.cancelled = self._run.failures = False
         definition = self._registry.type(self._type_name)
-        provider = self._providers.instance(self._type_name)
+        if config is not None:
+            self._providers.configure(self._type_name, config)
+        provider = self._providers.instance(self._type_name, configured=method in _CONFIGURED)
         context = self._context(definition, **terms)
         given = [context, *arguments]
         extra = {}
         if method == "set":
             given[1] = self._changes(**arguments[0])
             extra = {"noop": context.noop} if "noop_handler" in definition.features else {}
+        if method not in _CONFIGURED and not hasattr(provider, method):
+            # Of what may be left out, nothing is said.
+            return arguments[0] if method == "check_config" else None
         with guard.protected(), context.lend(provider):
             return _data(definition, method, getattr(provider, method)(*given, **extra))
 

@@ -7,39 +7,35 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
 from resource_api.contract.state import NoStore, StackName
 from resource_api.faces.announcement import announce, reorder
-from resource_api.hands import assets, guard
+from resource_api.faces.compiler import Compiler, Emptied
+from resource_api.hands import guard
 from resource_api.hands.collector import unhurried
 from resource_api.hands.context import Run
 from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
-from resource_api.nouns.declaration import Manifest
-from resource_api.nouns.errors import ProviderError, UsageError
+from resource_api.nouns.errors import UsageError
 from resource_api.nouns.event import Diagnosed, Finished
 from resource_api.nouns.options import Options
 from resource_api.nouns.record import StackState
-from resource_api.stages import catalog as compiling
-from resource_api.stages import manifest as reading
+from resource_api.stages import appointing, configuring, selection
 from resource_api.stages import plan as planning
 from resource_api.stages import prior as remembering
-from resource_api.stages import selection
-from resource_api.stages.entering import Kinds
 from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
     from resource_api.hands.keys import Key
-    from resource_api.nouns.component import Blueprint
-    from resource_api.nouns.document import Document
+    from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
     from resource_api.nouns.tools import Tools
@@ -105,12 +101,13 @@ class Runtime:
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
-        with unhurried(), guard.protected():
-            return self.catalog(source, inputs, Providers(self.registry, self.run))
+        with Providers(self.registry, self.run) as providers, unhurried(), guard.protected():
+            return self.catalog(source, inputs, providers)
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
         """Give what ``apply`` would do; changes nothing, not even state. ``wishes`` are the fields of ``Options``."""
-        return self._plan(source, inputs, Options(**wishes))[0]
+        with self._planned(source, inputs, Options(**wishes)) as (plan, _):
+            return plan
 
     def apply(self, source: Source | Plan, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
         """Bring the system to what the manifest says; a failed resource is in the report, no exception."""
@@ -120,26 +117,29 @@ class Runtime:
         self, source: Any, inputs: Mapping[str, Any], options: Options, check: Callable[[Plan], None]
     ) -> Report:
         """Plan, let ``check`` refuse (it raises), and carry out."""
-        with nullcontext() if options.noop else self.store.lock("apply", self.lock_timeout):
-            plan, snapshot = self._plan(source, inputs, options)
+        lock = nullcontext() if options.noop else self.store.lock("apply", self.lock_timeout)
+        with lock, self._planned(source, inputs, options) as (plan, snapshot):
             check(plan)
             return self._carry_out(plan, snapshot, "apply")
 
     def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
         """Carry out the plan of the empty manifest: delete what state records as ours, forget the rest."""
-        with self.store.lock("destroy", self.lock_timeout):
-            plan, snapshot = self._plan(_Emptied(source), inputs, Options(**wishes, prune=True))
+        with (
+            self.store.lock("destroy", self.lock_timeout),
+            self._planned(Emptied(source), inputs, Options(**wishes, prune=True)) as (plan, snapshot),
+        ):
             return self._carry_out(plan, snapshot, "destroy")
 
     def plan_destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
         """Give what ``destroy`` would do."""
-        return self._plan(_Emptied(source), inputs, Options(**wishes, prune=True))[0]
+        with self._planned(Emptied(source), inputs, Options(**wishes, prune=True)) as (plan, _):
+            return plan
 
     def change(self, source: Mapping[str, Any], **wishes: Any) -> Report:
         """Bring single resources to what is said, recording nothing; warns when some stack has them."""
         options = Options(**wishes)
-        with nullcontext() if options.noop else self.store.lock("resource", self.lock_timeout):
-            plan, snapshot = self._plan(source, {}, options, remember=False)
+        lock = nullcontext() if options.noop else self.store.lock("resource", self.lock_timeout)
+        with lock, self._planned(source, {}, options, remember=False) as (plan, snapshot):
             for stack in self.store.stacks():
                 with suppress(UsageError):  # it is encrypted, and this command was given no key
                     records = self.store.load(stack).records
@@ -153,40 +153,21 @@ class Runtime:
 
         Raises ``ProviderError`` when they cannot be read.
         """
-        providers = Providers(self.registry, self.run)
-        definition = providers.tools(type_name).definition
-        snapshot = Snapshot(providers)
-        snapshot.read(definition, names)
-        if failure := snapshot.failure(type_name):
-            msg = f"{type_name}: {failure}"
-            raise ProviderError(msg)
-        wanted: Sequence[Any] = list(snapshot.rows(type_name)) if names is None else names
-        rows = []
-        for name in wanted:
-            row, failure = snapshot.seen(type_name, name)
-            if failure:
-                msg = f"{type_name}: {failure}"
-                raise ProviderError(msg)
-            if row is not None and row.get("ensure") != "absent":
-                rows.append(dict(row))
-            elif names is not None:
-                rows.append(definition.absent(name))
-        return rows
+        with Providers(self.registry, self.run) as providers:
+            tools = providers.tools(type_name)
+            if tools.definition.config.attributes:
+                providers.configure(type_name, configuring.default(tools))
+            return Snapshot(providers).existing(tools.definition, names)
 
     def tools(self, type_name: str) -> Tools:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
         return Providers(self.registry, self.run).tools(type_name)
 
     def catalog(
-        self, source: Source | Manifest | _Emptied, inputs: Mapping[str, Any] | None, providers: Providers
+        self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any] | None, providers: Providers
     ) -> Catalog:
         """Give the catalog of a manifest, with ``providers`` made for this run; its secrets are masked from now on."""
-        manifest = self._read(source.source if isinstance(source, _Emptied) else source, inputs or {})
-        if isinstance(source, _Emptied):
-            manifest = manifest._replace(resources=(), outputs={}, moved=(), removed=(), inputs={}, values={})
-            inputs = None
-        kinds = Kinds(providers.tools, self._component)
-        catalog = compiling.compile(manifest, inputs or {}, self.facts, kinds, assets.Assets())
+        catalog = Compiler(self.registry, self.facts, self.log).compile(source, inputs or {}, providers)
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
         for entry in catalog.entries:
@@ -198,41 +179,43 @@ class Runtime:
             self.log.write("debug", "", note)
         return catalog
 
-    def _component(self, name: str) -> Blueprint | None:
-        """Give what builds a component; None where no component has that name. Raises ``DefinitionError``."""
-        if (found := self.registry.component(name)) is None:
-            return None
-        from resource_api.stages import python_component  # noqa: PLC0415 - only where there are components
-
-        return python_component.blueprint(*found, self.facts, self.log.mask.add)
-
-    def _plan(
+    @contextmanager
+    def _planned(
         self,
-        source: Source | Plan | Manifest | _Emptied,
+        source: Source | Plan | Manifest | Emptied,
         inputs: Mapping[str, Any] | None,
         options: Options,
         *,
         remember: bool = True,
+    ) -> Iterator[tuple[Plan, Snapshot]]:
+        """Give a plan and what was read for it; the providers that were made for it are closed in the end."""
+        with Providers(self.registry, self.run) as providers:
+            with unhurried(), guard.protected():
+                made = self._plan(source, inputs, options, providers, remember=remember)
+            yield made
+
+    def _plan(
+        self, source: Any, inputs: Mapping[str, Any] | None, options: Options, providers: Providers, *, remember: bool
     ) -> tuple[Plan, Snapshot]:
-        providers, judge = Providers(self.registry, self.run), self._judge()
-        with unhurried(), guard.protected():
-            providers.judge = judge.resource if judge else None
-            if isinstance(source, planning.Plan):
-                catalog, options = source.catalog, source.options._replace(noop=options.noop)
-                catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
-            else:
-                catalog = self.catalog(source, inputs, providers)
-            name = self.name(catalog)
-            state = self.store.load(name) if remember else StackState(*name)
-            self._may_prune(catalog, state, options)
-            catalog, prior = remembering.match(catalog, state, prune=options.prune, tools=providers.tools)
-            self.log.mask.add([catalog.entries[index].should for index in prior.ghosts])
-            selected = selection.select(catalog, options)
-            snapshot = Snapshot(providers, options.strict)
-            world = survey(catalog, prior, selected, snapshot)
-            prior = judge.judge(catalog, prior, selected) if judge else prior
-            planned = planning.plan(catalog, prior, selected, world, options)
-            return (judge.plan(planned) if judge else planned), snapshot
+        judge = self._judge()
+        providers.judge = judge.resource if judge else None
+        if isinstance(source, planning.Plan):
+            catalog, options = source.catalog, source.options._replace(noop=options.noop)
+            catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
+        else:
+            catalog = self.catalog(source, inputs, providers)
+        name = self.name(catalog)
+        state = self.store.load(name) if remember else StackState(*name)
+        self._may_prune(catalog, state, options)
+        lineup = appointing.line_up(catalog, state, providers)
+        catalog, prior = remembering.match(catalog, lineup, prune=options.prune, tools=providers.tools)
+        self.log.mask.add([catalog.entries[index].should for index in prior.ghosts])
+        selected = selection.select(catalog, options)
+        snapshot = Snapshot(providers, options.strict)
+        world = survey(catalog, prior, selected, snapshot)
+        prior = judge.judge(catalog, prior, selected) if judge else prior
+        planned = planning.plan(catalog, prior, selected, world, options)
+        return (judge.plan(planned) if judge else planned), snapshot
 
     def _judge(self) -> Judge | None:
         """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""
@@ -241,14 +224,6 @@ class Runtime:
         from resource_api.stages.judging import Judge  # noqa: PLC0415 - only where there are policies
 
         return Judge(policies, self.tell)
-
-    def _read(self, source: Source | Manifest, inputs: Mapping[str, Any]) -> Manifest:
-        def python(raw: bytes, file: str) -> Document:
-            from resource_api.stages import python_manifest  # noqa: PLC0415 - only for such a file
-
-            return python_manifest.read(raw, file, inputs, self.facts)
-
-        return source if isinstance(source, Manifest) else reading.read(source, python)
 
     def name(self, catalog: Catalog) -> StackName:
         """Give whose state a run is about. Raises ``UsageError`` for a stack or project that cannot be one."""
@@ -287,13 +262,6 @@ class Runtime:
             summary = {**report.summary._asdict(), "exit_code": report.exit_code}
             times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
             self.store.finish(name, {"run": run, "command": command, **times, "summary": summary})
-        snapshot.providers.close()
+        snapshot.providers.close(interrupted=transaction.stopped is not None)
         self.tell(Finished(report))
         return report
-
-
-class _Emptied:
-    """A manifest of which only the frame counts: its project, its inputs."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source

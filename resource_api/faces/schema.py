@@ -121,6 +121,13 @@ _SHARED: Final[Schema] = {
     "reference": _REFERENCE,
     "references": _one_or_list(_ref("reference")),
     "input": _or_null("An input.", _closed(_INPUT)),
+    "provider": _closed(
+        {
+            "type": _or_null("The type that it is for; its own name unless given.", {"type": "string"}),
+            "version": _or_null("The versions that will do: '>=1.2', '~=1.4'.", {"type": "string"}),
+            "config": _or_null("What it is configured with.", {"type": "object"}),
+        }
+    ),
     "move": _closed({"from": _ref("reference"), "to": _ref("reference")}, required=["from", "to"]),
     **{f"metaparameter-{name}": body for name, body in _METAPARAMETERS.items()},
 }
@@ -138,7 +145,7 @@ def _sections(types: Iterable[TypeDefinition]) -> Schema:
         "include": _or_null("Files beneath this one's directory whose resources come before its own.", files),
         "inputs": _named("What is given from outside, with -i NAME=VALUE.", {_NAME: _ref("input")}),
         "defaults": _named("Attributes of all resources of a type in this file: Type, then attributes.", defaults),
-        "providers": _named("Configurations that the metaparameter provider names.", {_NAME: {"type": "object"}}),
+        "providers": _named("Configured providers, that the metaparameter provider names.", {_NAME: _ref("provider")}),
         "values": _named("Values with a name, to be used as ${values.NAME}.", {_NAME: {}}),
         "resources": _named("What should be, in the order of execution: Type[title], then attributes.", resources),
         "moved": _or_null("Resources with a new name; what is recorded of them is kept.", _list(_ref("move"))),

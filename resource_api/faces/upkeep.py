@@ -16,7 +16,7 @@ from resource_api.nouns.errors import DefinitionError, ResourceError, UsageError
 from resource_api.nouns.event import Drifted
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.step import Summary
-from resource_api.stages import drifting
+from resource_api.stages import appointing, drifting
 from resource_api.stages.recorder import told, written
 from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.upgrading import upgrade
@@ -35,17 +35,22 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
 
     Raises ``ResourceError`` naming what could not be read; what could is written all the same.
     """
-    with runtime.store.lock("refresh", runtime.lock_timeout), unhurried():
-        providers = Providers(runtime.registry, runtime.run)
+    providers = Providers(runtime.registry, runtime.run)
+    with runtime.store.lock("refresh", runtime.lock_timeout), providers, unhurried():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
-        state = runtime.store.load(name)
+        # What waits for resources is read with what was recorded of it: nothing is planned here that could tell.
+        known = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
+        lineup = appointing.line_up(catalog._replace(instances=known), runtime.store.load(name), providers)
+        state = lineup.state
         snapshot = Snapshot(providers)
         put: list[Record] = []
         failures: list[str] = []
         for instance in dict.fromkeys(record.instance for record in state.records.values()):
             records = [record for record in state.records.values() if record.instance == instance]
             failures += _reread(runtime, snapshot, state, records, put)
+        if not lineup.commit.empty:
+            runtime.store.commit(name, lineup.commit)
         if put:
             runtime.store.commit(name, Commit(put))
     if failures:
@@ -82,15 +87,16 @@ def take_over(
     runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, Any] | None = None
 ) -> Summary:
     """Record an existing thing, declared as ``target``, as ours. Raises ``ResourceError`` when it does not exist."""
-    with runtime.store.lock("import", runtime.lock_timeout), unhurried():
-        providers = Providers(runtime.registry, runtime.run)
+    providers = Providers(runtime.registry, runtime.run)
+    with runtime.store.lock("import", runtime.lock_timeout), providers, unhurried():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
         if name is not None and name not in {str(entry.name), entry.title}:
             msg = f"{entry.reference} is declared as '{entry.name}', not '{name}'; declare what is to be imported"
             raise UsageError(msg)
         stack = runtime.name(catalog)
-        state = runtime.store.load(stack)
+        lineup = appointing.line_up(catalog, runtime.store.load(stack), providers)
+        state = lineup.state
         before = state.records.get(entry.key)
         if before is not None and before.owned:
             runtime.log.write("notice", str(entry.reference), "is recorded as ours already")
@@ -101,6 +107,8 @@ def take_over(
         if failure or row is None or not exists(row):
             msg = f"{entry.reference} cannot be imported: {failure or 'it does not exist'}"
             raise ResourceError(msg)
+        if not lineup.commit.empty:
+            runtime.store.commit(stack, lineup.commit)
         runtime.store.commit(stack, Commit([_record(catalog, entry, row, state)], manifest=catalog.manifest.file))
         runtime.log.write("notice", str(entry.reference), "imported")
     return Summary(imported=1)

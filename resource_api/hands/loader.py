@@ -55,6 +55,10 @@ class Finder:
                 break
         return places
 
+    def every(self, kind: str, name: str) -> list[Path]:
+        """Give every file of one name, in the order in which they are looked for."""
+        return [path for directory in self._all() if (path := directory / kind / f"{name}.py").is_file()]
+
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Give every name of a kind, sorted."""
         found = {

@@ -15,7 +15,7 @@ from resource_api.nouns.errors import DataTypeError, nearest
 from resource_api.nouns.reference import TYPE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Never
 
     from resource_api.nouns.datatypes import DataType
@@ -97,14 +97,17 @@ def unknown_keywords(unknown: Mapping[str, object], known: Iterable[str]) -> lis
     ]
 
 
-def problems(name: object, attribute: object) -> list[str]:
-    """Give what is wrong with an attribute called ``name``; its data type is parsed on the way."""
+def problems(name: object, attribute: object, reserved: Collection[str] = RESERVED) -> list[str]:
+    """Give what is wrong with an attribute called ``name``; its data type is parsed on the way.
+
+    ``reserved`` are names that mean something else where it stands.
+    """
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
     found = unknown_keywords(attribute.unknown, KEYWORDS)
     if not isinstance(name, str) or not TYPE_NAME.match(name):
         found.append("the name must be lower case letters, digits and underscores")
-    if name in RESERVED:
+    if name in reserved:
         found.append("the name is reserved; a type must not define it")
     if attribute.kind is not None and attribute.kind not in KINDS:
         found.append(f"'{attribute.kind}' is not a kind{hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")

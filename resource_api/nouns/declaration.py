@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resource_api.nouns.reference import Reference, child
+from resource_api.nouns.reference import Reference, child, instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +105,25 @@ class Removed(NamedTuple):
         return self.origin.place(*inner)
 
 
+class Configured(NamedTuple):
+    """A configured provider: its name, the type it is of, the versions that will do, its configuration as written."""
+
+    name: str
+    type: str
+    version: str
+    config: dict[str, Any]
+    origin: Origin
+
+    @property
+    def instance(self) -> str:
+        """What its resources are told apart by: ``vm_host@lab``; the type alone where it is named like its type."""
+        return instance(self.type, self.name)
+
+    def place(self, *inner: str | int) -> Place:
+        """Give the place of its name, or of a key in it."""
+        return self.origin.place(*inner)
+
+
 class _Declared(NamedTuple):
     type: str
     title: str
@@ -162,7 +181,7 @@ class Manifest(NamedTuple):
     project_given: bool
     inputs: dict[str, Input]
     defaults: dict[str, dict[str, dict[str, Any]]]
-    providers: dict[str, dict[str, Any]]
+    providers: dict[str, Configured]
     values: dict[str, Any]
     resources: tuple[Declaration, ...]
     moved: tuple[Moved, ...]
@@ -187,7 +206,7 @@ class Manifest(NamedTuple):
 
     def place(
         self,
-        what: Declaration | Input | Moved | Removed | Sequence[str | int],
+        what: Declaration | Input | Configured | Moved | Removed | Sequence[str | int],
         attribute: str | None = None,
         *inner: str | int,
         file: str = "",
@@ -202,7 +221,7 @@ class Manifest(NamedTuple):
             inherited = attribute not in what.attributes and attribute not in what.meta
             found = self._default(what, within) if within and inherited else None
             return found or what.place(*within)
-        if isinstance(what, (Input, Moved, Removed)):
+        if isinstance(what, (Input, Configured, Moved, Removed)):
             return what.place(*within)
         path = (*what, *within)
         candidates = [each for each in reversed(self.documents) if not file or each.file == file]

@@ -13,17 +13,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.nouns import attribute as attributes_
-from resource_api.nouns.attribute import Attribute, hint, unknown_keywords
-from resource_api.nouns.declaration import MISSING
+from resource_api.nouns import attribute_set
+from resource_api.nouns.attribute import hint, unknown_keywords
+from resource_api.nouns.attribute_set import AttributeSet
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import TYPE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Never
 
-    from resource_api.nouns.attribute import Kind
+    from resource_api.nouns.attribute import Attribute, Kind
 
+#: The versions that a type may have: releases, and what precedes them, as PEP 440 spells them.
+VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
 #: One resource, read or wanted: attribute → value.
 Resource = dict[str, Any]
 #: What identifies a resource within its type: the namevar's value, or a tuple of them.
@@ -44,13 +47,15 @@ FEATURES: Final = frozenset(
     }
 )
 _KEYWORDS: Final = (
-    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation"),
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "version", "config"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
 
 
-class TypeDefinition:
+class TypeDefinition(AttributeSet):
     """A resource type: name, documentation, attributes, automatic relationships, features.
+
+    ``config`` is what its provider is configured with, ``version`` the type's own, such as ``1.2.0``.
 
     Raises ``DefinitionError`` that lists everything that is wrong with it, each with its attribute.
     ``warnings`` holds what is odd but usable.
@@ -70,14 +75,16 @@ class TypeDefinition:
         title_patterns: Sequence[Mapping[str, str]] = (),
         schema_version: int = 1,
         isolation: Literal["process"] | None = None,
+        version: str | None = None,
+        config: Mapping[str, Attribute] | None = None,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
+        super().__init__(attributes)
         self.name = name
         #: Which configured provider answers for its resources: ``vm_host@lab``; the type's name for the default one.
         self.instance = name
         self.docs = docs
-        self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
         self.features = frozenset(features)
         self.automatic: Mapping[str, Mapping[str, Any]] = {
             "require": autorequires or {},
@@ -88,6 +95,10 @@ class TypeDefinition:
         self.title_patterns = title_patterns
         self.schema_version = schema_version
         self.isolation = isolation
+        #: What ``version:`` of a configured provider is compared with (PEP 440); None: it has not said.
+        self.version = version
+        #: What its provider is configured with.
+        self.config = AttributeSet({} if config is None else config)
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES, key=str)
@@ -132,16 +143,6 @@ class TypeDefinition:
         return "ensure" in self.attributes and self.attributes["ensure"].datatype.accepts("absent")
 
     @cached_property
-    def accepts(self) -> Mapping[str, Callable[[Any], bool]]:
-        """The cheapest correct check of each attribute's value."""
-        return {name: attribute.datatype.accepts for name, attribute in self.attributes.items()}
-
-    @cached_property
-    def whole(self) -> Mapping[str, frozenset[type]]:
-        """The kinds of value of which each attribute accepts every one."""
-        return {name: attribute.datatype.whole for name, attribute in self.attributes.items()}
-
-    @cached_property
     def read_only(self) -> frozenset[str]:
         """The attributes that are reported and never set."""
         return frozenset(self.of_kind("read_only"))
@@ -155,21 +156,6 @@ class TypeDefinition:
     def kept(self) -> frozenset[str]:
         """What is kept of a resource that was read, beside what is declared of it."""
         return frozenset({*self.namevars, *self.read_only, "ensure"})
-
-    @cached_property
-    def defaults(self) -> tuple[tuple[str, Attribute], ...]:
-        """The attributes that have a default."""
-        return tuple((n, a) for n, a in self.attributes.items() if a.default is not MISSING)
-
-    @cached_property
-    def mandatory(self) -> tuple[str, ...]:
-        """The attributes that a manifest must give."""
-        return tuple(name for name, attribute in self.attributes.items() if attribute.mandatory)
-
-    @cached_property
-    def sensitive(self) -> frozenset[str]:
-        """The attributes whose values are secrets by their data type."""
-        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
 
     @cached_property
     def contents(self) -> frozenset[str]:
@@ -227,6 +213,11 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
+    if definition.version is not None and not (
+        isinstance(definition.version, str) and VERSION.match(definition.version)
+    ):
+        problems.append(f"version must be text such as '1.2.0', not {definition.version!r}")
+    problems += attribute_set.problems(definition.config, "config")
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():

@@ -44,5 +44,8 @@ class Tools(NamedTuple):
     insync: Callable[[Iterable[Question]], Iterator[list[Any] | Exception]] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
     upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    #: Of its configuration: what it is with what the provider adds, and which changes its resources do not survive.
+    check_config: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
     #: What policies say of one resource: why it is forbidden, or nothing.
     judge: Callable[[Entry, Mapping[str, Any]], str] | None = None

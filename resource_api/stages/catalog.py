@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.errors import ManifestError
-from resource_api.stages import binding, relationships
+from resource_api.stages import binding, configuring, relationships
 from resource_api.stages.complaints import Complaints
 from resource_api.stages.entering import Register
 from resource_api.stages.scope import Scope
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.errors import Problem
     from resource_api.nouns.group import Group
+    from resource_api.nouns.instance import Instance
     from resource_api.nouns.reference import Reference
     from resource_api.stages.entering import Kinds
     from resource_api.stages.relationships import Edge, Order
@@ -44,6 +45,8 @@ class Catalog(NamedTuple):
     groups: Mapping[Reference, Group] = {}
     warnings: Sequence[Problem] = ()
     notes: Sequence[str] = ()
+    #: The configured providers that are named or needed, by what their resources are told apart by.
+    instances: Mapping[str, Instance] = {}
 
 
 def compile(  # noqa: A001 - the arrow's name
@@ -60,6 +63,7 @@ def compile(  # noqa: A001 - the arrow's name
     register.enter(manifest)
     valuation = Valuation(register, complaints, scope)
     valuation.value()
+    instances = configuring.configure(register, valuation, complaints)
     edges = binding.bind(register.entries, valuation.references, register, complaints.of)
     order = relationships.order(len(register.entries), edges)
     _cycles(register.entries, order, complaints)
@@ -71,7 +75,8 @@ def compile(  # noqa: A001 - the arrow's name
             complaints.of_output(name, str(error))
     if complaints.problems:
         raise ManifestError(complaints.problems)
-    return _catalog(manifest, register, order, scope)._replace(warnings=complaints.warnings)
+    made = _catalog(manifest, register, order, scope)
+    return made._replace(warnings=complaints.warnings, instances=instances)
 
 
 def _moves(manifest: Manifest, register: Register, complaints: Complaints) -> None:

@@ -9,7 +9,7 @@ from resource_api.nouns.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.nouns.declaration import Declaration, Manifest, Moved
+    from resource_api.nouns.declaration import Configured, Declaration, Manifest, Moved
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.group import Group
 
@@ -33,11 +33,17 @@ class Complaints:
         placed = problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
         (self.problems if problem.severity == "error" else self.warnings).append(placed)
 
-    def of_declaration(self, declaration: Declaration, message: str, code: str) -> None:
+    def of_declaration(self, declaration: Declaration, message: str, code: str, attribute: str | None = None) -> None:
         """Complain of a declaration that did not become an entry."""
         shown = str(declaration.reference)
-        place = self.manifest.place(declaration)
-        self.problems.append(Problem(None, message, "error", shown, *place, code=code))
+        place = self.manifest.place(declaration, attribute)
+        self.problems.append(Problem(attribute, message, "error", shown, *place, code=code))
+
+    def of_provider(self, declared: Configured, where: str | tuple[str, str], message: str) -> None:
+        """Complain of a configured provider, or of what stands in it."""
+        inner = (where,) if isinstance(where, str) else where
+        shown = f"provider '{declared.name}': {message}"
+        self.problems.append(Problem(None, shown, "error", "", *declared.place(*inner), code="provider"))
 
     def of_output(self, name: str, message: str) -> None:
         """Complain of an output."""

@@ -49,6 +49,8 @@ def forgotten(entry: Entry, known: Known) -> str:
     assert known.record is not None
     if known.ghost == "removed":
         return "listed under removed"
+    if known.ghost == "met":
+        return "it exists under the new configuration of its provider"
     if known.ghost == "pending":
         return "its replacement was cut, and nothing is left of it"
     if not (known.record.owned or known.ghost == "replaced"):
@@ -100,9 +102,12 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
         reasons = ("its replacement was cut, and the old one has gone",) if cut else ()
         return _anew(entry, Decision(Action.CREATE, made, reasons), should, tools)
     names = _renamed(entry, known.successor_of)
-    renamed = Decision(Action.REPLACE, names, replaces_because=tuple(each.attribute for each in names))
+    reasons = (known.forced,) if known.forced else ()
+    renamed = Decision(Action.REPLACE, names, reasons, replaces_because=tuple(each.attribute for each in names))
     if protected(entry, known.successor_of):
         return renamed._replace(error="is protected and would be replaced")
+    if entry.meta.lifecycle.replace == "never":
+        return renamed._replace(error="would be replaced, and lifecycle.replace is never")
     return _anew(entry, renamed, should, tools)
 
 

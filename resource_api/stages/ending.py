@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.nouns.event import Event
-    from resource_api.nouns.record import Key
+    from resource_api.nouns.record import Key, Record
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
@@ -165,6 +165,11 @@ class Ending:
         """Note what is about to be changed, before it is."""
         if self._recorder is not None:
             self._recorder.intend(works)
+
+    def configured(self, record: Record) -> None:
+        """Write what a provider is configured with, before anything is made with it."""
+        if self._recorder is not None:
+            self._recorder.configured(record)
 
     def settle(self, works: Sequence[Work]) -> None:
         """Write the outcome of works, and the refreshes that they cause."""

@@ -13,15 +13,16 @@ from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.group import Group
-from resource_api.nouns.reference import child
+from resource_api.nouns.reference import capital, child, parts
 from resource_api.nouns.values import is_secret
 from resource_api.stages.expanding import Expander
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from resource_api.nouns.component import Blueprint
     from resource_api.nouns.declaration import Declaration, Manifest
+    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.expression import Path
     from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
@@ -81,29 +82,34 @@ class Register:
         key = (wanted.type, wanted.title)
         return self.by_title.get(key) or self.by_name.get(key)
 
+    def instances(self) -> Mapping[str, TypeDefinition]:
+        """Give the instances that were asked for, with their types."""
+        return {name: tools.definition for name, tools in self._tools.items()}
+
     def broken(self, type_name: str) -> bool:
         """Whether a file is broken or a component could not be built: then they are no entries; that has been said."""
-        return type_name in self._broken or type_name in self._unbuilt
+        return any(parts(instance)[0] == type_name for instance in self._broken) or type_name in self._unbuilt
 
-    def tools(self, type_name: str) -> Tools:
-        """Give a type's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""
-        tools = self._tools.get(type_name)
+    def tools(self, instance: str) -> Tools:
+        """Give an instance's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""
+        tools = self._tools.get(instance)
         if tools is None:
-            if type_name in self._broken:
-                raise self._broken[type_name]
+            if instance in self._broken:
+                raise self._broken[instance]
             try:
-                tools = self._tools[type_name] = self._kinds.tools(type_name)
+                tools = self._tools[instance] = self._kinds.tools(instance)
             except DefinitionError as error:
-                self._broken[type_name] = error
+                self._broken[instance] = error
                 raise
         return tools
 
     def _enter(self, declaration: Declaration, manifest: Manifest) -> None:
         try:
-            tools = self._tools.get(declaration.type)
+            instance = self._instance(declaration) if declaration.meta else declaration.type
+            tools = self._tools.get(instance)
             blueprint = self._blueprint(declaration.type) if tools is None else None
             if tools is None and blueprint is None:
-                tools = self.tools(declaration.type)
+                tools = self.tools(instance)
             title = declaration.title
             if "${" in title:
                 title = _shown(expression.evaluate(title, self._in_title))
@@ -159,6 +165,22 @@ class Register:
         for each in declared:
             self._enter(each, manifest)
         group.members = self.entries[first:]
+
+    def _instance(self, declaration: Declaration) -> str:
+        """Give the configured provider that a declaration picks; complain of one that there is not for it."""
+        name = declaration.meta.get("provider")
+        if name is None or name == declaration.type:
+            return declaration.type
+        declared = self._complaints.manifest.providers.get(name)
+        if declared is None:
+            advice = nearest(name, self._complaints.manifest.providers)
+            problem = f"unknown provider '{name}'; name it under providers:" + (f"; {advice}" if advice else "")
+        elif declared.type != declaration.type:
+            problem = f"provider '{name}' is for {capital(declared.type)}, not for {capital(declaration.type)}"
+        else:
+            return declared.instance
+        self._complaints.of_declaration(declaration, problem, "provider", "provider")
+        return declaration.type
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Complain of attributes that do not exist: ignoring one of them would ignore nothing, in silence."""

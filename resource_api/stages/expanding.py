@@ -154,7 +154,7 @@ class Expander:
     def _provides(self, name: str, type_name: str) -> bool:
         """Whether an entry of ``providers`` is for resources of a type; of another component's, its own decide."""
         configured = self._manifest.providers.get(name)
-        return configured is None or configured.get("type", type_name) == type_name
+        return configured is None or configured.type == type_name
 
 
 def _named(problem: Problem, group: Group) -> Problem:

@@ -20,26 +20,15 @@ from resource_api.stages.succession import Succession
 from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
     from resource_api.nouns.options import Options
-    from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.drifting import Drift
     from resource_api.stages.prior import Prior
-
-
-class World(NamedTuple):
-    """What the planner is told of everything outside: by entry, what was read and whether it is due."""
-
-    #: Give (row or None, failure) of an entry.
-    seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]]
-    #: Give (run, why, failure) of an imperative entry whose values are known.
-    due: Callable[[Entry], tuple[bool, str, str]]
-    #: Give a type's pure functions.
-    tools: Callable[[str], Tools]
+    from resource_api.stages.world import World
 
 
 class Plan(NamedTuple):
@@ -143,13 +132,16 @@ class _Planner:
             return Step(entry, None, should, Decision(Action.UPDATE, error=error), noop)
         if entry.index in self.prior.ghosts and (step := self._let_go(entry, noop=noop)) is not None:
             return step
-        if "imperative" in entry.definition.features:
+        failure, later = self.world.awaited(entry.instance, self._resolve) if self.catalog.instances else ("", False)
+        imperative = "imperative" in entry.definition.features
+        if imperative and not failure:
             return self._imperative(entry, should, unknown, noop=noop)
-        row, failure = self.world.seen(entry)
+        row, failure = (None, failure) if failure else self.world.seen(entry)
         if failure:
-            if self.acting:
-                return Step(entry, None, should, Decision(Action.UPDATE), noop, deferred=failure, unknown=unknown)
-            return Step(entry, None, should, Decision(Action.UPDATE, error=failure), noop)
+            decision = Decision(Action.RUN if imperative else Action.UPDATE)
+            if self.acting or later:
+                return Step(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
+            return Step(entry, None, should, decision._replace(error=failure), noop)
         known = self._wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
         if entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:

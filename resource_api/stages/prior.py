@@ -14,15 +14,16 @@ from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError, ManifestError, Problem
-from resource_api.nouns.record import Commit, Record
+from resource_api.nouns.record import Commit, Record, StackState
 from resource_api.nouns.reference import around
+from resource_api.stages.instances import Lineup, current
 from resource_api.stages.renaming import Former, renames, told_apart
 from resource_api.stages.upgrading import upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from resource_api.nouns.record import Key, StackState
+    from resource_api.nouns.record import Key
     from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
@@ -46,13 +47,22 @@ class Prior(NamedTuple):
     doubts: Commit = Commit()
     #: Entry's index → why nothing can be said of what was recorded of it.
     broken: Mapping[int, str] = {}
+    #: Which configured provider answers for what.
+    lineup: Lineup = Lineup(StackState("", ""))
 
 
-def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
+def match(catalog: Catalog, lineup: Lineup, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
     """Give the catalog with its ghosts, and who is who. ``prune``: what is undeclared is to go.
 
     Raises ``ManifestError`` where former names (``aliases``, ``moved``) do not tell who is who.
     """
+    catalog, prior = _match(catalog, lineup.state, lineup.replaced, prune=prune, tools=tools)
+    return catalog, prior._replace(lineup=lineup)
+
+
+def _match(
+    catalog: Catalog, state: StackState, replaced: Mapping[str, str], *, prune: bool, tools: Callable[[str], Tools]
+) -> tuple[Catalog, Prior]:
     doubts = _doubts(catalog, state) if state.intents else Commit()
     if not state.records and doubts.empty:
         return catalog, Prior(state, {}, {}, doubts=doubts)
@@ -65,7 +75,7 @@ def match(catalog: Catalog, state: StackState, *, prune: bool, tools: Callable[[
     if superseded or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
         left = {key: record for key, record in state.records.items() if key not in claimed}
-    successors = _successors(catalog, records, left)
+    successors = _successors(catalog, records, left, replaced)
     for index, record in list(successors.items()):
         left.pop(record.key, None)
         if record.status == "pending":
@@ -181,14 +191,19 @@ def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
     return Problem("lifecycle", message, "error", str(entry.reference), *place, code="alias", hint="only one can be it")
 
 
-def _successors(catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record]) -> dict[int, Record]:
+def _successors(
+    catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record], replaced: Collection[str]
+) -> dict[int, Record]:
     """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
     by_name = {record.reference: record for record in left.values() if not record.condemned}
     found = {}
+    met = {(current(record.instance), record.name): record for record in left.values() if record.instance in replaced}
     for entry in catalog.entries if by_name else ():
-        if entry.index in records or entry.meta.lifecycle.replace not in {"delete_first", "create_first"}:
+        if entry.index in records:
             continue
-        record = by_name.get(entry.reference)
+        record = met.get(entry.key)
+        if record is None and entry.meta.lifecycle.replace in {"delete_first", "create_first"}:
+            record = by_name.get(entry.reference)
         if record is not None:
             found[entry.index] = record
     return found

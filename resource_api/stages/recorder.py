@@ -16,6 +16,7 @@ from resource_api.nouns.secrecy import marked
 from resource_api.nouns.values import is_flat, is_secret, is_unknown
 from resource_api.stages.calm import required
 from resource_api.stages.decision import protected
+from resource_api.stages.instances import unused
 from resource_api.stages.renaming import renames, told_apart
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.contract.state import StackName, StateStore
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
-    from resource_api.nouns.record import Key
+    from resource_api.nouns.record import Key, StackState
     from resource_api.stages.plan import Plan
     from resource_api.stages.work import Work
 
@@ -39,12 +40,17 @@ class Recorder:
         self._plan = plan
         self._run = run
         self._intents = plan.prior.state.intents
+        #: What is recorded since the last commit of this run.
+        self._known: StackState | None = None
 
     def begin(self) -> None:
         """Write what an earlier run that was cut may have done, before anything else is."""
-        doubts = self._plan.prior.doubts
-        if doubts.done or not doubts.empty:
-            self._commit(doubts)
+        self._commit(self._plan.prior.lineup.commit)
+        self._commit(self._plan.prior.doubts)
+
+    def configured(self, record: Record) -> None:
+        """Write what a provider is configured with, before anything is made with it."""
+        self._commit(Commit([record]))
 
     def intend(self, works: Iterable[Work]) -> None:
         """Note durably what is about to be changed."""
@@ -121,8 +127,9 @@ class Recorder:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit)])
         if not commit.empty or not state.serial:
             commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
-        if not commit.empty or commit.done:
-            self._commit(commit)
+        self._commit(commit)
+        if self._known is not None and (self._plan.prior.lineup.recorded or self._plan.catalog.instances):
+            self._commit(Commit(drop=unused(self._known.records.values())))
 
     def _renamed(self, commit: Commit) -> list[Record]:
         """Give what this run has not looked at, and what has lost its name or refers to something by a former one."""
@@ -139,7 +146,8 @@ class Recorder:
         return [new for old, new in zip(others, after, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
-        self._store.commit(self._name, commit)
+        if commit.done or not commit.empty:
+            self._known = self._store.commit(self._name, commit)
 
     def record(self, work: Work) -> Record | None:
         """Give what is to be recorded of a work; None when there is nothing and nothing was recorded."""

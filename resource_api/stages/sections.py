@@ -9,7 +9,16 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import document, reference, text
-from resource_api.nouns.declaration import METAPARAMETERS, MISSING, Declaration, Input, Moved, Origin, Removed
+from resource_api.nouns.declaration import (
+    METAPARAMETERS,
+    MISSING,
+    Configured,
+    Declaration,
+    Input,
+    Moved,
+    Origin,
+    Removed,
+)
 from resource_api.nouns.errors import Problem
 from resource_api.nouns.reference import Reference
 from resource_api.stages import shapes
@@ -32,6 +41,7 @@ SECTIONS: Final = (
     "outputs",
 )
 
+_PROVIDER_KEYS: Final = ("type", "version", "config")
 _INPUT_KEYS: Final = ("type", "default", "docs")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
@@ -45,7 +55,8 @@ class Gatherer:
         self.project: str | None = None
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, Any]]] = {}
-        self.named: dict[str, dict[str, Any]] = {"providers": {}, "values": {}, "outputs": {}}
+        self.providers: dict[str, Configured] = {}
+        self.named: dict[str, dict[str, Any]] = {"values": {}, "outputs": {}}
         self._origins: dict[tuple[str, str], Origin] = {}
         self.resources: dict[tuple[str, str], Declaration] = {}
         self.moved: list[Moved] = []
@@ -68,7 +79,9 @@ class Gatherer:
             for name, value in self._mapping(source, section, data).items():
                 if self._new(source, section, name):
                     taken[name] = value
-        self._check_providers(source, data)
+        for name, body in self._mapping(source, "providers", data).items():
+            if self._new(source, "providers", name):
+                self._take_provider(source, name, body)
         metas = self._take_defaults(source, self._mapping(source, "defaults", data))
         heads = source.head("resources")
         for key, body in self._mapping(source, "resources", data).items():
@@ -143,10 +156,27 @@ class Gatherer:
         default = body.get("default", MISSING)
         self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), Origin(source, path))
 
-    def _check_providers(self, source: Document, data: dict[str, Any]) -> None:
-        for name, body in self._mapping(source, "providers", {"providers": data.get("providers") or {}}).items():
-            if type(body) is not dict:
-                self._add(source, ("providers", name), "the configuration of a provider must be a mapping")
+    def _take_provider(self, source: Document, name: str, body: Any) -> None:
+        """Take a configured provider; without ``type`` it is the default one of the type that it is named like."""
+        path: Path = ("providers", name)
+        if type(body) is not dict:
+            self._add(source, path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
+            return
+        self._unknown(source, path, body, _PROVIDER_KEYS)
+        given = {"type": name, "version": "", **{key: value for key, value in body.items() if value is not None}}
+        for key in ("type", "version"):
+            if type(given[key]) is not str:
+                self._add(source, (*path, key), f"{key} of a provider must be a string", "write it in quotes")
+                return
+        type_name = given["type"][:1].lower() + given["type"][1:]
+        config = given.get("config", {})
+        if not reference.TYPE_NAME.match(type_name):
+            hint = "write type: with the name of the type that it is for"
+            self._add(source, path, f"{document.shown(given['type'])} is not the name of a type", hint)
+        elif type(config) is not dict:
+            self._add(source, (*path, "config"), "the configuration of a provider must be a mapping")
+        else:
+            self.providers[name] = Configured(name, type_name, given["version"], config, Origin(source, path))
 
     def _take_defaults(self, source: Document, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Keep the attributes' defaults; give those of metaparameters, by type."""

@@ -17,6 +17,7 @@ from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.nouns.attribute_set import AttributeSet
     from resource_api.nouns.definition import Resource, TypeDefinition
     from resource_api.nouns.tools import Tools
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _TEXT: Final = {str}
 
 
-def fill(definition: TypeDefinition, given: Mapping[str, Any]) -> Resource:
+def fill(definition: AttributeSet, given: Mapping[str, Any]) -> Resource:
     """Give what is declared with the type's defaults, each a fresh copy; ``null``: not declared, no default."""
     should = dict(given)
     if None in should.values():
@@ -65,7 +66,7 @@ def doubtful(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:
     return found
 
 
-def check(definition: TypeDefinition, resource: Mapping[str, Any]) -> list[Problem]:
+def check(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem]:
     """Check the known values of one resource against their data types; jsonschema explains what is refused."""
     accepts, whole = definition.accepts, definition.whole
     problems = []

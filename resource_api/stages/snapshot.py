@@ -12,11 +12,12 @@ from resource_api.contract.provider import collect
 from resource_api.hands import guard
 from resource_api.hands.context import Context
 from resource_api.hands.ledger import Subject
-from resource_api.nouns.errors import CannotList, reason
+from resource_api.nouns.change import exists
+from resource_api.nouns.errors import CannotList, ProviderError, reason
 from resource_api.stages.rows import Judge, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from resource_api.contract.providers import Providers
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
@@ -185,6 +186,25 @@ class Snapshot:
         for name, seen in {**wrong, **failed, **newer}.items():
             reading.kept.pop(name, None)
             reading.seen[name] = seen
+
+    def existing(self, definition: TypeDefinition, names: Sequence[Name] | None) -> list[Resource]:
+        """Read and give the resources of a type that exist (of ``names``, each with what says that it does not).
+
+        Raises ``ProviderError`` when they cannot be read.
+        """
+        self.read(definition, names)
+        instance, rows = definition.instance, []
+        known = {None: Seen(None, self.failure(instance))} if self.failure(instance) else self.rows(instance)
+        for name in list(known) if names is None else names:
+            row, failure = self.seen(instance, name)
+            if failure:
+                msg = f"{definition.name}: {failure}"
+                raise ProviderError(msg)
+            if row is not None and exists(row):
+                rows.append(dict(row))
+            elif names is not None:
+                rows.append(definition.absent(name))
+        return rows
 
     def due(self, entry: Entry) -> Due:
         """Ask whether an imperative resource is to be run."""

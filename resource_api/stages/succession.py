@@ -73,13 +73,19 @@ class Succession:
         )
 
     def _replaced(self, selected: set[int] | None) -> None:
-        """Where the new one of a replacement exists already, only the old one is to go."""
+        """Where the new one of a replacement exists already, only the old one is to go.
+
+        Under another configuration of its provider it may be the same thing: unless we were cut while we made it, the
+        old one is only forgotten then.
+        """
         successors = dict(self.prior.successors)
         for index, record in self.prior.successors.items():
             chosen = selected is None or index in selected
             if chosen and exists(self._seen(self.catalog.entries[index])[0]):
                 del successors[index]
-                self._going.append((record, "replaced"))
+                met = record.instance in self.prior.lineup.replaced
+                cut = self.prior.state.intents.get(self.catalog.entries[index].key)
+                self._going.append((record, "replaced" if not met or (cut and cut.makes) else "met"))
         self.prior = self.prior._replace(successors=successors)
 
     def _exists(self, record: Record) -> bool:

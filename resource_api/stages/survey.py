@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.stages.plan import World
+from resource_api.stages.appointing import Awaiting
 from resource_api.stages.snapshot import observe
+from resource_api.stages.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from resource_api.nouns.definition import TypeDefinition
+    from resource_api.nouns.expression import Path
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.prior import Prior
     from resource_api.stages.snapshot import Snapshot
@@ -19,8 +23,22 @@ if TYPE_CHECKING:
 
 def survey(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> World:
     """Read what a plan of the ``selected`` entries (None: all) needs, and give the planner's view of it."""
-    observe(snapshot, _wanted(catalog, prior, selected))
-    return World(lambda entry: snapshot.seen(entry.instance, entry.name), snapshot.due, snapshot.providers.tools)
+    wanted = _wanted(catalog, prior, selected)
+    awaiting = Awaiting(catalog.instances, prior.lineup, snapshot.providers)
+    later = {pair[0].instance: pair for pair in wanted if awaiting.waits(pair[0].instance)}
+    observe(snapshot, [pair for pair in wanted if pair[0].instance not in later])
+
+    def awaited(name: str, resolve: Callable[[Path], Any]) -> tuple[str, bool]:
+        """Configure a provider as soon as its configuration is known, and read what is wanted of it."""
+        if name not in later:
+            return "", False
+        why, may_change, _ = awaiting.configure(name, resolve)
+        if not why:
+            observe(snapshot, [later.pop(name)])
+        return why, may_change
+
+    providers = snapshot.providers
+    return World(lambda entry: snapshot.seen(entry.instance, entry.name), snapshot.due, providers.tools, awaited)
 
 
 def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[tuple[TypeDefinition, list[Any]]]:
@@ -45,6 +63,9 @@ def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[t
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
     referred = {
-        before for index in selected if catalog.entries[index].pending for before in catalog.requires.get(index, ())
+        before
+        for index in selected
+        if catalog.entries[index].pending or catalog.entries[index].instance in catalog.instances
+        for before in catalog.requires.get(index, ())
     }
     return sorted(selected | referred)

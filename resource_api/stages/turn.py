@@ -11,6 +11,7 @@ from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import UNKNOWN, is_unknown, same
 from resource_api.stages import foresight
+from resource_api.stages.appointing import Awaiting
 from resource_api.stages.decision import decide, heeded
 from resource_api.stages.work import Work
 
@@ -33,6 +34,7 @@ class Turn:
         self.ending = ending
         self.snapshot = ending.snapshot
         self.providers = ending.providers
+        self._awaiting = Awaiting(self.plan.catalog.instances, self.plan.prior.lineup, self.providers)
         #: What puts or has put something in place, by the index of its entry.
         self.works: dict[int, Work] = {}
         self.resolve = self.plan.catalog.scope.resolver(self._of_resource)
@@ -40,6 +42,8 @@ class Turn:
     def decide(self, works: Sequence[Work]) -> None:
         """Read again what may have moved since it was planned, and decide with what is known now."""
         definition = works[0].definition
+        if not self._ready(works):
+            return
         for work in works:
             self._make_known(work)
         live = [work for work in works if not work.finished]
@@ -59,6 +63,17 @@ class Turn:
                 self._decide_one(work)
             elif work.step.unknown and not (work.step.decision.reasons or work.step.create_first):
                 self._spare(work)
+
+    def _ready(self, works: Sequence[Work]) -> bool:
+        """Configure a provider that waits for resources, with what is known by now; or fail its works with why not."""
+        awaited = self._awaiting.configure(works[0].definition.instance, self.resolve)
+        if awaited.record is not None:
+            self.ending.configured(awaited.record)
+        for work in works if awaited.why else ():
+            # Under noop a configuration may stay unknown: then what was planned is what is said.
+            if not (awaited.later and work.step.noop):
+                self.ending.fail(work, awaited.why)
+        return not awaited.why
 
     def _decide_one(self, work: Work) -> None:
         """Decide anew; what the plan did not show as a removal never becomes one."""

@@ -62,6 +62,10 @@ class Valuation:
                 raise ValueError(message)
         return expression.evaluate(value, self._resolve)
 
+    def referred(self, value: Any) -> list[Entry]:
+        """Give the entries that must come first for a value that belongs to no resource."""
+        return self._before([path for path in self._scope.paths(value) if isinstance(path.root, Reference)])
+
     def _paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Path]]:
         """Give the paths into resources in each value; a reference to nothing is a problem of the attribute."""
         found = {}

@@ -56,7 +56,8 @@ class Wishes:
         if (why := prior.ghosts.get(index)) is not None:
             names = entry.key
             return Known(prior.state.records[names], None, prior.state.salt, ghost=why)
-        wished = record is not None or self._asked or self._replaced or entry.meta.lifecycle.replace_triggered_by
+        others = self._asked or self._replaced or prior.lineup.replaced
+        wished = record is not None or others or entry.meta.lifecycle.replace_triggered_by
         forced = self._forced(entry, steps) if wished else ""
         lost = self._lost(entry) if self._replaced and entry.sources else {}
         if record is None and not (forced or lost) and index not in prior.successors:
@@ -79,6 +80,9 @@ class Wishes:
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
             return "tainted"
+        successor = self._prior.successors.get(entry.index)
+        if successor is not None and (why := self._prior.lineup.replaced.get(successor.instance)):
+            return why
         for text in entry.meta.lifecycle.replace_triggered_by:
             for step in self._meant(reference.parse(text), steps):
                 if step.action in _TRIGGERS and not step.decision.error:

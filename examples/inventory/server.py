@@ -1,0 +1,219 @@
+"""A small inventory of hosts behind HTTP, such as many sites have: for trying a type that talks to a remote service.
+
+    python examples/inventory/server.py --port 8765 --token-file token --latency 0.05
+
+Every request needs the token, and takes at least the latency. What is kept lives in memory, or in the file that
+``--data`` names. ``GET /statistics`` tells how many requests of each kind came, and how many at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hmac
+import ipaddress
+import json
+import sys
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+#: What a client may say of a host.
+FIELDS = frozenset({"address", "role", "tags", "password"})
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a mishap
+    """A request that is answered with an error."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        """Keep what to answer."""
+        super().__init__(message)
+        self.status = status
+
+
+class Inventory:
+    """The hosts by name, in memory and perhaps in a file; each has an id of its own that is never given again."""
+
+    def __init__(self, data: Path | None = None) -> None:
+        """Begin with what ``data`` holds, or with nothing."""
+        self._data = data
+        self._lock = threading.Lock()
+        self._hosts: dict[str, dict[str, Any]] = {}
+        self._last = 0
+        if data is not None and data.exists():
+            kept = json.loads(data.read_text(encoding="utf-8"))
+            self._hosts, self._last = kept["hosts"], kept["last"]
+
+    def find(self, names: list[str] | None) -> list[dict[str, Any]]:
+        """Give the hosts of ``names`` that exist; None: all."""
+        with self._lock:
+            wanted = list(self._hosts) if names is None else names
+            return [dict(self._hosts[name]) for name in wanted if name in self._hosts]
+
+    def create(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Add a host; its name and its address must be free."""
+        with self._lock:
+            if name in self._hosts:
+                raise Refused(HTTPStatus.CONFLICT, f"host {name} exists already")
+            self._check(name, fields)
+            self._last += 1
+            self._hosts[name] = {"name": name, "id": f"host-{self._last:06}", **fields}
+            self._keep()
+            return dict(self._hosts[name])
+
+    def update(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Change what is given of a host."""
+        with self._lock:
+            self._known(name)
+            self._check(name, fields)
+            self._hosts[name].update(fields)
+            self._keep()
+            return dict(self._hosts[name])
+
+    def delete(self, name: str) -> None:
+        """Remove a host."""
+        with self._lock:
+            del self._hosts[self._known(name)]
+            self._keep()
+
+    def free(self, network: str, host: str) -> str:
+        """Give the address in ``network`` that ``host`` has, or the first that nobody has."""
+        try:
+            addresses = ipaddress.ip_network(network).hosts()
+        except ValueError as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
+        with self._lock:
+            own = self._hosts.get(host, {}).get("address")
+            if own is not None and ipaddress.ip_address(own) in ipaddress.ip_network(network):
+                return str(own)
+            taken = {each.get("address") for each in self._hosts.values()}
+        found = next((str(address) for address in addresses if str(address) not in taken), None)
+        if found is None:
+            raise Refused(HTTPStatus.CONFLICT, f"no address of {network} is free")
+        return found
+
+    def _known(self, name: str) -> str:
+        if name not in self._hosts:
+            raise Refused(HTTPStatus.NOT_FOUND, f"there is no host {name}")
+        return name
+
+    def _check(self, name: str, fields: dict[str, Any]) -> None:
+        if unknown := fields.keys() - FIELDS:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"unknown fields: {', '.join(sorted(unknown))}")
+        address = fields.get("address")
+        for other in self._hosts.values():
+            if address is not None and other["name"] != name and other.get("address") == address:
+                raise Refused(HTTPStatus.CONFLICT, f"{address} is the address of {other['name']}")
+
+    def _keep(self) -> None:
+        if self._data is not None:
+            fresh = self._data.with_suffix(".new")
+            fresh.write_text(json.dumps({"hosts": self._hosts, "last": self._last}), encoding="utf-8")
+            fresh.replace(self._data)
+
+
+class Server(ThreadingHTTPServer):
+    """Serves an inventory on loopback; ``latency`` in seconds may be changed while it runs."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, inventory: Inventory, token: str, *, port: int = 0, latency: float = 0.0) -> None:
+        """Listen on ``port`` (0: any that is free)."""
+        super().__init__(("127.0.0.1", port), Handler)
+        self.inventory = inventory
+        self.token = token
+        self.latency = latency
+        self.counted: dict[str, int] = {}
+        self.at_once = 0
+        self.most_at_once = 0
+        self.counting = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where it can be reached."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one client, request after request."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the name of the base class
+        """Stay silent: the statistics tell more."""
+
+    def _answer(self) -> None:
+        server = self.server
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        with server.counting:
+            server.counted[self.command] = server.counted.get(self.command, 0) + 1
+            server.at_once += 1
+            server.most_at_once = max(server.most_at_once, server.at_once)
+        try:
+            time.sleep(server.latency)
+            self._authenticate()
+            status, answer = HTTPStatus.OK, self._do(body)
+        except Refused as refused:
+            status, answer = refused.status, {"error": str(refused)}
+        finally:
+            with server.counting:
+                server.at_once -= 1
+        text = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    # The names that the base class looks for.
+    do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+    def _authenticate(self) -> None:
+        given = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+            raise Refused(HTTPStatus.UNAUTHORIZED, "the token is wrong")
+
+    def _do(self, body: dict[str, Any]) -> Any:
+        parts, inventory = urlsplit(self.path), self.server.inventory
+        query = parse_qs(parts.query)
+        match self.command, [unquote(part) for part in parts.path.strip("/").split("/")]:
+            case "GET", ["hosts"]:
+                return inventory.find(query.get("name"))
+            case "POST", ["hosts", name]:
+                return inventory.create(name, body)
+            case "PATCH", ["hosts", name]:
+                return inventory.update(name, body)
+            case "DELETE", ["hosts", name]:
+                return inventory.delete(name)
+            case "GET", ["free"]:
+                return {"address": inventory.free(query["network"][0], query["host"][0])}
+            case "GET", ["statistics"]:
+                return {"requests": self.server.counted, "most_at_once": self.server.most_at_once}
+        raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing at {parts.path}")
+
+
+def main() -> None:
+    """Serve until interrupted; the URL is the first line on stdout."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds that every request takes at least")
+    parser.add_argument("--token-file", type=Path, required=True, help="holds the token that every request must bring")
+    parser.add_argument("--data", type=Path, help="the file that keeps the hosts")
+    asked = parser.parse_args()
+    token = asked.token_file.read_text(encoding="utf-8").strip()
+    server = Server(Inventory(asked.data), token, port=asked.port, latency=asked.latency)
+    print(server.url, flush=True)  # noqa: T201 - whoever has started it reads this
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""What a plan may ask of the world: four questions, as functions, so that planning itself touches nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.nouns.entry import Entry
+    from resource_api.nouns.expression import Path
+    from resource_api.nouns.tools import Tools
+
+
+class World(NamedTuple):
+    """What the planner is told of everything outside: by entry, what was read and whether it is due."""
+
+    #: Give (row or None, failure) of an entry.
+    seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]]
+    #: Give (run, why, failure) of an imperative entry whose values are known.
+    due: Callable[[Entry], tuple[bool, str, str]]
+    #: Give a type's pure functions.
+    tools: Callable[[str], Tools]
+    #: Give why an instance cannot be asked yet, and whether that is because its configuration is not known yet.
+    awaited: Callable[[str, Callable[[Path], Any]], tuple[str, bool]] = lambda _instance, _resolve: ("", False)

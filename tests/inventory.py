@@ -1,0 +1,106 @@
+"""The inventory service of the examples, for tests: a real server on loopback, the command in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.hands import loader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).parent.parent
+EXAMPLE: Final = ROOT / "examples" / "inventory"
+
+service: Any = loader.execute(EXAMPLE / "server.py", "ra_test_inventory_server")
+
+
+class Outcome(NamedTuple):
+    """How one run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+
+class Site:
+    """A directory with manifests and a state, and the inventories that its hosts are in."""
+
+    def __init__(self, home: Path) -> None:
+        """Keep everything beneath ``home``; no service runs yet."""
+        self.home = home
+        self.services: list[Any] = []
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "RESOURCE_API_STATE": f"sqlite:{home}/state.db",
+            "RESOURCE_API_MODULE_PATH": str(EXAMPLE),
+        }
+
+    def serve(self, token: str = "token-one", latency: float = 0.0) -> Any:  # noqa: S107 - of a service of this test
+        """Start an inventory of its own; gives its server, which knows its hosts."""
+        server = service.Server(service.Inventory(), token, latency=latency)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        self.services.append(server)
+        return server
+
+    def close(self) -> None:
+        """Stop every inventory."""
+        for server in self.services:
+            server.shutdown()
+            server.server_close()
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the site, its indentation taken away."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+        return path
+
+    def run(self, *arguments: str | Path, **environment: str) -> Outcome:
+        """Run ``resource-api`` with ``arguments`` in the site's directory."""
+        done = subprocess.run(
+            [sys.executable, "-m", "resource_api", *map(str, arguments)],
+            cwd=self.home,
+            env=self.environment | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def recorded(self) -> dict[str, Any]:
+        """Give what is recorded, by reference."""
+        exported = self.run("state", "export")
+        return {each["reference"]: each for each in exported.document["resources"]} if not exported.code else {}
+
+
+def names(server: Any) -> list[str]:
+    """Give the names of the hosts that an inventory has."""
+    return sorted(host["name"] for host in server.inventory.find(None))
+
+
+def site(home: Path) -> Iterator[Site]:
+    """Give a site for one test."""
+    found = Site(home)
+    yield found
+    found.close()

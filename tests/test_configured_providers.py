@@ -1,0 +1,394 @@
+"""Configured providers: picked by name, configured before the first call, recorded, replaced with what they made.
+
+All against the real service of ``examples/inventory``, through the command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import inventory
+from tests.inventory import Site, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ONE = """
+    project: p
+    inputs:
+      token: {{type: "Sensitive[String]", default: token-one}}
+    providers:
+      lab: {{type: inventory_host, config: {{url: "{url}", token: "${{inputs.token}}"}}}}
+    defaults:
+      Inventory_host: {{provider: lab}}
+    resources:
+      Inventory_host[a]: {{role: web}}
+      Inventory_host[b]: {{role: db}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Give a directory of its own, and stop the services that a test starts."""
+    yield from inventory.site(tmp_path)
+
+
+def test_a_resource_is_made_by_the_provider_that_it_picks(site: Site) -> None:
+    """Two instances of one type hold hosts of one name, each in its own service; both are recorded apart."""
+    first, second = site.serve(), site.serve("token-two")
+    manifest = site.write(
+        "site.yaml",
+        f"""
+        project: p
+        providers:
+          inventory_host: {{config: {{url: "{first.url}", token: token-one}}}}
+          other: {{type: inventory_host, config: {{url: "{second.url}", token: token-two}}}}
+        resources:
+          Inventory_host[web]: {{role: here}}
+          Inventory_host[web elsewhere]: {{name: web, role: there, provider: other}}
+        """,
+    )
+    applied = site.run("apply", manifest)
+    assert applied.code == 0, applied.err
+    assert [host["role"] for host in first.inventory.find(None)] == ["here"]
+    assert [host["role"] for host in second.inventory.find(None)] == ["there"]
+    recorded = site.recorded()
+    assert recorded["Inventory_host[web]"]["provider"] is None
+    assert recorded["Inventory_host[web elsewhere]"]["provider"] == "other"
+    assert {"Provider[inventory_host]", "Provider[inventory_host@other]"} <= recorded.keys()
+    again = site.run("apply", manifest, "--detailed-exitcodes")
+    assert (again.code, "2 unchanged" in again.out) == (0, True)
+
+
+def test_what_needs_a_secret_to_be_deleted_takes_it_from_the_manifest_or_says_what_is_missing(site: Site) -> None:
+    """Of a token only a digest is kept: without it nothing is deleted, and nothing is forgotten either."""
+    server = site.serve()
+    manifest = site.write("site.yaml", ONE.format(url=server.url).replace(", default: token-one", ""))
+    token = site.write("token", "token-one")
+    assert site.run("apply", manifest, "-i", f"token=@{token}").code == 0
+    refused = site.run("destroy", "--yes", manifest)
+    assert refused.code == 1
+    assert "is recorded without its secrets (token)" in refused.err
+    assert names(server) == ["a", "b"]
+    assert site.run("destroy", "--yes", manifest, "-i", f"token=@{token}").code == 0
+    assert names(server) == []
+    assert site.recorded() == {}
+
+
+def test_a_manifest_that_has_lost_its_provider_still_deletes_what_it_made(site: Site) -> None:
+    """The recorded configuration, its secrets under a key, is enough for ``--prune``; then the provider goes too."""
+    server = site.serve()
+    site.write("site.yaml", ONE.format(url=server.url))
+    assert site.run("new", "key", "key").code == 0
+    applied = site.run("apply", "site.yaml", "--key", "file:key")
+    assert applied.code == 0, applied.err
+    site.write("site.yaml", "project: p\nresources: {}\n")
+    pruned = site.run("apply", "site.yaml", "--prune", "--key", "file:key")
+    assert (pruned.code, names(server)) == (0, []), pruned.err
+    assert site.recorded() == {}
+
+
+@pytest.mark.parametrize(("order", "first"), [("", "DELETE"), ("delete_first", "DELETE"), ("create_first", "POST")])
+def test_a_provider_that_must_be_replaced_takes_its_resources_with_it(site: Site, order: str, first: str) -> None:
+    """With another URL the hosts are made anew there, and the old ones deleted where they are, in the order asked."""
+    old, new = site.serve(), site.serve()
+    text = ONE.format(url="URL").replace(
+        "provider: lab}", f"provider: lab, lifecycle: {{replace: {order or 'null'}}}}}"
+    )
+    calls: list[str] = []
+    for server in (old, new):
+        server.inventory.create, server.inventory.delete = (
+            _noting(calls, "POST", server.inventory.create),
+            _noting(calls, "DELETE", server.inventory.delete),
+        )
+    site.write("site.yaml", text.replace("URL", old.url))
+    assert site.run("apply", "site.yaml").code == 0
+    calls.clear()
+    site.write("site.yaml", text.replace("URL", new.url))
+    planned = site.run("plan", "site.yaml")
+    sign = "+/-" if first == "POST" else "-/+"
+    assert f"{sign} Inventory_host[a]" in planned.out, planned.err
+    assert "the configuration of its provider changed: url" in planned.out
+    assert site.run("state", "list").out.split() == [
+        "Provider[inventory_host@lab]",
+        "Inventory_host[a]",
+        "Inventory_host[b]",
+    ]
+    applied = site.run("apply", "site.yaml")
+    assert (applied.code, "2 replaced" in applied.out) == (0, True), applied.err
+    assert (names(old), names(new), calls[0]) == ([], ["a", "b"], first)
+    assert sorted(site.recorded()) == ["Inventory_host[a]", "Inventory_host[b]", "Provider[inventory_host@lab]"]
+    assert site.run("apply", "site.yaml", "--detailed-exitcodes").code == 0
+
+
+def _noting(calls: list[str], word: str, function: Any) -> Any:
+    def noted(*arguments: Any) -> Any:
+        calls.append(word)
+        return function(*arguments)
+
+    return noted
+
+
+def test_another_token_replaces_nothing(site: Site) -> None:
+    """What the provider can still reach stays; the new configuration is recorded, once."""
+    server = site.serve()
+    site.write("site.yaml", ONE.format(url=server.url))
+    assert site.run("apply", "site.yaml").code == 0
+    before = site.recorded()["Provider[inventory_host@lab]"]["should"]["token"]
+    server.token = "token-two"
+    site.write("site.yaml", ONE.format(url=server.url).replace("token-one", "token-two"))
+    applied = site.run("apply", "site.yaml", "--detailed-exitcodes")
+    assert (applied.code, "2 unchanged" in applied.out) == (0, True), applied.err
+    assert site.recorded()["Provider[inventory_host@lab]"]["should"]["token"] != before
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "said"),
+    [
+        ("{replace: never}", "would be replaced, and lifecycle.replace is never"),
+        ("{protect: true}", "is protected and would be replaced"),
+    ],
+)
+def test_what_must_not_go_keeps_its_provider(site: Site, lifecycle: str, said: str) -> None:
+    """``never`` and ``protect`` fail the resource and touch nothing; the next run can still reach it."""
+    old, new = site.serve(), site.serve()
+    text = ONE.format(url="URL").replace("provider: lab}", f"provider: lab, lifecycle: {lifecycle}}}")
+    site.write("site.yaml", text.replace("URL", old.url))
+    assert site.run("apply", "site.yaml").code == 0
+    site.write("site.yaml", text.replace("URL", new.url))
+    refused = site.run("apply", "site.yaml")
+    assert (refused.code, said in refused.err) == (1, True), refused.err
+    assert (names(old), names(new)) == (["a", "b"], [])
+    site.write("site.yaml", text.replace("URL", old.url))
+    back = site.run("apply", "site.yaml", "--detailed-exitcodes")
+    assert (back.code, "2 unchanged" in back.out) == (0, True), back.err
+    assert "Provider[inventory_host@lab~1]" not in site.recorded()
+
+
+def test_the_same_service_under_another_name_loses_nothing(site: Site) -> None:
+    """Where the new configuration finds the thing already it may be the same one: the old record is forgotten."""
+    server = site.serve()
+    site.write("site.yaml", ONE.format(url=server.url))
+    assert site.run("apply", "site.yaml").code == 0
+    site.write("site.yaml", ONE.format(url=server.url.replace("127.0.0.1", "localhost")))
+    applied = site.run("apply", "site.yaml")
+    assert (applied.code, names(server)) == (0, ["a", "b"]), applied.err
+    assert sorted(site.recorded()) == ["Inventory_host[a]", "Inventory_host[b]", "Provider[inventory_host@lab]"]
+
+
+def test_a_configuration_may_wait_for_a_resource(site: Site) -> None:
+    """A token that another host yields: planned as decided later, made when it is known, read at once when it is."""
+    first, second = site.serve(), site.serve("host-000001")
+    site.write(
+        "site.yaml",
+        f"""
+        project: p
+        providers:
+          inventory_host: {{config: {{url: "{first.url}", token: token-one}}}}
+          late: {{type: inventory_host, config: {{url: "{second.url}", token: "${{Inventory_host[a].id}}"}}}}
+        resources:
+          Inventory_host[b]: {{provider: late}}
+          Inventory_host[a]: {{}}
+        """,
+    )
+    assert site.run("new", "key", site.home / "key").code == 0
+    planned = site.run("plan", "site.yaml")
+    assert "is only known after apply: token" in planned.out, planned.err
+    noop = site.run("apply", "site.yaml", "--noop")
+    assert (noop.code, names(first), names(second)) == (0, [], []), noop.err
+    applied = site.run("apply", "site.yaml", "--key", "file:key")
+    assert (applied.code, names(first), names(second)) == (0, ["a"], ["b"]), applied.err
+    again = site.run("apply", "site.yaml", "--key", "file:key", "--detailed-exitcodes")
+    assert (again.code, "2 unchanged" in again.out) == (0, True), again.err
+    destroyed = site.run("destroy", "--yes", "site.yaml", "--key", "file:key")
+    assert (destroyed.code, names(first), names(second)) == (0, [], []), destroyed.err
+
+
+@pytest.mark.parametrize(
+    ("providers", "resource", "expected"),
+    [
+        ("{}", "{provider: lab}", "5:23: Inventory_host[a]: unknown provider 'lab'; name it under providers:"),
+        (
+            "{lab: {type: file}}",
+            "{provider: lab}",
+            "Inventory_host[a]: provider 'lab' is for File, not for Inventory_host",
+        ),
+        ("{lab: {type: file, config: {url: x}}}", "{}", "provider 'lab': type 'file' takes no configuration"),
+        ("{lab: {type: filr}}", "{}", "provider 'lab': unknown type 'Filr'; did you mean 'file'?"),
+        (
+            "{lab: {type: inventory_host, config: {token: t}}}",
+            "{provider: lab}",
+            "3:41: provider 'lab': 'url' is missing; it is mandatory",
+        ),
+        (
+            "{lab: {type: inventory_host, config: {tokn: t, url: 'http://x'}}}",
+            "{provider: lab}",
+            "3:50: provider 'lab': unknown configuration 'tokn'; did you mean 'token'?",
+        ),
+        (
+            "{lab: {type: inventory_host, config: {url: x, token: '${inputs.t}'}}}",
+            "{provider: lab}",
+            "provider 'lab': ${inputs.t}: unknown input 't'",
+        ),
+        (
+            "{}",
+            "{}",
+            "the configuration of its provider: 'url' is missing; it is mandatory; configure it under providers:",
+        ),
+        (
+            "{lab: {type: inventory_host, version: '>=2'}}",
+            "{provider: lab}",
+            "no version of type 'inventory_host' fits '>=2'; on the module path: 1.2.0",
+        ),
+        (
+            "{lab: {type: inventory_host, version: newest}}",
+            "{provider: lab}",
+            "'newest' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_provider_is_told_at_its_place(
+    site: Site, providers: str, resource: str, expected: str
+) -> None:
+    """Names, types, versions and configurations are checked before anything is touched."""
+    manifest = site.write(
+        "site.yaml", f"project: p\n# A comment.\nproviders: {providers}\nresources:\n  Inventory_host[a]: {resource}\n"
+    )
+    refused = site.run("validate", manifest)
+    assert (refused.code, expected in refused.err) == (65, True), refused.err
+
+
+def test_the_environment_may_say_what_the_manifest_does_not(site: Site) -> None:
+    """``check_config`` adds what only the provider can tell."""
+    server = site.serve()
+    site.write(
+        "site.yaml",
+        """
+        project: p
+        providers: {inventory_host: {config: {token: token-one}}}
+        resources: {"Inventory_host[a]": {}}
+        """,
+    )
+    assert site.run("apply", "site.yaml", INVENTORY_URL=server.url).code == 0
+    assert names(server) == ["a"]
+
+
+def test_the_newest_type_that_fits_is_taken(site: Site) -> None:
+    """Of several versions on the module path, by PEP 440; without a range the first one found."""
+    for version in ("1.9.0", "1.10.0", "2.0.0"):
+        site.write(f"v{version}/types/note.py", NOTE.format(version=version))
+        site.write(f"v{version}/providers/note.py", NOTES.format(version=version))
+    path = ":".join(str(site.home / f"v{version}") for version in ("1.9.0", "1.10.0", "2.0.0"))
+    site.write(
+        "site.yaml",
+        """
+        project: p
+        providers: {old: {type: note, version: "<2"}, exact: {type: note, version: "==2.0.0"}}
+        resources: {"Note[a]": {}, "Note[b]": {provider: old}, "Note[c]": {provider: exact}}
+        """,
+    )
+    said = site.run("apply", "site.yaml", RESOURCE_API_MODULE_PATH=path).err
+    assert [line for line in said.splitlines() if "made by" in line] == [
+        "Notice: note: a made by 1.9.0",
+        "Notice: note: b made by 1.10.0",
+        "Notice: note: c made by 2.0.0",
+    ]
+
+
+NOTE = """
+    from resource_api import Attribute, TypeDefinition
+
+    TYPE = TypeDefinition(
+        name="note",
+        version="{version}",
+        attributes={{
+            "ensure": Attribute("Enum[present, absent]", default="present"),
+            "name": Attribute("String", kind="namevar"),
+        }},
+    )
+"""
+NOTES = """
+    from resource_api import BaseProvider
+
+    KEPT = set()
+
+    class Provider(BaseProvider):
+        def get(self, context):
+            return [{{"name": name, "ensure": "present"}} for name in KEPT]
+
+        def set(self, context, changes):
+            for name in changes:
+                KEPT.add(name)
+                context.notice(f"{{name}} made by {version}")
+"""
+
+
+def test_a_provider_is_closed_whatever_happens(site: Site) -> None:
+    """Configured once before the first call, closed once after the last; after an interruption cancelled first."""
+    site.write(
+        "m/types/held.py",
+        NOTE.format(version="1").replace('name="note"', 'name="held", config={"file": Attribute("String")}'),
+    )
+    site.write("m/providers/held.py", HELD)
+    site.write(
+        "site.yaml",
+        """
+        project: p
+        providers: {held: {config: {file: log}}}
+        resources: {"Held[a]": {}, "Held[b]": {}}
+        """,
+    )
+    environment = {"RESOURCE_API_MODULE_PATH": str(site.home / "m"), "RESOURCE_API_STATE": "memory:"}
+    log = site.home / "log"
+    for command, code, lines in (
+        (("apply", "site.yaml"), 0, ["configure", "get", "set a b", "get", "close"]),
+        (("plan", "site.yaml"), 0, ["configure", "get", "close"]),
+        (("validate", "site.yaml"), 0, []),
+    ):
+        log.unlink(missing_ok=True)
+        assert site.run(*command, **environment).code == code
+        assert (log.read_text().splitlines() if log.exists() else []) == lines
+    log.unlink(missing_ok=True)
+    ended = site.run("apply", "site.yaml", INTERRUPT="1", **environment)
+    assert ended.code in {1, 130}, ended.err
+    assert log.read_text().splitlines()[-2:] == ["cancel", "close"]
+
+
+HELD = """
+    import os
+    from pathlib import Path
+
+    from resource_api import BaseProvider
+
+    KEPT = set()
+
+    class Provider(BaseProvider):
+        def configure(self, context, config):
+            self.file = Path(config["file"])
+            self.file = Path(os.environ["HOME"]) / config["file"]
+            self.note("configure")
+
+        def note(self, text):
+            with self.file.open("a") as file:
+                file.write(text + "\\n")
+
+        def get(self, context):
+            self.note("get")
+            return [{"name": name, "ensure": "present"} for name in sorted(KEPT)]
+
+        def set(self, context, changes):
+            self.note("set " + " ".join(changes))
+            if "INTERRUPT" in os.environ:
+                raise KeyboardInterrupt
+            KEPT.update(changes)
+
+        def cancel(self):
+            self.note("cancel")
+
+        def close(self):
+            self.note("close")
+            raise OSError("it is gone already")
+"""
