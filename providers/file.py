@@ -48,8 +48,6 @@ class Provider(BaseProvider):
                 resource["path"] = "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
             if resource.get("ensure") == "present":
                 resource["ensure"] = "link" if resource.get("target") is not None else "file"
-            if type(resource.get("content")) is Asset and resource["content"].text is not None:
-                resource["content"] = resource["content"].text
             mode = resource.get("mode")
             if mode is not None and len(mode) != 4:  # noqa: PLR2004 - digits
                 resource["mode"] = f"0{mode}"
@@ -87,6 +85,8 @@ class Provider(BaseProvider):
 
         A source that is a file is read here: nothing that ``get`` could return says which file is the source.
         """
+        if attribute == "content" and type(should["content"]) is str:
+            return None
         if attribute in {"owner", "group"}:
             number = _number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
@@ -95,7 +95,7 @@ class Provider(BaseProvider):
             if is_["ensure"] == "link" or is_.get("mode") == mode:
                 return True
             return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
-        if type(should[attribute]) is not str and isinstance(asset := _text(should[attribute]), Asset):
+        if isinstance(asset := _text(should[attribute]), Asset):
             digest = _digest(name, is_)
             told = "" if isinstance(should[attribute], Sensitive) else f"changed from {_brief(digest)} to {asset}"
             return digest == asset.sha256 or ((False, told) if told else False)

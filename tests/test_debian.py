@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 TYPES: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
 
-#: Their things cannot be listed: there is no end of files, and a command is none.
-UNLISTED: Final = {"exec", "file"}
+#: Their things cannot be listed: there is no end of files and directories, and a command is none.
+UNLISTED: Final = {"archive", "exec", "file"}
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it
 OWN: Final = STAGE / ".ra-test"
@@ -101,6 +101,9 @@ MANIFEST: Final = """
         notify: Exec[ra-test-reload]
       File[/etc/ra-test/motd]: {content: "Welcome.\\n", mode: "0640"}
       File[/etc/ra-test/current]: {target: tool.conf}
+      Archive[/etc/ra-test/site]:
+        source: {archive: {files: {index.html: {asset: {text: "hi"}}, css/a.css: {asset: {text: "a {}"}}}}}
+        mode: "0640"
       File[/etc/ra-test/copy]: {source: /srv/ra-test-tool/README, require: "Package[ra-test-tool]"}
       Exec[ra-test-reload]:
         command: echo reloaded >> /etc/ra-test/reloads
@@ -378,7 +381,8 @@ def test_apply_converges(machine: Machine) -> None:
     key = Path("/home/ra-test-user/.ssh/authorized_keys")
     assert (key.read_text(), key.owner()) == (f"no-pty ssh-ed25519 {KEY} ra-test-key\n", "ra-test-user")
     site = Path("/etc/ra-test")
-    assert {path.name: path.read_text() for path in site.iterdir()} == {
+    assert (site / "site" / "css" / "a.css").read_text() == "a {}"
+    assert {path.name: path.read_text() for path in site.iterdir() if path.is_file() and path.name[0] != "."} == {
         "current": "hello from /home/ra-test-user\n",
         "copy": "ra-test-tool 1.1\n",
         "initialised": "once\n",

@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.assets import Content
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import escape
 from resource_api.nouns.values import is_secret
@@ -49,7 +50,7 @@ def _attributes(definition: TypeDefinition, text: str, row: Mapping[str, Any]) -
         value = row.get(name)
         if value is None or is_secret(value):
             continue
-        if attribute.kind == "read_only":
+        if attribute.kind == "read_only" or isinstance(value, Content):
             comments.append(f"    # {name}: {_comment(value)}")
         elif attribute.kind == "parameter" or (
             attribute.kind == "namevar" and (name,) == definition.namevars and value == text
@@ -66,6 +67,8 @@ def _rank(item: tuple[str, Any]) -> tuple[int, int]:
 
 
 def _comment(value: Any) -> str:
+    if isinstance(value, Content):
+        return escape(str(value))
     return escape(json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else _scalar(value))
 
 

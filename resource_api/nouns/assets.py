@@ -212,6 +212,14 @@ def _named(files: Any, read: Callable[[Wish], Content]) -> tuple[tuple[str, Cont
     return tuple(sorted(found.items()))
 
 
+def text_of(value: Any) -> str | Sensitive[str] | None:
+    """Give the text of an asset of text, a secret's as a secret; None for anything else."""
+    if type(value) is Sensitive:
+        text: Any = text_of(value.reveal())
+        return None if text is None else Sensitive(text)
+    return value.text if type(value) is Asset else None
+
+
 def member_name(spelt: str) -> str:
     """Give the name of a member as a relative path without needless slashes and dots; empty for the top itself.
 

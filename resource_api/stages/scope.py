@@ -96,11 +96,13 @@ class Scope:
     def value(self, entry: Entry, name: str, written: Any, resolve: Callable[[Path], Any]) -> Any:
         """Give an attribute's value, its references replaced, what stands for assets and archives made such.
 
-        Raises ``ValueError`` with a sentence for people.
+        Where any text will do, an asset of text is that text. Raises ``ValueError`` with a sentence for people.
         """
         found = expression.evaluate(written, resolve)
         if name in entry.definition.contents and not is_unknown(found):
-            return self._made(found, entry.declaration.file)
+            made = self._made(found, entry.declaration.file)
+            text = assets.text_of(made) if str in entry.definition.whole[name] else None
+            return made if text is None else text
         return found
 
     def _made(self, value: Any, file: str) -> Any:

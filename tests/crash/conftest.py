@@ -304,12 +304,19 @@ def nothing_is_unknown(bench: Bench) -> Seen:
     known = {*seen.state.records, *seen.state.intents}
     paths = {f"{bench.world}/{name}" for name in seen.tree.keys() - bench.before.tree.keys()}
     told = {name for _, name in known}
+    whole = {name for kind, name in known if kind == "archive"}
+    paths -= {path for path in paths for name in whole if path.startswith(f"{name}/") or path == _record(name)}
     strange = {path for path in paths if path not in told and not _auxiliary(path, told)}
     assert not strange, f"made, and neither recorded nor in doubt: {strange}"
     for key, record in seen.state.records.items():
         if record.is_ is not None and key not in seen.state.intents and key not in bench.before.state.records:
             assert record.type == "errand" or os.path.lexists(record.name), f"recorded, not there: {record.reference}"
     return seen
+
+
+def _record(name: str) -> str:
+    """Give the file in which the provider of archives keeps what it has unpacked."""
+    return str(Path(name).with_name(f".{Path(name).name}.archive~"))
 
 
 def _auxiliary(path: str, known: set[str]) -> bool:

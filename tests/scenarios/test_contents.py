@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,6 +65,29 @@ def test_a_long_file_is_written_as_it_is(bench: Bench) -> None:
     assert bench.run("apply", manifest).code == 0
     assert (bench.home / "out").read_bytes() == b"x" * 3_000_000
     assert "1 unchanged" in bench.run("apply", manifest).out
+
+
+def test_a_huge_file_is_never_held_in_memory(bench: Bench) -> None:
+    """Neither when it is looked at nor when it is copied, packed or not."""
+    with (bench.home / "huge").open("wb") as file:
+        file.truncate(400 << 20)
+    subprocess.run(["tar", "-C", bench.home, "-czf", bench.home / "huge.tar.gz", "huge"], check=True)
+    manifest = {
+        "resources": {
+            f"File[{bench.home}/out]": {"source": {"asset": {"file": "huge"}}},
+            f"Archive[{bench.home}/unpacked]": {"source": {"archive": {"file": "huge.tar.gz"}}},
+        }
+    }
+    (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
+    program = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)\n"
+    program += "sys.argv[1:] = ['apply', 'site.json']; runpy.run_module('resource_api', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=bench.home, env=bench.environment, check=False, timeout=50
+    )
+    assert done.returncode == 0
+    for name in ("out", "unpacked/huge"):
+        assert (bench.home / name).stat().st_size == 400 << 20
+        (bench.home / name).unlink()
 
 
 def test_what_is_missing_has_its_line(bench: Bench) -> None:

@@ -1,0 +1,308 @@
+"""Archives in directories of their own: what is packed is there, what is not stays, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError, Runtime
+from resource_api.contract.registry import Registry
+from resource_api.testing import ProviderCompliance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api import Resource
+    from resource_api.nouns.step import Report
+
+REGISTRY = Registry.from_path()
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def packed(**files: str) -> dict[str, Any]:
+    """Spell an archive of texts; ``__`` in a name is a slash."""
+    return {"archive": {"files": {name.replace("__", "/"): {"asset": {"text": text}} for name, text in files.items()}}}
+
+
+def run(top: Path, *, again: bool = True, **attributes: Any) -> Report:
+    """Apply a manifest of the one archive, and once more: the second time must change nothing."""
+    manifest = {"resources": {f"Archive[{top}]": attributes}}
+    report = Runtime(REGISTRY).apply(manifest)
+    assert report.summary.failed == 0, [step.error for step in report.steps]
+    if again:
+        assert Runtime(REGISTRY).apply(manifest).summary.unchanged == 1
+    return report
+
+
+def refused(top: Path, **attributes: Any) -> str:
+    """Apply a manifest that cannot be; give why. Nothing beneath the parent has changed."""
+    before = tree(top.parent)
+    report = Runtime(REGISTRY).apply({"resources": {f"Archive[{top}]": attributes}})
+    assert report.summary.failed == 1
+    assert tree(top.parent) == before
+    return report.steps[0].error
+
+
+def tree(top: Path) -> dict[str, Any]:
+    """Give what is beneath a directory: texts, where links lead, None for directories."""
+    return {
+        str(path.relative_to(top)): str(path.readlink())
+        if path.is_symlink()
+        else None
+        if path.is_dir()
+        else path.read_bytes().decode("utf-8", "replace")
+        for path in sorted(top.rglob("*"))
+    }
+
+
+def mode(path: Path) -> str:
+    """Give the permissions of a file."""
+    return f"{stat.S_IMODE(path.lstat().st_mode):04o}"
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """Give a directory to unpack into, in a directory of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home / "site"
+
+
+class TestUnpacking:
+    """What an archive holds comes to be there."""
+
+    def test_what_is_packed_is_there_and_goes_again(self, top: Path) -> None:
+        """Beside it stands its record, readable by nobody else."""
+        assert run(top, source=packed(index="hi", css__a="a")).summary.created == 1
+        assert tree(top) == {"index": "hi", "css": None, "css/a": "a"}
+        assert mode(top.parent / ".site.archive~") == "0600"
+        assert run(top, ensure="absent").summary.deleted == 1
+        assert tree(top.parent) == {}
+
+    def test_another_archive_takes_the_place_of_the_first(self, top: Path) -> None:
+        """What it no longer holds goes, directories too; what is the same is not written."""
+        run(top, source=packed(same="s", old="o", gone__x="x", turned="file", dir__x="x"))
+        inode = (top / "same").stat().st_ino
+        assert run(top, source=packed(same="s", new="n", turned__x="x", dir="file")).summary.updated == 1
+        assert tree(top) == {"same": "s", "new": "n", "turned": None, "turned/x": "x", "dir": "file"}
+        assert (top / "same").stat().st_ino == inode
+        run(top, ensure="absent")
+        assert tree(top.parent) == {}
+
+    def test_what_did_not_come_from_it_stays(self, top: Path) -> None:
+        """In an update and in a deletion, with the directories that it is in."""
+        run(top, source=packed(a__x="x", b__x="x"))
+        (top / "a" / "mine").write_text("mine", encoding="utf-8")
+        run(top, source=packed(b__y="y"))
+        assert tree(top) == {"a": None, "a/mine": "mine", "b": None, "b/y": "y"}
+        run(top, ensure="absent")
+        assert tree(top.parent) == {"site": None, "site/a": None, "site/a/mine": "mine"}
+
+    def test_directories_that_were_there_stay_as_they_are(self, top: Path) -> None:
+        """Their rights too; and they are not removed, even empty."""
+        (top / "etc").mkdir(parents=True, mode=0o700)
+        run(top, source=packed(etc__x="x"), mode="0644")
+        assert mode(top / "etc") == "0700"
+        run(top, ensure="absent")
+        assert tree(top.parent) == {"site": None, "site/etc": None}
+
+    def test_what_has_been_altered_is_put_back(self, top: Path) -> None:
+        """Content, rights, and what has gone or become something else; what is altered is named."""
+        run(top, source=packed(a="a", b="b", c__x="x", d="d"))
+        (top / "a").write_text("other", encoding="utf-8")
+        (top / "b").chmod(0o600)
+        (top / "c" / "x").unlink()
+        (top / "d").unlink()
+        (top / "d").symlink_to("a")
+        plan = Runtime(REGISTRY).plan(
+            {"resources": {f"Archive[{top}]": {"source": packed(a="a", b="b", c__x="x", d="d")}}}
+        )
+        assert plan.steps[0].decision.differences[0].message == "not as it was unpacked: a, b, c/x, d"
+        run(top, source=packed(a="a", b="b", c__x="x", d="d"))
+        assert tree(top) == {"a": "a", "b": "b", "c": None, "c/x": "x", "d": "d"}
+        assert mode(top / "b") == "0644"
+
+    def test_rights_are_the_archives_unless_they_are_declared(self, top: Path, tmp_path: Path) -> None:
+        """Who may read a directory may enter it, and run what the owner may."""
+        (tmp_path / "in" / "bin").mkdir(parents=True)
+        for name, bits in (("bin/run", 0o4777), ("key", 0o600), ("page", 0o664)):
+            (tmp_path / "in" / name).write_text(name, encoding="utf-8")
+            (tmp_path / "in" / name).chmod(bits)
+        source = {"archive": {"directory": str(tmp_path / "in")}}
+        run(top, source=source)
+        assert [mode(top / name) for name in ("bin", "bin/run", "key", "page")] == ["0755", "0755", "0600", "0644"]
+        assert run(top, source=source, mode="640").summary.updated == 1
+        assert [mode(top / name) for name in ("", "bin", "bin/run", "key")] == ["0750", "0750", "0750", "0640"]
+        assert run(top, source=source).summary.unchanged == 1
+
+    @root_only
+    def test_all_of_it_belongs_to_whom_is_declared(self, top: Path) -> None:
+        """Files, directories and links; taken away from the declaration it stays so."""
+        run(top, source=packed(a__x="x"), owner="nobody", group=12345)
+        found = {(path.lstat().st_uid, path.lstat().st_gid) for path in (top, top / "a", top / "a" / "x")}
+        assert found == {(65534, 12345)}
+        os.chown(top / "a" / "x", 0, 0)
+        assert run(top, source=packed(a__x="x"), owner="65534").summary.updated == 1
+        assert (top / "a" / "x").stat().st_gid == 12345
+
+    def test_files_of_all_kinds_are_unpacked(self, top: Path, tmp_path: Path) -> None:
+        """What tar has packed; links lead where they led."""
+        (tmp_path / "in" / "d").mkdir(parents=True)
+        (tmp_path / "in" / "d" / "x").write_bytes(b"x" * 1_000_000)
+        (tmp_path / "in" / "l").symlink_to("d/x")
+        with tarfile.open(tmp_path / "t.tar.gz", "w:gz") as archive:
+            archive.add(tmp_path / "in", ".")
+        run(top, source={"archive": {"file": str(tmp_path / "t.tar.gz")}})
+        assert tree(top) == {"d": None, "d/x": "x" * 1_000_000, "l": "d/x"}
+        (tmp_path / "in" / "l").unlink()
+        (tmp_path / "in" / "l").symlink_to("d")
+        run(top, source={"archive": {"directory": str(tmp_path / "in")}})
+        assert (top / "l").readlink() == Path("d")
+
+    def test_a_new_limit_is_no_reason_to_unpack_again(self, top: Path) -> None:
+        """It steers, and is no part of what is there."""
+        run(top, source=packed(a="a"))
+        assert run(top, source=packed(a="a"), max_size=5, max_members=7).summary.unchanged == 1
+
+
+class TestRefused:
+    """Nothing is touched, and the reason says what to do."""
+
+    def test_something_else_is_in_the_way(self, top: Path) -> None:
+        """It is named; with force files and links make way, directories never."""
+        (top / "d").mkdir(parents=True)
+        (top / "a").write_text("mine", encoding="utf-8")
+        (top / "l").symlink_to("a")
+        source = packed(a="a", d="d", l__x="x")
+        error = refused(top, source=source)
+        assert error == (
+            "'a' is there already and did not come from an archive; with force it is replaced;"
+            " 'd' is a directory and should be a file; 'l' is a link and should be a directory"
+        )
+        assert "'d' is a directory and should be a file" in refused(top, source=source, force=True)
+        (top / "d").rmdir()
+        run(top, source=source, force=True)
+        assert tree(top) == {"a": "a", "d": "d", "l": None, "l/x": "x"}
+
+    def test_what_is_the_same_already_is_taken_over(self, top: Path) -> None:
+        """As after a record was lost."""
+        run(top, source=packed(a="a", b__x="x"))
+        (top.parent / ".site.archive~").unlink()
+        assert run(top, source=packed(a="a", b__x="x")).summary.created == 1
+
+    def test_a_directory_of_ours_with_something_else_in_it_is_not_removed(self, top: Path) -> None:
+        """For a file that takes its place neither."""
+        run(top, source=packed(a__b__x="x"))
+        (top / "a" / "b" / "mine").write_text("mine", encoding="utf-8")
+        assert "'a' is a directory and should be a file" in refused(top, source=packed(a="a"), force=True)
+
+    def test_a_file_where_the_directory_should_be(self, top: Path) -> None:
+        """Is named by its path."""
+        top.write_text("mine", encoding="utf-8")
+        assert refused(top, source=packed(a="a")) == f"'{top}' is a file and should be a directory"
+
+    def test_no_directory_to_make_it_in(self, top: Path) -> None:
+        """The one above must be there."""
+        top = top.parent / "missing" / "site"
+        report = Runtime(REGISTRY).apply({"resources": {f"Archive[{top}]": {"source": packed(a="a")}}})
+        assert report.steps[0].error == f"no such file or directory: {top.parent}"
+
+    def test_more_than_is_allowed(self, top: Path) -> None:
+        """Bytes and members."""
+        assert "larger than 3 bytes together" in refused(top, source=packed(a="aa", b="bb"), max_size=3)
+        assert "more than 1 members" in refused(top, source=packed(a="aa", b="bb"), max_members=1)
+
+    def test_what_has_changed_since_it_was_planned(self, top: Path, tmp_path: Path) -> None:
+        """A directory's file, and a packed file."""
+        (tmp_path / "in").mkdir()
+        for name, spelt in (("in/x", {"directory": "in"}), ("t", {"file": "t"})):
+            with tarfile.open(tmp_path / "t", "w"):
+                (tmp_path / "in" / "x").write_text("one", encoding="utf-8")
+            (tmp_path / "site.json").write_text(
+                json.dumps({"resources": {f"Archive[{top}]": {"source": {"archive": spelt}}}}), encoding="utf-8"
+            )
+            runtime = Runtime(REGISTRY)
+            plan = runtime.plan(str(tmp_path / "site.json"))
+            (tmp_path / name).write_text("two", encoding="utf-8")
+            assert "has changed since it was looked at" in runtime.apply(plan).steps[0].error
+            assert tree(top.parent) == {}
+
+    @pytest.mark.parametrize("path", ["/", "/x" * 2 + "x" * 300])
+    def test_a_place_that_cannot_be(self, path: str) -> None:
+        """Is a mistake in the manifest."""
+        with pytest.raises(ManifestError, match=r"directory of its own|longer than \d+ bytes"):
+            Runtime(REGISTRY).validate({"resources": {f"Archive[{path}]": {"source": packed(a="a")}}})
+
+    @root_only
+    def test_a_record_that_others_could_write_is_not_believed(self, top: Path) -> None:
+        """It could name what others want removed."""
+        run(top, source=packed(a="a"))
+        record = top.parent / ".site.archive~"
+        record.chmod(0o666)
+        assert "is no record of ours: others can write it" in refused(top, ensure="absent")
+        record.chmod(0o600)
+        os.chown(record, 12345, -1)
+        assert "is no record of ours: others can write it" in refused(top, ensure="absent")
+
+    @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', "[]"])
+    def test_a_damaged_record_is_said_to_be_one(self, top: Path, text: str) -> None:
+        """It is not taken for absence."""
+        run(top, source=packed(a="a"))
+        (top.parent / ".site.archive~").write_text(text, encoding="utf-8")
+        assert "is damaged; without it" in refused(top, source=packed(a="a"))
+
+    def test_a_record_that_names_what_is_outside_is_damaged(self, top: Path) -> None:
+        """Whoever wrote it."""
+        run(top, source=packed(a="a"))
+        record = top.parent / ".site.archive~"
+        told = json.loads(record.read_text(encoding="utf-8"))
+        told["members"].append(["../x", "file", 0o644, ""])
+        record.write_text(json.dumps(told), encoding="utf-8")
+        assert "is damaged" in refused(top, ensure="absent")
+
+    @root_only
+    def test_a_link_that_its_owner_has_put_there_is_not_followed(self, top: Path, tmp_path: Path) -> None:
+        """Files given away with their directory are not a way to write elsewhere."""
+        run(top, source=packed(a__x="x"), owner="nobody")
+        (tmp_path / "elsewhere").mkdir()
+        (top / "a").rename(top / "b")
+        (top / "a").symlink_to(tmp_path / "elsewhere")
+        report = Runtime(REGISTRY).apply({"resources": {f"Archive[{top}]": {"source": packed(a__x="y")}}})
+        assert "symbolic link on the way" in report.steps[0].error
+        assert tree(tmp_path / "elsewhere") == {}
+
+
+class TestShown:
+    """What people see."""
+
+    def test_a_plan_shows_the_digests(self, top: Path) -> None:
+        """Of what is there and of what should be."""
+        run(top, source=packed(a="a"))
+        plan = Runtime(REGISTRY).plan({"resources": {f"Archive[{top}]": {"source": packed(a="b")}}})
+        [difference] = plan.steps[0].decision.differences
+        assert difference.message == f"changed from {difference.is_} to {difference.should}"
+        assert str(difference.is_).startswith("sha256:")
+
+
+class TestArchive(ProviderCompliance):
+    """An archive of texts, and another one."""
+
+    type_name = "archive"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        return {"path": f"{tmp_path}//ra-test-a", "source": packed(index="one", css__a="a"), "mode": "640"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "source": packed(index="two")}
+
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Callable[[], Any]:
+        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
