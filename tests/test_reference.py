@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns.reference import Reference, chain, child, parse, parse_urn, title_flaw, urn
+from resource_api.nouns.reference import Reference, chain, child, parse, parse_urn, title_flaw, urn, within
 
 TYPES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 QUOTED = re.compile(r"""(['"]).*\1\Z""", re.DOTALL)
@@ -93,3 +93,11 @@ def test_what_is_no_urn_is_refused(text: str) -> None:
     """All four parts are needed, each of its shape, and a title for each type."""
     with pytest.raises(ValueError, match="is not a URN"):
         parse_urn(text)
+
+
+@given(COMPONENTS, TYPES, TITLES)
+def test_a_name_is_told_from_what_is_around_it(around: list[tuple[str, str]], type_name: str, title: str) -> None:
+    """By its type, which no component has."""
+    outer = [(f"c_{name}", inner) for name, inner in around]
+    parent = "/".join(str(Reference(*each)) for each in outer)
+    assert within(child(parent, f"t_{type_name}", title), f"t_{type_name}") == (parent, (f"t_{type_name}", title))

@@ -200,7 +200,7 @@ class Registry:
     def _unknown(self, kind: str, name: str) -> str:
         if kind == "providers":
             return f"type '{name}' has no provider; expected providers/{name}.py on the module path"
-        hint = nearest(name, self.names())
+        hint = nearest(name, [*self.names(), *self.component_names()])
         return f"unknown type '{capital(name)}'" + (f"; {hint}" if hint else "")
 
 

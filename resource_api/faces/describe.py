@@ -11,12 +11,13 @@ import textwrap
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from resource_api.nouns.component import ComponentDefinition
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import escape, escape_lines, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.contract.registry import Registry
     from resource_api.nouns.attribute import Attribute
@@ -56,25 +57,39 @@ _NARROWEST: Final = 40
 
 
 class Listed(NamedTuple):
-    """One line of the list of types; ``error`` says why the file of a type cannot be used, empty when it can."""
+    """One line of the list of types; ``error`` says why a file cannot be used, empty when it can."""
 
     name: str
     summary: str
     error: str = ""
+    component: bool = False
 
 
 def types_list(registry: Registry) -> list[Listed]:
-    """Give every type that can be found, sorted by name; one whose file is broken comes with its error."""
-    found = []
-    for name in registry.names():
-        try:
-            found.append(Listed(name, summary(registry.type(name))))
-        except DefinitionError as error:
-            found.append(Listed(name, "", str(error)))
-    return found
+    """Give every type and component that can be found, sorted; one whose file is broken comes with its error."""
+    found = [_listed(name, registry.type) for name in registry.names()]
+    for name in registry.component_names():
+        listed = _listed(name, lambda name: definition_of(registry, name))
+        text = f"{listed.summary} (component)" if not listed.error else ""
+        found.append(listed._replace(summary=text, component=True))
+    return sorted(found)
 
 
-def summary(definition: TypeDefinition) -> str:
+def definition_of(registry: Registry, name: str) -> TypeDefinition | ComponentDefinition:
+    """Give the definition of a component, or else of a type. Raises ``DefinitionError``."""
+    component = registry.component(name)
+    return registry.type(name) if component is None else component[0]
+
+
+def _listed(name: str, find: Callable[[str], TypeDefinition | ComponentDefinition]) -> Listed:
+    try:
+        found = find(name)
+    except DefinitionError as error:
+        return Listed(name, "", str(error))
+    return Listed(name, summary(found))
+
+
+def summary(definition: TypeDefinition | ComponentDefinition) -> str:
     """Give the first sentence of a type's documentation, on one line."""
     paragraph = " ".join(cleandoc(definition.docs).split("\n\n")[0].split())
     return escape(re.split(r"(?<=[.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0])
@@ -95,16 +110,16 @@ def _default(attribute: Attribute) -> str:
     return "<sensitive>" if attribute.datatype.holds_secrets else show(attribute.default)
 
 
-def ordered(definition: TypeDefinition) -> list[tuple[str, Attribute]]:
+def ordered(definition: TypeDefinition | ComponentDefinition) -> list[tuple[str, Attribute]]:
     """Give the attributes as people look for them: namevars, ``ensure``, other properties, and the rest by kind."""
     return sorted(definition.attributes.items(), key=lambda each: (_KINDS.index(each[1].kind), each[0] != "ensure"))
 
 
-def text(definition: TypeDefinition, width: int = 80) -> str:
-    """Give the documentation of a type for a terminal of ``width`` columns, without a last line break."""
+def text(definition: TypeDefinition | ComponentDefinition, width: int = 80) -> str:
+    """Give documentation for a terminal of ``width`` columns, without a last line break."""
     width = max(width, _NARROWEST)
-    lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN), "ATTRIBUTES", ""]
-    column = min(max(map(len, definition.attributes)), _WIDEST) + 2
+    lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN), _heading(definition).upper(), ""]
+    column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
     for name, attribute in ordered(definition):
         lines += _attribute(name, attribute, _MARGIN + " " * column, width)
     for heading, items in _sections(definition):
@@ -113,6 +128,10 @@ def text(definition: TypeDefinition, width: int = 80) -> str:
             lines += _wrapped(item, width, _MARGIN + "  ", _MARGIN + "- ")
         lines.append("")
     return "\n".join(lines).rstrip()
+
+
+def _heading(definition: TypeDefinition | ComponentDefinition) -> str:
+    return "Inputs" if isinstance(definition, ComponentDefinition) else "Attributes"
 
 
 def _attribute(name: str, attribute: Attribute, margin: str, width: int) -> Iterator[str]:
@@ -158,8 +177,11 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
     return lines
 
 
-def _sections(definition: TypeDefinition) -> Iterator[tuple[str, list[str]]]:
+def _sections(definition: TypeDefinition | ComponentDefinition) -> Iterator[tuple[str, list[str]]]:
     """Give what is said below the attributes, in plain text: headings and their items."""
+    if isinstance(definition, ComponentDefinition):
+        yield "Outputs", [f"{name}: {docs}" for name, docs in definition.outputs.items()] or ["none"]
+        return
     yield "Features", features(definition)
     if relations := relationships(definition):
         yield "Automatic relationships", relations
@@ -199,9 +221,9 @@ def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield type_name, "..." if callable(title) else title
 
 
-def markdown(definition: TypeDefinition) -> str:
-    """Give the documentation of a type as Markdown, a page of its own, without a last line break."""
-    parts = [f"# {definition.name}", *_marked(definition.docs), "## Attributes"]
+def markdown(definition: TypeDefinition | ComponentDefinition) -> str:
+    """Give documentation as Markdown, a page of its own, without a last line break."""
+    parts = [f"# {definition.name}", *_marked(definition.docs), f"## {_heading(definition)}"]
     for name, attribute in ordered(definition):
         facts = [_code(attribute.datatype.text), *_words(attribute)]
         facts += [f"default {_code(_default(attribute))}"] if attribute.has_default else []
@@ -237,8 +259,12 @@ def _marked(docs: str) -> Iterator[str]:
             yield re.sub(r"(`[^`]*`)|<", lambda found: found[1] or "&lt;", "\n".join(block))
 
 
-def document(definition: TypeDefinition) -> dict[str, Any]:
+def document(definition: TypeDefinition | ComponentDefinition) -> dict[str, Any]:
     """Give the same as data: what ``describe --json`` prints."""
+    if isinstance(definition, ComponentDefinition):
+        inputs = [_attribute_document(*each) | {"kind": "input"} for each in ordered(definition)]
+        head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True}
+        return {**head, "inputs": inputs, "outputs": dict(definition.outputs)}
     return {
         "name": definition.name,
         "docs": cleandoc(definition.docs),

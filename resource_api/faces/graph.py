@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from resource_api.nouns.reference import Reference
+from resource_api.nouns.reference import Reference, around
 from resource_api.nouns.text import escape
 from resource_api.stages import binding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.stages.catalog import Catalog
@@ -33,8 +33,9 @@ def render(catalog: Catalog, form: Form) -> str:
     """Give the relationships of ``catalog`` as text; equal catalogs give equal text.
 
     ``dot`` is Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping of ``nodes`` (``reference``, ``type``,
-    ``title``, ``index`` in the order of execution) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or
-    ``notify`` where a change of the first refreshes the second; ``automatic`` where only a type asks for it).
+    ``title``, ``index`` in the order of execution, ``parent`` within a component) and ``edges`` (``from``, ``to``,
+    ``kind``: ``require``, or ``notify`` where a change of the first refreshes the second; ``automatic`` where only a
+    type asks for it).
     """
     return _FORMS[form](catalog.entries, _links(catalog))
 
@@ -81,7 +82,13 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     names = [str(entry.reference) for entry in entries]
     document = {
         "nodes": [
-            {"reference": name, "type": entry.type, "title": entry.title, "index": index}
+            {
+                "reference": name,
+                "type": entry.type,
+                "title": entry.title,
+                "index": index,
+                **({"parent": entry.parent} if entry.parent else {}),
+            }
             for index, (name, entry) in enumerate(zip(names, entries, strict=True))
         ],
         "edges": [
@@ -99,7 +106,12 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
 
 def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
-    lines += [f'  n{index} [label="{_spelt(entry, _DOT)}"]' for index, entry in enumerate(entries)]
+    lines += _boxed(
+        entries,
+        lambda index, entry: f'n{index} [label="{_spelt(str(entry.reference), _DOT)}"]',
+        lambda number, name: f'subgraph cluster_{number} {{ label="{_spelt(name, _DOT)}"',
+        "}",
+    )
     for link in links:
         style = ["color=blue", "label=notify"] * (link.kind == "notify") + ["style=dashed"] * link.automatic
         lines.append(f"  n{link.first} -> n{link.then}" + (f" [{', '.join(style)}]" if style else ""))
@@ -108,7 +120,12 @@ def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
 
 def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     lines = ["flowchart TD"]
-    lines += [f'  n{index}["{_spelt(entry, _MERMAID)}"]' for index, entry in enumerate(entries)]
+    lines += _boxed(
+        entries,
+        lambda index, entry: f'n{index}["{_spelt(str(entry.reference), _MERMAID)}"]',
+        lambda number, name: f'subgraph c{number}["{_spelt(name, _MERMAID)}"]',
+        "end",
+    )
     for link in links:
         arrow = ("-.->" if link.automatic else "-->") + ("|notify|" if link.kind == "notify" else "")
         lines.append(f"  n{link.first} {arrow} n{link.then}")
@@ -120,9 +137,33 @@ _DOT: Final = {'"': '\\"', "\\": "\\\\", "&": "&amp;"}
 _MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_~$'}
 
 
-def _spelt(entry: Entry, special: Mapping[str, str]) -> str:
+def _spelt(name: str, special: Mapping[str, str]) -> str:
     """Give a reference on one line, with nothing in it that the drawing's language or a terminal would obey."""
-    return "".join(special.get(character, character) for character in escape(str(entry.reference)))
+    return "".join(special.get(character, character) for character in escape(name))
+
+
+def _boxed(
+    entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
+) -> Iterator[str]:
+    """Draw what belongs to no component, then each component as a box around what it has made."""
+    inside: dict[str, list[tuple[int, Entry]]] = {"": []}
+    boxes: dict[str, dict[str, None]] = {}
+    for index, entry in enumerate(entries):
+        outer = ""
+        for name in reversed(around(entry.parent)):
+            boxes.setdefault(outer, {})[name] = None
+            outer = name
+        inside.setdefault(entry.parent, []).append((index, entry))
+    numbers = {name: number for number, name in enumerate(name for names in boxes.values() for name in names)}
+
+    def draw(parent: str, margin: str) -> Iterator[str]:
+        yield from (margin + node(index, entry) for index, entry in inside.get(parent, ()))
+        for name in boxes.get(parent, ()):
+            yield margin + begin(numbers[name], name)
+            yield from draw(name, margin + "  ")
+            yield margin + end
+
+    return draw("", "  ")
 
 
 _FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json}

@@ -86,9 +86,16 @@ def find(known: StackState, text: str) -> Record:
     return found
 
 
+def all_of(known: StackState, text: str) -> list[Record]:
+    """Give the record of a resource, or those of all that a component has made. Raises ``UsageError``."""
+    wanted = str(parsed(text))
+    made = [record for record in known.records.values() if wanted in reference.around(record.parent)]
+    return made or [find(known, text)]
+
+
 def parsed(text: str) -> Reference:
-    """Read a reference from the command line. Raises ``UsageError``."""
+    """Read a reference, or a URN, from the command line. Raises ``UsageError``."""
     try:
-        return reference.parse(text)
+        return reference.parse_urn(text).reference if text.startswith("urn:") else reference.parse(text)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from resource_api.nouns.attribute import Attribute
+    from resource_api.nouns.component import ComponentDefinition
     from resource_api.nouns.definition import TypeDefinition
 
     Schema = dict[str, Any]
 
 
-def manifest_schema(definitions: Iterable[TypeDefinition]) -> dict[str, Any]:
-    """Give the JSON Schema of manifests whose resources are of the types in ``definitions``; any other is refused."""
+def manifest_schema(definitions: Iterable[TypeDefinition | ComponentDefinition]) -> dict[str, Any]:
+    """Give the JSON Schema of manifests of the types and components in ``definitions``; any other is refused."""
     types = sorted(definitions, key=lambda definition: definition.name)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -133,7 +134,7 @@ _SHARED: Final[Schema] = {
 }
 
 
-def _sections(types: Iterable[TypeDefinition]) -> Schema:
+def _sections(types: Iterable[TypeDefinition | ComponentDefinition]) -> Schema:
     heads = {each.name: f"^[{each.name[0].upper()}{each.name[0]}]{each.name[1:]}" for each in types}
     resources = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
     defaults = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
@@ -154,7 +155,7 @@ def _sections(types: Iterable[TypeDefinition]) -> Schema:
     }
 
 
-def _type(definition: TypeDefinition) -> Schema:
+def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
     """Give the two definitions of a type: of its resources, and of its defaults, which cannot have an alias."""
     resource = f"type-{definition.name}"
     own = {name: _attribute(each) for name, each in definition.attributes.items()}

@@ -120,6 +120,10 @@ def _declared(catalog: Catalog, target: str) -> Entry:
     except ValueError as error:
         raise UsageError(str(error)) from error
     entry = catalog.find(wanted)
+    if wanted in catalog.groups:
+        made = ", ".join(str(member.reference) for member in catalog.groups[wanted].members)
+        msg = f"{wanted} is a component; import what it makes, one by one: {made}"
+        raise UsageError(msg)
     if entry is None:
         hint = nearest(str(wanted), [str(known.reference) for known in catalog.entries])
         msg = f"{wanted} is not declared in {catalog.manifest.file}; declare it first"

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
 STACK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_STEP: Final = re.compile(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
 _QUALIFIED: Final = re.compile(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
 
 
@@ -86,6 +87,15 @@ def alias(text: str, parent: str, type_name: str) -> Reference:
     if text.startswith("urn:"):
         return parse_urn(text).reference
     return parse(text) if "[" in text else child(parent, type_name, text)
+
+
+def within(name: Reference, type_name: str) -> tuple[str, Reference]:
+    """Give the component around a resource of a type, and its own name; a name of another type is given back."""
+    text = str(name)
+    found = next((each for each in _STEP.finditer(text) if each[1].lower() == type_name), None)
+    if name.type == type_name or found is None:
+        return "", name
+    return text[: found.start() + 1], parse(text[found.end() :])
 
 
 def around(parent: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from jsonschema import Draft7Validator
 
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
@@ -180,3 +181,80 @@ def test_secrets_go_through_a_component_unseen(bench: Bench) -> None:
     assert done.code == 65
     assert "House[a]: " in done.err
     assert "hunter2hunter2" not in done.out + done.err
+
+
+# Looking at components
+
+
+def test_components_are_listed_and_described(bench: Bench) -> None:
+    """Beside the types: what they take and what they give."""
+    listed = bench.run("types")
+    assert ["house", "A wall, and a roof upon it. (component)"] in [
+        line.split(maxsplit=1) for line in listed.out.splitlines()
+    ]
+    assert {"name": "house", "docs": "A wall, and a roof upon it. Nobody lives there.", "component": True} in bench.run(
+        "types", "--json"
+    ).document
+    text = bench.run("describe", "House").out
+    for words in ("INPUTS", "colour", "Integer[1, 9]", "default 2", "OUTPUTS", "serial: The number of its wall."):
+        assert words in text
+    document = bench.run("describe", "house", "--json").document
+    assert [each["name"] for each in document["inputs"]] == ["colour", "size", "code"]
+    assert document["outputs"] == {"serial": "The number of its wall."}
+    assert "## Inputs" in bench.run("describe", "house", "--format", "markdown").out
+    assert bench.run("describe", "nosuch").code == 64
+
+
+def test_a_broken_component_disables_itself_only(bench: Bench) -> None:
+    """It is told, and everything else is listed."""
+    bench.write("modules/components/house.py", "1 / 0")
+    for command in ("types", "schema"):
+        done = bench.run(command)
+        assert done.code == 0
+        assert "components/house.py:1: ZeroDivisionError" in done.err
+        assert "widget" in done.out
+
+
+def test_the_schema_knows_components(bench: Bench) -> None:
+    """Their inputs are completed and checked in editors."""
+    schema = bench.run("schema").document
+    validator = Draft7Validator(schema)
+    assert validator.is_valid({"resources": {"House[a]": {"colour": "red", "size": 3, "require": "Widget[w]"}}})
+    assert validator.is_valid({"resources": {"House[a]": {"colour": "red", "size": "${inputs.size}"}}})
+    assert not validator.is_valid({"resources": {"House[a]": {"colour": "red", "sise": 3}}})
+
+
+def test_the_graph_draws_a_box_around_a_component(bench: Bench) -> None:
+    """For Graphviz and Mermaid; as data each node names its parent."""
+    site = bench.write("site.yaml", SITE)
+    dot = bench.run("graph", site).out
+    assert 'subgraph cluster_0 { label="House[a]"' in dot
+    assert 'n2 [label="Widget[w]"]' in dot.partition("subgraph")[0]
+    assert 'subgraph c0["House[a]"]' in bench.run("graph", site, "--format", "mermaid").out
+    nodes = bench.run("graph", site, "--format", "json").document["nodes"]
+    assert [node.get("parent") for node in nodes] == ["House[a]", "House[a]", None]
+
+
+def test_state_is_mended_by_component(bench: Bench) -> None:
+    """All that it has made is forgotten; one of them is found by URN, and moved in and out."""
+    state = ("--state", f"sqlite:{bench.home}/state.db")
+    assert bench.apply(SITE, *state).code == 0
+    urn = "urn:resource:default::site::house$widget::a::roof"
+    assert bench.run("state", "show", urn, *state).out.startswith("House[a]/Widget[roof]:")
+    assert bench.run("state", "mv", urn, "Widget[top]", *state).code == 0
+    assert bench.run("state", "mv", "Widget[w]", "House[a]/Widget[x]", *state).code == 0
+    listed = bench.run("state", "list", *state).out.splitlines()
+    assert sorted(listed) == ["House[a]/Widget[wall]", "House[a]/Widget[x]", "Widget[top]"]
+    assert bench.run("state", "rm", "House[a]", *state).code == 0
+    assert bench.run("state", "list", *state).out.splitlines() == ["Widget[top]"]
+    assert bench.run("state", "mv", "Widget[top]", "House[a]", *state).code == 64
+
+
+def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
+    """Each is a thing that exists or not; the message names them."""
+    site = bench.write("site.yaml", SITE)
+    done = bench.run("import", site, "House[a]")
+    assert done.code == 64
+    assert "import what it makes, one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in done.err
+    bench.put("widget", **{"a-roof": {}})
+    assert bench.run("import", site, "House[a]/Widget[roof]").code == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,15 +12,24 @@ from resource_api.faces.session import Session
 from resource_api.nouns.errors import DefinitionError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from resource_api.faces.graph import Form
+    from resource_api.nouns.component import ComponentDefinition
     from resource_api.nouns.definition import TypeDefinition
+
+    D = TypeVar("D")
 
 
 def definition(session: Session, type_name: str) -> TypeDefinition:
     """Give a type that the command line names; one that does not exist is wrong usage."""
+    return _named(session.registry.type, type_name)
+
+
+def _named(find: Callable[[str], D], type_name: str) -> D:
     name = type_name[:1].lower() + type_name[1:]
     try:
-        return session.registry.type(name)
+        return find(name)
     except DefinitionError as error:
         if str(error).startswith("unknown type"):
             raise UsageError(str(error)) from error
@@ -30,7 +39,7 @@ def definition(session: Session, type_name: str) -> TypeDefinition:
 @click.command()
 @options.common
 def types(**settings: Any) -> int:
-    """List the types on the module path."""
+    """List the types and components on the module path."""
     session = Session(settings)
 
     def work() -> int:
@@ -41,8 +50,9 @@ def types(**settings: Any) -> int:
             session.log.write("warning", broken.name, broken.error)
         found = [each for each in listed if not each.error]
         if session.json:
-            docs = {each.name: session.registry.type(each.name).docs for each in found}
-            session.print_json([{"name": name, "docs": text} for name, text in docs.items()])
+            docs = {each: describing.definition_of(session.registry, each.name).docs for each in found}
+            more = {True: {"component": True}, False: {}}
+            session.print_json([{"name": each.name, "docs": docs[each], **more[each.component]} for each in found])
         else:
             width = max((len(each.name) for each in found), default=0)
             session.print([f"{each.name:{width}}  {each.summary}".rstrip() for each in found])
@@ -56,13 +66,13 @@ def types(**settings: Any) -> int:
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @options.common
 def describe(type_name: str, form: str, **settings: Any) -> int:
-    """Show the documentation, attributes and features of TYPE."""
+    """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
     session = Session(settings)
 
     def work() -> int:
         from resource_api.faces import describe as describing  # noqa: PLC0415 - only for this command
 
-        found = definition(session, type_name)
+        found = _named(lambda name: describing.definition_of(session.registry, name), type_name)
         if session.json:
             session.print_json(describing.document(found))
         else:
@@ -92,12 +102,14 @@ def validate(manifest: str, **settings: Any) -> int:
     return session.carry(work)
 
 
-def _definitions(session: Session) -> list[TypeDefinition]:
-    """Give every type that works; a broken file disables its own type only, and is told."""
+def _definitions(session: Session) -> list[TypeDefinition | ComponentDefinition]:
+    """Give every type and component that works; a broken file disables itself only, and is told."""
+    from resource_api.faces.describe import definition_of  # noqa: PLC0415 - only for this command
+
     found = []
-    for name in session.registry.names():
+    for name in (*session.registry.names(), *session.registry.component_names()):
         try:
-            found.append(session.registry.type(name))
+            found.append(definition_of(session.registry, name))
         except DefinitionError as error:
             session.log.write("warning", name, str(error))
     return found

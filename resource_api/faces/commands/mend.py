@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.faces import options
-from resource_api.faces.recorded import Recorded, find, parsed
+from resource_api.faces.recorded import Recorded, all_of, find, parsed
 from resource_api.faces.session import Session
 from resource_api.nouns.errors import UsageError
 from resource_api.nouns.record import Commit
+from resource_api.nouns.reference import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 @options.stacked
 @options.common
 def rm(refs: tuple[str, ...], **settings: Any) -> int:
-    """Forget resources; on the system nothing is changed."""
+    """Forget resources, of a component all that it has made; on the system nothing is changed."""
 
     def change(known: StackState) -> Commit:
-        return Commit(drop=[find(known, ref).key for ref in refs])
+        return Commit(drop=list(dict.fromkeys(record.key for ref in refs for record in all_of(known, ref))))
 
     return _mend("state rm", settings, change)
 
@@ -43,7 +44,8 @@ def mv(source: str, target: str, **settings: Any) -> int:
     def change(known: StackState) -> Commit:
         found = find(known, source)
         wanted = parsed(target)
-        if wanted.type != found.type:
+        parent, own = within(wanted, found.type)
+        if own.type != found.type:
             msg = f"{found.reference} cannot become {wanted}: a resource keeps its type"
             raise UsageError(msg)
         if any(record.reference == wanted for record in known.records.values()):
@@ -53,7 +55,8 @@ def mv(source: str, target: str, **settings: Any) -> int:
         renamed = [(each, _referring(each, old, new)) for each in known.records.values()]
         put = [after for before, after in renamed if after != before and before.key != found.key]
         owed = {key: _renamed(sources, old, new) for key, sources in known.owed.items() if old in sources}
-        return Commit([*put, _referring(found, old, new)._replace(title=wanted.title)], owed=owed, paid=list(owed))
+        moved = _referring(found, old, new)._replace(title=own.title, parent=parent)
+        return Commit([*put, moved], owed=owed, paid=list(owed))
 
     return _mend("state mv", settings, change)
 
