@@ -13,7 +13,7 @@ from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import Reference, urn
 from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
-from resource_api.stages import drifting, foresight, sequence
+from resource_api.stages import accord, drifting, foresight, sequence
 from resource_api.stages.calm import Calm, calm
 from resource_api.stages.decision import decide, forgotten, heeded
 from resource_api.stages.succession import Succession
@@ -86,8 +86,9 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
     for entry in entries:
         row = quiet.rows.get(entry.index)
         planner.add(entry) if row is None else planner.keep(entry, row)
-    planner.let_go()
-    steps = list(planner.steps.values())
+    steps = list(accord.spare(planner.steps).values())
+    if selected is not None:
+        steps = accord.hold(steps, planner.wishes.left_behind(selected))
     operations, waits = sequence.arrange(steps, catalog.requires, prior.ghosts)
     drift = drifting.drift(prior, world.seen, (entry for entry in entries if entry.index not in quiet.recorded))
     outputs = planner.outputs()
@@ -104,7 +105,7 @@ class _Planner:
         self.options = options
         self.steps: dict[int, Step] = {}
         self.acting = False
-        self._wishes = Wishes(catalog, prior, options)
+        self.wishes = Wishes(catalog, prior, options)
         self._resolve = catalog.scope.resolver(self._of_resource)
 
     def add(self, entry: Entry) -> None:
@@ -116,7 +117,7 @@ class _Planner:
         self.steps[entry.index] = step
         if step.decision is not SAME or step.refreshed_by:
             self.acting = self.acting or step.acts
-            self._wishes.note(step)
+            self.wishes.note(step)
 
     def keep(self, entry: Entry, row: Mapping[str, Any]) -> None:
         """Add what is in order as it was read."""
@@ -142,7 +143,7 @@ class _Planner:
             if self.acting or later:
                 return Step(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
             return Step(entry, None, should, decision._replace(error=failure), noop)
-        known = self._wishes.known(entry, self.steps)
+        known = self.wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
         if entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
             should = heeded(entry, row, should)
@@ -152,7 +153,7 @@ class _Planner:
 
     def _let_go(self, entry: Entry, *, noop: bool) -> Step | None:
         """Plan for a ghost what does not depend on what there is: it is only forgotten, or nobody can delete it."""
-        known = self._wishes.known(entry, self.steps)
+        known = self.wishes.known(entry, self.steps)
         if why := forgotten(entry, known):
             row = self.world.seen(entry)[0]
             return Step(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
@@ -203,28 +204,6 @@ class _Planner:
         names = [str(s.reference) for s in noisy if s.acts or (self.options.noop and would(s))]
         names += [name for name in self.prior.state.owed.get(step.entry.key, ()) if name not in names]
         return step._replace(refreshed_by=tuple(names)) if names else step
-
-    def let_go(self) -> None:
-        """Delete nothing that goes with something else that is deleted (``deleted_with``), through a chain too."""
-        going = {
-            str(step.reference): index
-            for index, step in self.steps.items()
-            if step.decision.action is Action.DELETE and not step.decision.error
-        }
-        hosts = {
-            index: going[with_]
-            for index in going.values()
-            if (with_ := self.steps[index].entry.meta.lifecycle.deleted_with) in going
-        }
-        for index in hosts:
-            host, seen = index, {index}
-            while host in hosts and hosts[host] not in seen:
-                host = hosts[host]
-                seen.add(host)
-            if host not in hosts:
-                step = self.steps[index]
-                why = f"deleted with {step.entry.meta.lifecycle.deleted_with}"
-                self.steps[index] = step._replace(decision=Decision(Action.FORGET, reasons=(why,)))
 
     # Values that only another resource's state tells
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.nouns import reference
-from resource_api.nouns.change import Action
+from resource_api.nouns.change import Action, exists
 from resource_api.nouns.step import Known
 from resource_api.stages.selection import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.options import Options
@@ -74,6 +74,19 @@ class Wishes:
                     found[name] = str(step.reference)
         return found
 
+    def left_behind(self, selected: Collection[int]) -> dict[int, str]:
+        """Give what cannot be replaced because something made from it is not among the ``selected``: index → that."""
+        found = {}
+        for entry in self._catalog.entries if self._replaced else ():
+            record = self._prior.records.get(entry.index)
+            if entry.index in selected or record is None or not exists(record.is_):
+                continue
+            for name, sources in entry.sources.items():
+                for source in sources if made_from(entry, name) else ():
+                    if (step := self._replaced.get(source.index)) is not None and not step.create_first:
+                        found[source.index] = str(entry.reference)
+        return found
+
     def _forced(self, entry: Entry, steps: Mapping[int, Step]) -> str:
         if entry.index in self._asked:
             return "asked for by --replace"
@@ -99,3 +112,10 @@ class Wishes:
         """What goes with another goes when that is replaced too."""
         host = self._catalog.find(reference.parse(entry.meta.lifecycle.deleted_with or ""))
         return f"goes with {host.reference}, which is replaced" if host and host.index in self._replaced else ""
+
+
+def made_from(entry: Entry, attribute: str) -> bool:
+    """Whether a resource cannot stay while the source of an attribute is away, as far as its type and manifest say."""
+    lifecycle = entry.meta.lifecycle
+    fixed = entry.definition.attributes[attribute].kind == "init_only" or attribute in lifecycle.replace_on_changes
+    return fixed and attribute not in lifecycle.ignore_changes

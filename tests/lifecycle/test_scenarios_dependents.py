@@ -264,3 +264,22 @@ def test_the_plan_of_a_dependent_is_made_without_the_old_one(bench: Bench) -> No
     assert {step.action for step in bench.plan({"Thing[a]": {"image": "y"}, "Thing[c]": made_from("a")}).steps} == {
         Action.SAME
     }
+
+
+def test_a_target_is_not_replaced_without_what_was_made_from_it(bench: Bench) -> None:
+    """B would have to go with A and is no target: nothing is touched, and the words say what to add."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": FIRST},
+        "Thing[b]": made_from("a"),
+        "Thing[c]": {"require": "Thing[a]"},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"] = "y"
+    report = bench.apply(site, targets=("Thing[a]",))
+    assert "would take Thing[b] along, which is not among the targets" in report.steps[0].error
+    assert bench.world.calls == []
+    bench.apply(site, targets=("Thing[a]", "Thing[b]"))
+    assert calls(bench) == "-b -a +a +b"
+    site["Thing[a]"]["image"] = "z"
+    bench.apply(site, targets=("Thing[a]",), with_dependents=True)
+    assert calls(bench) == "-b -a +a +b"
