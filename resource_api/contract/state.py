@@ -196,7 +196,8 @@ def merged(state: StackState, commit: Commit) -> StackState:
     for key in commit.paid:
         owed.pop(key, None)
     for key, sources in commit.owed.items():
-        owed[key] = list(dict.fromkeys((*owed.get(key, ()), *sources)))
+        # In whatever order they have changed, the same is owed.
+        owed[key] = sorted({*owed.get(key, ()), *sources})
     for key in commit.drop:
         owed.pop(key, None)
     return state._replace(
