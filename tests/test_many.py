@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Attribute, Sensitive, TypeDefinition
+from resource_api import Attribute, Registry, Runtime, Sensitive, TypeDefinition
 from resource_api.nouns.columns import are_flat, sheets
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.entry import Entry
@@ -20,6 +21,7 @@ from resource_api.stages.comparison import Incomparable, compare, level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from resource_api.nouns.definition import Resource
 
@@ -129,6 +131,16 @@ def test_what_is_level_does_not_differ(
     for place, (each, row) in enumerate(pairs):
         if each.should["size"] is not UNKNOWN:
             assert (place in found) != _differs(each, row, asked)
+
+
+def test_asking_of_many_leaves_nothing_behind(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A run whose provider compares and validates says nothing on stderr that nobody has asked for."""
+    (tmp_path / "f").write_text("x")
+    runtime = Runtime(Registry.from_path(str(tmp_path)), state="memory:")
+    plan = runtime.plan({"resources": {f"File[{tmp_path}/f]": {"content": "x"}}})
+    assert plan.summary.unchanged == 1
+    gc.collect()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_comparison_cannot_change_what_is_compared() -> None:

@@ -191,12 +191,14 @@ class Providers:
         def validate(resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
             if definition.sensitive:
                 self.run.log.mask.add(resources)
+            found: list[Problem] | Exception
             for each in map(dict, resources) if are_flat(resources) else map(copied, resources):
                 try:
                     answer = guard.answer(method(), context, each)
-                    yield [] if answer is None or answer == [] else _problems(answer)
+                    found = [] if answer is None or answer == [] else _problems(answer)
                 except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
-                    yield error
+                    found = error
+                yield found
 
         return validate
 
@@ -207,14 +209,16 @@ class Providers:
         method = self._method(instance, "insync")
 
         def insync(questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+            answers: list[Any] | Exception
             for name, attributes, is_, should in questions:
                 try:
                     ask = method()
-                    yield [ask(context, name, attribute, is_, should) for attribute in attributes]
+                    answers = [ask(context, name, attribute, is_, should) for attribute in attributes]
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # noqa: BLE001 - what a provider raises is its answer
-                    yield error if isinstance(error, Exception) else ProviderError(reason(error))
+                    answers = error if isinstance(error, Exception) else ProviderError(reason(error))
+                yield answers
 
         return insync
 
