@@ -167,11 +167,16 @@ class Register:
         group.members = self.entries[first:]
 
     def _instance(self, declaration: Declaration) -> str:
-        """Give the configured provider that a declaration picks; complain of one that there is not for it."""
+        """Give the configured provider that a declaration picks; complain of one that there is not for it.
+
+        A component picks one for those of its resources that it is for.
+        """
         name = declaration.meta.get("provider")
         if name is None or name == declaration.type:
             return declaration.type
         declared = self._complaints.manifest.providers.get(name)
+        if declared is not None and self._blueprint(declaration.type) is not None:
+            return declaration.type
         if declared is None:
             advice = nearest(name, self._complaints.manifest.providers)
             problem = f"unknown provider '{name}'; name it under providers:" + (f"; {advice}" if advice else "")

@@ -1,0 +1,41 @@
+"""Groups of hosts in the inventory service that differ in nothing but name and address."""
+
+from resource_api import Attribute, ComponentDefinition
+
+COMPONENT = ComponentDefinition(
+    name="host_group",
+    docs="""
+    List a host for each address, called after the group: `web-1`, `web-2`, and so on.
+
+        Host_group[web]:
+          provider: lab
+          addresses: [10.0.0.1, 10.0.0.2]
+    """,
+    inputs={
+        "addresses": Attribute("Array[String[1], 1]", "The address of each host."),
+        "role": Attribute("Optional[String]", "What they are there for; the group's title if not given."),
+        "password": Attribute("Optional[Sensitive[String]]", "The password of their consoles."),
+    },
+    outputs={
+        "names": "What the hosts are called.",
+        "ids": "The numbers that the service has given them.",
+        "roster": "All of them in one line.",
+    },
+)
+
+
+def build(m):
+    """Declare the hosts; which service they are in is told by the group's provider."""
+    hosts = [
+        m.inventory_host(
+            f"{m.title}-{number}",
+            address=address,
+            role=m.inputs.role or m.title,
+            tags=["group", m.title],
+            password=m.inputs.password,
+        )
+        for number, address in enumerate(m.inputs.addresses, 1)
+    ]
+    m.output("names", [f"{m.title}-{number}" for number in range(1, len(hosts) + 1)])
+    m.output("ids", [host.id for host in hosts])
+    m.output("roster", m.text(" ".join(f"{{{place}}}" for place in range(len(hosts))), *(host.id for host in hosts)))

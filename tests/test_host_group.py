@@ -1,0 +1,81 @@
+"""The component of the inventory example: a group of hosts in a real service, through the command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import inventory
+from tests.inventory import Site, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GROUPS = """
+    project: p
+    inputs:
+      token: {{type: "Sensitive[String]", default: token-one}}
+      password: {{type: "Sensitive[String]", default: hunter2hunter2}}
+    providers:
+      lab: {{type: inventory_host, config: {{url: "{url}", token: "${{inputs.token}}"}}}}
+    defaults:
+      Host_group: {{provider: lab, password: "${{inputs.password}}"}}
+    resources:
+      Host_group[web]: {{addresses: [10.0.0.1, 10.0.0.2], require: "Host_group[db]"}}
+      Host_group[db]: {{addresses: [10.0.0.9], role: database}}
+      Inventory_host[monitor]: {{provider: lab, role: "watches ${{Host_group[web].roster}}"}}
+    outputs:
+      web: "${{Host_group[web].ids}}"
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Give a directory of its own, and stop the services that a test starts."""
+    yield from inventory.site(tmp_path)
+
+
+def test_a_group_of_hosts_is_made_in_the_service_that_it_picks(site: Site) -> None:
+    """In the order of its relationships; its provider and its secret reach each host, its outputs are known then."""
+    server = site.serve()
+    applied = site.run("apply", site.write("site.yaml", GROUPS.format(url=server.url)))
+    assert applied.code == 0, applied.err
+    assert "hunter2hunter2" not in applied.out + applied.err
+    hosts = server.inventory.find(None)
+    assert [host["name"] for host in hosts] == ["db-1", "web-1", "web-2", "monitor"]
+    assert {host.get("password") for host in hosts[:3]} == {"hunter2hunter2"}
+    assert [host["role"] for host in hosts[:3]] == ["database", "web", "web"]
+    assert hosts[3]["role"] == f"watches {hosts[1]['id']} {hosts[2]['id']}"
+    assert site.run("output", "web", "--json").document == [hosts[1]["id"], hosts[2]["id"]]
+    recorded = site.recorded()
+    assert recorded["Host_group[web]/Inventory_host[web-1]"]["provider"] == "lab"
+    again = site.run("apply", "site.yaml", "--detailed-exitcodes")
+    assert (again.code, "4 unchanged" in again.out) == (0, True), again.out
+
+
+def test_a_group_shrinks_and_goes(site: Site) -> None:
+    """What it no longer makes is pruned; targets and destroy reach all of it."""
+    server = site.serve()
+    text = GROUPS.format(url=server.url)
+    assert site.run("apply", site.write("site.yaml", text)).code == 0
+    site.write("site.yaml", text.replace("[10.0.0.1, 10.0.0.2]", "[10.0.0.1]"))
+    pruned = site.run("apply", "site.yaml", "--prune", "--target", "Host_group[web]")
+    assert pruned.code == 0, pruned.err
+    assert names(server) == ["db-1", "monitor", "web-1"]
+    assert site.run("apply", "site.yaml").code == 0
+    destroyed = site.run("destroy", "site.yaml", "--yes")
+    assert destroyed.code == 0, destroyed.err
+    assert names(server) == []
+
+
+def test_a_provider_for_nothing_is_refused(site: Site) -> None:
+    """One that the manifest does not configure, also where a component picks it."""
+    server = site.serve()
+    site.write(
+        "site.yaml", GROUPS.format(url=server.url).replace("Host_group: {provider: lab", "Host_group: {provider: lob")
+    )
+    done = site.run("apply", "site.yaml")
+    assert done.code == 65
+    assert "unknown provider 'lob'" in done.err
