@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from resource_api import ResourceError, Sensitive
 from resource_api.hands import fetching
 from resource_api.hands.assets import Assets
-from resource_api.nouns.assets import Archive, Asset, Content, Limits, Wish, inside, made, member_name
+from resource_api.nouns.assets import Archive, Asset, Content, Limits, Wish, inside, made, member_name, spelt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +100,12 @@ class TestSpelling:
         with pytest.raises(ValueError, match=r".") as caught:
             make(spelt)
         assert message in str(caught.value)
+
+    def test_what_was_made_is_spelt_again(self) -> None:
+        """So that it can be made anew."""
+        inner = {"a": {"asset": {"text": "x"}}, "b": {"asset": {"url": "https://x/y", "sha256": "0" * 64}}}
+        written = {"one": [{"archive": {"files": inner}}], "two": 2}
+        assert spelt(make(written)) == written
 
     def test_a_digest_alone_has_no_content(self) -> None:
         """What comes from state says so."""

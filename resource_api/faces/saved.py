@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.faces import documents
+from resource_api.nouns.assets import spelt
 from resource_api.nouns.codec import encode, is_sealed, seal, sealed
 from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError
 from resource_api.nouns.options import Options
@@ -40,7 +41,7 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
     embedded = {
         "files": plan.catalog.manifest.text,
         "directory": os.getcwd(),  # noqa: PTH109 - text
-        "inputs": reveal(dict(plan.catalog.scope.inputs)),
+        "inputs": spelt(reveal(dict(plan.catalog.scope.inputs))),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
     document["manifest"] = embedded if key is None else _locked(plan, document, embedded, key)

@@ -212,6 +212,16 @@ def _named(files: Any, read: Callable[[Wish], Content]) -> tuple[tuple[str, Cont
     return tuple(sorted(found.items()))
 
 
+def spelt(value: Any) -> Any:
+    """Give ``value`` with every asset and archive in it as a manifest spells it: what ``made`` takes."""
+    if isinstance(value, Content):
+        given = {name: spelt(each) for name, each in value.given} if value.origin == "files" else value.given
+        return {value.word: {value.origin: given, **({"sha256": value.sha256} if value.origin == "url" else {})}}
+    if isinstance(value, dict):
+        return {key: spelt(item) for key, item in value.items()}
+    return [spelt(item) for item in value] if isinstance(value, list) else value
+
+
 def text_of(value: Any) -> str | Sensitive[str] | None:
     """Give the text of an asset of text, a secret's as a secret; None for anything else."""
     if type(value) is Sensitive:

@@ -155,6 +155,40 @@ def test_a_saved_plan_writes_what_it_has_shown_or_nothing(bench: Bench, motd: Pa
 
 
 @pytest.mark.parametrize("key", [False, True])
+def test_a_saved_plan_keeps_inputs_that_are_contents(bench: Bench, motd: Path, *, key: bool) -> None:
+    """As they were given; with a key a secret one too."""
+    if key:
+        bench.environment["RESOURCE_API_KEY"] = f"file:{bench.home}/state.key"
+        assert bench.run("new", "key", "state.key").code == 0
+    kind = "Sensitive[Asset]" if key else "Asset"
+    manifest = {
+        "inputs": {"page": {"type": kind, "default": {"asset": {"file": motd.name}}}},
+        "resources": {f"File[{bench.home}/out]": {"source": "${inputs.page}"}},
+    }
+    (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
+    saved = bench.run("plan", "site.json", "-o", "plan.json")
+    assert saved.code == 0, saved.err
+    motd.write_text("two\n", encoding="utf-8")
+    assert "stale" in bench.run("apply", "plan.json").err
+    motd.write_text("one\n", encoding="utf-8")
+    assert bench.run("apply", "plan.json").code == 0
+    assert (bench.home / "out").read_text(encoding="utf-8") == "one\n"
+
+
+def test_what_is_unpacked_is_shown_as_a_manifest(bench: Bench) -> None:
+    """All but where it came from, which nobody knows."""
+    source = {"archive": {"files": {"a": {"asset": {"text": "x"}}}}}
+    manifest = {"resources": {f"Archive[{bench.home}/site]": {"source": source, "mode": "0640"}}}
+    (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert bench.run("apply", "site.json").code == 0
+    shown = bench.run("resource", "archive", f"{bench.home}/site")
+    assert (shown.code, 'mode: "0640"' in shown.out) == (0, True)
+    assert "    # source: sha256:" in shown.out
+    [row] = bench.run("resource", "archive", f"{bench.home}/site", "--json").document
+    assert row["source"]["$resource_api"] == "archive"
+
+
+@pytest.mark.parametrize("key", [False, True])
 def test_a_secret_content_is_told_nowhere(bench: Bench, *, key: bool) -> None:
     """Neither its text nor its digest; what is recorded, encrypted or not, is enough to see a change."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
