@@ -11,6 +11,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.hands.context import Context
 from resource_api.hands.relay import hear
 from resource_api.hands.worker import Lost, Worker
 from resource_api.nouns import failure
@@ -21,7 +22,7 @@ from resource_api.nouns.frame import PROTOCOL
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.hands.context import Context, Run
+    from resource_api.hands.context import Run
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.frame import Frame
 
@@ -90,6 +91,10 @@ class Isolated:
         """Tell which changes put what was made out of reach."""
         return self._workers.call(context, "diff_config", is_, dict(should))
 
+    def cancel(self) -> None:
+        """Be interrupted: each provider is told before it is closed."""
+        self._workers.interrupted = True
+
     def leave(self) -> None:
         """Tell the workers to end, and do not wait."""
         self._workers.leave()
@@ -112,6 +117,9 @@ class _Workers:
         self._run = run
         #: What the provider is configured with; None: nothing yet.
         self.config: Mapping[str, Any] | None = None
+        self.interrupted = False
+        #: What is said in no call is said in this one.
+        self._nobody = Context(definition, run, reading=True)
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._leaving: list[Worker] = []
@@ -146,16 +154,18 @@ class _Workers:
     def leave(self) -> None:
         """Tell the workers that nothing more is asked of them."""
         with self._lock:
-            self._leaving += self._idle
-            self._idle = []
-        for worker in self._leaving:
-            worker.send("close")
+            leaving, self._idle = self._idle, []
+        self._leaving += leaving
+        for worker in leaving:
+            worker.send("close", interrupted=self.interrupted)
 
     def close(self) -> None:
         """Wait until the workers have ended, but not for long."""
         self.leave()
         while self._leaving:
-            self._leaving.pop().end(PATIENCE)
+            for frame in self._leaving.pop().end(PATIENCE):
+                if frame.kind in {"line", "conceal"}:
+                    hear(self._run, self._nobody, *frame)
 
     def _take(self) -> Worker:
         with self._lock:
@@ -183,16 +193,17 @@ class _Workers:
             msg = f"the worker of '{name}' cannot be started: {error.strerror}"
             raise ProviderError(msg) from error
         try:
-            worker.send("hello", protocol=PROTOCOL, type=name, level=self._run.log.level)
+            instance = self._definition.instance
+            worker.send("hello", protocol=PROTOCOL, instance=instance, level=self._run.log.level)
             answer = worker.receive()
             while answer.kind not in {"ready", "raised"}:
                 answer = worker.receive()
-        except Lost as error:
+        except BaseException as error:
+            worker.kill()
+            if not isinstance(error, Lost):
+                raise
             msg = f"the worker of '{name}' {error.how} while it loaded the type and its provider{error.more}"
             raise DefinitionError(msg) from error
-        except BaseException:
-            worker.kill()
-            raise
         worker.drain()
         if problem := self._unfit(answer):
             worker.kill()

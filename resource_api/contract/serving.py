@@ -30,6 +30,7 @@ from resource_api.nouns import failure
 from resource_api.nouns.change import Change, Changes
 from resource_api.nouns.errors import Problem
 from resource_api.nouns.frame import PROTOCOL
+from resource_api.nouns.reference import parts
 from resource_api.nouns.tools import Planned
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class _Server:
 
     def __init__(self, channel: Channel, registry: Registry, hello: Mapping[str, Any]) -> None:
         self._channel = channel
-        self._type_name: str = hello["type"]
+        self._instance: str = hello["instance"]
         self._run = DistantRun(channel, hello["level"])
         self._registry = registry
         self._providers = Providers(registry, self._run)
@@ -90,19 +91,22 @@ class _Server:
         while (frame := self._channel.receive()).kind != "close":
             if frame.kind == "call":
                 self._attempt("done", lambda call=frame.body: {"value": self._call(**call)})
-        self._attempt("closed", self._close)
+        self._attempt("closed", lambda: self._close(**frame.body))
 
     def _load(self) -> Mapping[str, Any]:
-        definition = self._registry.type(self._type_name)
-        self._registry.provider(self._type_name)
+        definition = self._definition()
+        self._registry.provider(definition.name)
         return {
             "protocol": PROTOCOL,
             "schema_version": definition.schema_version,
             "features": definition.features,
         }
 
-    def _close(self) -> Mapping[str, Any]:
-        self._providers.close()
+    def _definition(self) -> TypeDefinition:
+        return self._registry.type(parts(self._instance)[0]).of_instance(self._instance)
+
+    def _close(self, *, interrupted: bool) -> Mapping[str, Any]:
+        self._providers.close(interrupted=interrupted)
         return {}
 
     def _attempt(self, kind: str, work: Any) -> bool:
@@ -131,24 +135,24 @@ class _Server:
 
         Without a ``config`` only what answers from its arguments alone can be called of a type that is configured.
         """
-        if fresh:
-            self._providers.close()
-        self._run.cancelled = self._run.failures = False
-        definition = self._registry.type(self._type_name)
-        if config is not None:
-            self._providers.configure(self._type_name, config)
-        provider = self._providers.instance(self._type_name, configured=method in _CONFIGURED)
-        context = self._context(definition, **terms)
-        given = [context, *arguments]
-        extra = {}
-        if method == "set":
-            given[1] = self._changes(**arguments[0])
-            extra = {"noop": context.noop} if "noop_handler" in definition.features else {}
-        if method not in _CONFIGURED and not hasattr(provider, method):
-            # Of what may be left out, nothing is said.
-            return arguments[0] if method == "check_config" else None
-        with guard.protected(), context.lend(provider):
-            return _data(definition, method, getattr(provider, method)(*given, **extra))
+        with self._run.attending():
+            if fresh:
+                self._providers.close()
+            if config is not None:
+                self._providers.configure(self._instance, config)
+            provider = self._providers.instance(self._instance, configured=method in _CONFIGURED)
+            definition = self._definition()
+            context = self._context(definition, **terms)
+            given = [context, *arguments]
+            extra = {}
+            if method == "set":
+                given[1] = self._changes(**arguments[0])
+                extra = {"noop": context.noop} if "noop_handler" in definition.features else {}
+            if method not in _CONFIGURED and not hasattr(provider, method):
+                # Of what may be left out, nothing is said.
+                return arguments[0] if method == "check_config" else None
+            with guard.protected(), context.lend(provider):
+                return _data(definition, method, getattr(provider, method)(*given, **extra))
 
     def _context(
         self, definition: TypeDefinition, subjects: Any, *, noop: bool, reading: bool, seconds: float | None

@@ -7,6 +7,8 @@ what may be said when hold where it is said.
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.hands.context import Run
@@ -14,11 +16,12 @@ from resource_api.hands.ledger import Ledger, Outcome
 from resource_api.hands.lending import borrowed
 from resource_api.hands.log import Log
 from resource_api.nouns import failure
+from resource_api.nouns.errors import ProviderError
 from resource_api.nouns.mask import Mask
 from resource_api.nouns.values import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.hands.channel import Channel
     from resource_api.hands.context import Context
@@ -34,9 +37,12 @@ class DistantRun(Run):
         """Tell lines from ``level`` on."""
         self._channel = channel
         self._asking = threading.Lock()
+        #: How many calls there have been; a context of an earlier one, kept by some thread, is not heard.
+        self._calls = 0
+        self._calling = False
         self._cancelled = False
         #: Whether anything of the present call has failed.
-        self.failures = False
+        self._failures = False
         channel.splitter.content = borrowed(self.ask)
         super().__init__(Log(level, self._say))
         self.log.mask = _DistantMask(channel)
@@ -45,36 +51,56 @@ class DistantRun(Run):
     def cancelled(self) -> bool:
         """Whether the runtime has said that this call should end soon."""
         with self._asking:
-            while not self._cancelled and self._channel.waiting():
+            while self._calling and not self._cancelled and self._channel.waiting():
                 self._cancelled = self._channel.receive().kind == "cancel"
             return self._cancelled
 
     @cancelled.setter
     def cancelled(self, value: bool) -> None:
-        self._cancelled = value
+        """Be told by nobody here."""
 
     def isolates(self, definition: TypeDefinition) -> bool:
         """Never: this is the worker."""
         del definition
         return False
 
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """Be in a call: only then may what the runtime says be read here."""
+        with self._asking:
+            self._calls += 1
+            self._calling, self._cancelled, self._failures = True, False, False
+        try:
+            yield
+        finally:
+            with self._asking:
+                self._calling = False
+
     def ledger(self, *about: Any, **call: Any) -> Ledger:
         """Give a ledger that tells what it is told."""
-        return _DistantLedger(self, self._channel, *about, **call)
+        return _DistantLedger(partial(self._tell, self._calls), *about, **call)
 
     def blocked(self, name: Name) -> bool:
         """Ask whether a prerequisite of a name has failed by now: as long as nothing has failed, none can have."""
-        return self.failures and bool(self.ask("blocked", name=name))
+        return self._failures and bool(self.ask("blocked", name=name))
 
     def ask(self, kind: str, **about: Any) -> Any:
-        """Ask the runtime; raises what the answer says."""
+        """Ask the runtime; raises what the answer says, and ``ProviderError`` outside of a call."""
         with self._asking:
+            if not self._calling:
+                msg = f"'{kind}' is asked of the run after the call has ended that it was about"
+                raise ProviderError(msg)
             self._channel.send(kind, **about)
             while (answer := self._channel.receive()).kind == "cancel":
                 self._cancelled = True
         if answer.kind == "refused":
             raise failure.restore(answer.body)
         return answer.body["value"]
+
+    def _tell(self, call: int, kind: str, **body: Any) -> None:
+        if self._calling and call == self._calls:
+            self._failures = self._failures or body.get("status") == "failed"
+            self._channel.send(kind, **body)
 
     def _say(self, line: Line) -> None:
         self._channel.send("line", level=line.level, subject=line.subject, text=line.text)
@@ -83,20 +109,18 @@ class DistantRun(Run):
 class _DistantLedger(Ledger):
     """Keeps the rules, and passes on what was said."""
 
-    def __init__(self, run: DistantRun, channel: Channel, *about: Any, **call: Any) -> None:
+    def __init__(self, say: Callable[..., None], *about: Any, **call: Any) -> None:
         super().__init__(*about, **call)
-        self._run = run
-        self._channel = channel
+        self._say = say
 
     def settle(self, names: list[Name], status: str, why: object = "") -> None:
         for name in names:
             super().settle([name], status, why)
-            self._run.failures = self._run.failures or status == "failed"
-            self._channel.send("status", name=name, status=status, reason=self.outcomes[name].reason)
+            self._say("status", name=name, status=status, reason=self.outcomes[name].reason)
 
     def attribute(self, name: Name, difference: Difference, text: str) -> None:
         super().attribute(name, difference, text)
-        self._channel.send("attribute", name=name, difference=difference)
+        self._say("attribute", name=name, difference=difference)
 
 
 class _DistantMask(Mask):

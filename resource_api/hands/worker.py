@@ -125,20 +125,24 @@ class Worker(Process):
             for line in lines.rest():
                 self._say(stream, line)
 
-    def end(self, grace: float) -> None:
-        """Let it end by itself, as told before; what it has started in peace is left. Then it is killed alone."""
+    def end(self, grace: float) -> Iterable[Frame]:
+        """Let it end by itself, as told before; what it has started in peace is left. Then it is killed alone.
+
+        Gives what it has said until then.
+        """
         if self._left:
-            return
+            return ()
         until = time.monotonic() + grace
-        while not self.has_ended() and (left := until - time.monotonic()) > 0:
-            with suppress(Lost):
+        with suppress(Lost):
+            while not self.has_ended() and (left := until - time.monotonic()) > 0:
                 self._read(left)
-        self.drain()
+            self.drain()
         if not self.has_ended():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._watch, signal.SIGKILL)
         self._reap()
         self._leave()
+        return self._frames
 
     def kill(self) -> None:
         """End it at once, with everything that it has started, also when it has ended by itself."""

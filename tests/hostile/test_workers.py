@@ -323,3 +323,10 @@ def test_contents_are_read_by_the_run(box: Box) -> None:
     assert apply_only(box).code == 0
     assert target.read_bytes() == raw
     assert apply_only(box).steps == {}
+
+
+def test_who_speaks_after_its_call_is_not_heard(box: Box) -> None:
+    """A thread that has kept a context neither takes what is meant for the next call nor spoils it."""
+    put(box, "speaks_later")
+    done = apply_only(box)
+    assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)

@@ -1,0 +1,23 @@
+"""Keeps the context of its first call in a thread, and goes on speaking, asking and listening with it."""
+
+import threading
+import time
+from contextlib import suppress
+
+from shelf import Shelf
+
+
+class Provider(Shelf):
+    def set(self, context, changes):
+        super().set(context, changes)
+        threading.Thread(target=self._go_on, args=(context,), daemon=True).start()
+
+    def _go_on(self, context):
+        time.sleep(0.1)
+        for _ in range(300):
+            with suppress(Exception):
+                context.failed("a", message="much later")
+            with suppress(Exception):
+                context.outcomes.clear()
+            _ = context.cancelled
+            time.sleep(0.001)
