@@ -6,11 +6,10 @@ A worker answers one call at a time; calls side by side get a worker each. What 
 from __future__ import annotations
 
 import threading
-import time
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.contract.exchange import Exchange, Overdue, never
 from resource_api.hands.context import Context
 from resource_api.hands.relay import hear
 from resource_api.hands.worker import Lost, Worker
@@ -20,14 +19,12 @@ from resource_api.nouns.errors import DefinitionError, ProviderError
 from resource_api.nouns.frame import PROTOCOL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.hands.context import Run
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.frame import Frame
 
-#: Seconds that a call may go on after its time, once it has been asked to end.
-GRACE: Final = 5.0
 #: Seconds that a worker has to end by itself.
 PATIENCE: Final = 2.0
 
@@ -49,7 +46,7 @@ class Isolated:
 
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
         """Bring every name from ``is_`` to ``should``."""
-        self._workers.call(context, "set", changes if isinstance(changes, Changes) else Changes(changes, _never))
+        self._workers.call(context, "set", changes if isinstance(changes, Changes) else Changes(changes, never))
 
     def refresh(self, context: Context, names: Sequence[Name]) -> None:
         """Refresh what was notified."""
@@ -104,10 +101,6 @@ class Isolated:
         self._finalizer()
 
 
-def _never(_name: Name) -> bool:
-    return False
-
-
 class _Workers:
     """The worker processes of one provider."""
 
@@ -134,10 +127,10 @@ class _Workers:
     def call(self, context: Context, method: str, *arguments: Any) -> Any:
         """Have one worker carry out a call. Raises what the provider raises, and ``Lost``."""
         worker, before = self._take(), self._changes
-        call = _Call(self._run, self._definition.name, context, method, self.config)
+        call = Exchange(self._run, context, method, self.config)
         try:
             answer = call.carry_out(worker, arguments, fresh=self._known.get(worker) != before)
-        except _Overdue:
+        except Overdue:
             self._drop(worker, context)
             call.give_up()
             return None
@@ -227,91 +220,3 @@ class _Workers:
 
     def _say(self, stream: int, line: str) -> None:
         self._run.log.write(_LEVELS[stream], self._definition.name, line)
-
-
-class _Overdue(Exception):  # noqa: N818 - never leaves this module
-    """The time of a call is over, and so is the grace after it."""
-
-
-class _Call:
-    """One call, from its first frame to its last."""
-
-    def __init__(
-        self, run: Run, type_name: str, context: Context, method: str, config: Mapping[str, Any] | None
-    ) -> None:
-        self._config = config
-        self._run = run
-        self._type_name = type_name
-        self._context = context
-        self._method = method
-        self._seconds = None if context.deadline is None else context.deadline - time.monotonic()
-        self._cancelled = False
-
-    def carry_out(self, worker: Worker, arguments: Sequence[Any], *, fresh: bool) -> Callable[[], Any]:
-        """Have it done; gives what gives the answer or raises what the provider raised. Raises ``Lost``."""
-        if self._run.stopping and not self._context.reading:
-            # Workers have been stopped, and nothing is to be changed any more.
-            raise KeyboardInterrupt
-        blocked: Callable[[Name], bool] = _never
-        if self._method == "set":
-            changes = arguments[0]
-            blocked = changes.blocked
-            left_out = [name for name in changes.offered if blocked(name)]
-            arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
-        lender = worker.lending()
-        try:
-            told = {"terms": self._terms(), "fresh": fresh, "config": self._config}
-            worker.send("call", method=self._method, arguments=list(arguments), **told)
-            while (frame := worker.receive(lambda: self._tick(worker))).kind not in {"done", "raised"}:
-                if frame.kind == "blocked":
-                    worker.send("answer", value=blocked(frame.body["name"]))
-                elif frame.kind in {"open", "member", "read"}:
-                    kind, answer = lender.answer(frame.kind, frame.body)
-                    worker.send(kind, **answer)
-                else:
-                    hear(self._run, self._context, *frame)
-            worker.drain()
-            return partial(_give, frame)
-        except (Lost, ValueError, LookupError, TypeError) as error:
-            if worker.stopped:
-                # By somebody who stops everything that runs.
-                raise KeyboardInterrupt from error
-            lost = error if isinstance(error, Lost) else Lost("said what nobody understands", f": {error}")
-            msg = f"the worker of '{self._type_name}' {lost.how} while in {self._method}{lost.more}"
-            raise Lost(msg) from error
-        finally:
-            lender.close()
-
-    def give_up(self) -> None:
-        """Say of what the call was about, and has no status yet, that its time is over."""
-        outcomes, names = self._context.outcomes, self._context.subjects
-        undecided = [name for name in names if name not in outcomes or outcomes[name].status is None]
-        self._context.failed(
-            undecided,
-            f"{self._method} timed out after {round(self._seconds or 0, 1):g} s and did not end when it was asked to;"
-            f" the worker of '{self._type_name}' has been ended",
-        )
-
-    def _terms(self) -> Mapping[str, Any]:
-        context = self._context
-        return {
-            "subjects": [[name, *subject] for name, subject in context.subjects.items()],
-            "noop": context.noop,
-            "reading": context.reading,
-            "seconds": self._seconds,
-        }
-
-    def _tick(self, worker: Worker) -> None:
-        """Ask the call to end once the run or its time is over; raises ``_Overdue`` when it does not."""
-        over = self._context.deadline is not None and time.monotonic() - self._context.deadline
-        if (self._run.cancelled or over > 0) and not self._cancelled:
-            self._cancelled = True
-            worker.send("cancel")
-        if over > GRACE:
-            raise _Overdue
-
-
-def _give(frame: Frame) -> Any:
-    if frame.kind == "raised":
-        raise failure.restore(frame.body)
-    return frame.body["value"]
