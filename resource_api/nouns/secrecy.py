@@ -30,7 +30,10 @@ def marked(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[
     """
     if not definition.sensitive and all(map(is_flat, should)) and is_flat(row):
         return row
-    hidden = {name for state in (*should, row) for name, value in state.items() if secret(value)} | definition.sensitive
+    hidden = {name for state in (*should, row) for name, value in state.items() if secret(value)}
+    hidden |= definition.sensitive & row.keys()
+    if not hidden:
+        return row
     hidden |= {name for name, source in definition.derived.items() if source in hidden}
     known = [value for state in (*should, row) for name, value in state.items() if name in hidden]
     told = [name for name in row if name in definition.read_only and name not in hidden]

@@ -261,14 +261,13 @@ def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str
     return kept
 
 
-def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, Any]:
+def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business.
 
     ``should`` may be as declared or as recorded: what is secret in it comes back plain from where it was put.
     """
     kept = definition.kept
-    found = {name: value for name, value in row.items() if name in should or name in kept}
-    return marked(definition, found, should)
+    return {name: value for name, value in marked(definition, row, should).items() if name in should or name in kept}
 
 
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:

@@ -14,6 +14,7 @@ from resource_api.hands.context import Context
 from resource_api.hands.ledger import Subject
 from resource_api.nouns.change import exists
 from resource_api.nouns.errors import CannotList, ProviderError, reason
+from resource_api.nouns.secrecy import marked
 from resource_api.stages.rows import Judge, Seen
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class Snapshot:
                 msg = f"{definition.name}: {failure}"
                 raise ProviderError(msg)
             if row is not None and exists(row):
-                rows.append(dict(row))
+                rows.append(dict(marked(definition, row)))
             elif names is not None:
                 rows.append(definition.absent(name))
         return rows

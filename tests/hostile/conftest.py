@@ -32,6 +32,7 @@ TYPE = TypeDefinition(
         "tree": Attribute("Optional[Data]", "Anything else."),
         "secret": Attribute("Optional[Sensitive[String]]", "What nobody may see.", write_only=True),
         "token": Attribute("Optional[Sensitive[String]]", "What get shows and nobody else."),
+        "echo": Attribute("Optional[Data]", "What it tells of itself.", kind="read_only"),
     }},
     features={features!r},
 )

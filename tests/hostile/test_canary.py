@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from resource_api.hands import keys
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -26,19 +28,32 @@ COMMANDS: Final = (
     "validate site.yaml",
     "plan site.yaml",
     "plan site.yaml --json",
+    "plan site.yaml -o plan.json",
     "apply site.yaml --noop -d",
     "apply site.yaml -d --json",
     "apply site.yaml -d --log-format json",
     "resource leaky a",
     "resource leaky a --json",
     "types",
+    "describe leaky --json",
+    "schema",
     "graph site.yaml",
+    "import site.yaml Leaky[b]",
     "refresh site.yaml",
+    "refresh site.yaml --json",
+    "destroy site.yaml --yes -d --json",
     "state export",
     "state show Leaky[b]",
     "state show Leaky[a]",
-    "state list",
+    "state show Leaky[a] --json",
+    "state list --json",
+    "state history",
+    "state check",
+    "state mv Leaky[a] Leaky[z]",
+    "state taint Leaky[a]",
     "output",
+    "output --json",
+    "output password",
 )
 
 MANIFEST: Final = """\
@@ -78,17 +93,28 @@ def windows(secret: str) -> set[bytes]:
 class Canary:
     """Two secrets in a box: an input with characters that every format escapes, and a token that ``get`` returns."""
 
-    def __init__(self, box: Box, elsewhere: Path) -> None:
-        """Write the manifest; the input comes from a file outside the box."""
+    def __init__(self, box: Box, elsewhere: Path, *, key: bool) -> None:
+        """Write the manifest; the input and the key come from files outside the box."""
         self.box = box
-        self.password = f"{secrets.token_urlsafe(9)}\"\\'\t{secrets.token_urlsafe(9)}é\u2028{secrets.token_urlsafe(9)}"
-        self.token = secrets.token_hex(16)
+        self.key = key
+        #: Every secret that there was, those of before too.
+        self.secrets: list[str] = []
         self.file = elsewhere / "password"
-        self.file.write_text(self.password, encoding="utf-8")
         box.type("leaky", "canonicalize", "validate")
         box.provider("leaky", (box.modules / "leaky.py").read_text(encoding="utf-8"))
-        box.write("site.yaml", MANIFEST.format(token=self.token))
         box.shelve("leaky", {"b": {"size": 1}})
+        self.rotate()
+        if key:
+            keys.make(str(elsewhere / "key"))
+            box.env["RESOURCE_API_KEY"] = f"file:{elsewhere / 'key'}"
+
+    def rotate(self) -> None:
+        """Give both new values."""
+        self.password = f"{secrets.token_urlsafe(9)}\"\\'\t{secrets.token_urlsafe(9)}é\u2028{secrets.token_urlsafe(9)}"
+        self.token = secrets.token_hex(16)
+        self.secrets += [self.password, self.token]
+        self.file.write_text(self.password, encoding="utf-8")
+        self.box.write("site.yaml", MANIFEST.format(token=self.token))
 
     def run(self, command: str, leak: str) -> Done:
         """Run a command with the input where it takes one."""
@@ -103,14 +129,20 @@ class Canary:
         for path in self.box.path.rglob("*"):
             if path.is_file() and path.name not in {"site.yaml", "leaky.json", "good.json"}:
                 places[str(path)] = path.read_bytes()
-        wanted = windows(self.password) | windows(self.token)
+        wanted = set().union(*map(windows, self.secrets))
         return [f"{place}: {text[-2000:]!r}" for place, text in places.items() if any(each in text for each in wanted)]
+
+
+@pytest.fixture(params=[False, True], ids=["digests", "encrypted"])
+def either(request: pytest.FixtureRequest, box: Box, tmp_path_factory: pytest.TempPathFactory) -> Canary:
+    """Give a canary in a box of its own, whose state has no key, and one whose state is encrypted."""
+    return Canary(box, tmp_path_factory.mktemp("elsewhere"), key=request.param)
 
 
 @pytest.fixture
 def canary(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Canary:
-    """Give a canary in a box of its own."""
-    return Canary(box, tmp_path_factory.mktemp("elsewhere"))
+    """Give a canary in a box of its own, whose state has no key."""
+    return Canary(box, tmp_path_factory.mktemp("elsewhere"), key=False)
 
 
 def test_the_search_finds_what_it_looks_for(canary: Canary) -> None:
@@ -121,20 +153,71 @@ def test_the_search_finds_what_it_looks_for(canary: Canary) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_shows_a_secret(canary: Canary, command: str) -> None:
+def test_no_command_shows_a_secret(either: Canary, command: str) -> None:
     """Not in its output, its log, the state, or a file that it writes."""
-    if command.startswith(("state", "output", "resource", "refresh")):
-        assert canary.run("apply site.yaml", "nothing").code == 0
-    done = canary.run(command, "nothing")
+    if command.startswith(("state", "output", "resource", "refresh", "destroy")):
+        assert either.run("apply site.yaml", "nothing").code == 0
+    done = either.run(command, "nothing")
     assert "No such command" not in done.text
+    assert done.code == (1 if "-o" in command and not either.key else 0), done.text
+    assert either.found(done.out, done.err) == []
+
+
+def test_no_secret_is_recorded_in_clear(either: Canary) -> None:
+    """What a secret flows into is recorded sealed, like the secret itself; so is what a provider repeats it in."""
+    assert either.run("apply site.yaml", "nothing").code == 0
+    shown = either.run("state show Leaky[b]", "nothing").out.decode()
+    assert "echo: <sensitive>" in shown
+    assert either.found(*(path.read_bytes() for path in (either.box.path / "state").iterdir())) == []
+
+
+def test_a_secret_that_is_replaced_shows_no_more_than_the_new_one(either: Canary) -> None:
+    """Neither in the plan, nor while it is applied, nor as drift."""
+    assert either.run("apply site.yaml", "nothing").code == 0
+    either.rotate()
+    for command in ("plan site.yaml", "plan site.yaml --json", "apply site.yaml -d --json", "refresh site.yaml --json"):
+        done = either.run(command, "nothing")
+        assert done.code == 0, done.text
+        assert either.found(done.out, done.err) == []
+
+
+@pytest.mark.parametrize("leak", ["kill", "raise"])
+def test_a_run_that_is_cut_leaves_no_secret(either: Canary, leak: str) -> None:
+    """Killed in the middle of what it does, and taken up again; the traces of both are looked through."""
+    cut = either.run("apply site.yaml -d", leak)
+    assert cut.code == (-9 if leak == "kill" else 1)
+    assert either.found(cut.out, cut.err) == []
+    after = either.run("apply site.yaml -d --json", "nothing")
+    assert after.code == 0, after.text
+    assert either.found(after.out, after.err) == []
+
+
+def test_a_saved_plan_shows_no_secret_and_does_what_it_hides(
+    box: Box, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """From saving it to applying it; and the same for an exported state."""
+    encrypted = Canary(box, tmp_path_factory.mktemp("elsewhere"), key=True)
+    for command in (
+        "plan site.yaml -o plan.json",
+        "apply plan.json -d --json",
+        "state rekey",
+        "output",
+        "plan site.yaml",
+    ):
+        done = encrypted.run(command, "nothing")
+        assert done.code == 0, done.text
+        assert encrypted.found(done.out, done.err) == []
+    box.write("export.json", encrypted.run("state export", "nothing").out.decode())
+    assert encrypted.found() == []
+    assert json.loads(encrypted.run("output --reveal --json", "nothing").out) == {"password": encrypted.password}
+
+
+def test_what_a_worker_writes_to_its_descriptors_is_masked(canary: Canary) -> None:
+    """And what its children write there: with a process of their own, providers have descriptors of their own."""
+    done = canary.run("apply site.yaml --isolate", "descriptor")
     assert done.code == 0, done.text
+    assert done.text.count("<sensitive>") > 1
     assert canary.found(done.out, done.err) == []
-
-
-def test_no_secret_is_recorded_in_clear(canary: Canary) -> None:
-    """What a secret flows into is recorded sealed, like the secret itself."""
-    assert canary.run("apply site.yaml", "nothing").code == 0
-    assert canary.found(*(path.read_bytes() for path in (canary.box.path / "state").iterdir())) == []
 
 
 @pytest.mark.parametrize("leak", LEAKS)

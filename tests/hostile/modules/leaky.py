@@ -2,6 +2,8 @@
 
 import base64
 import os
+import signal
+import subprocess
 import sys
 
 from resource_api import Command
@@ -13,7 +15,9 @@ class Provider(Shelf):
     sh = Command("sh")
 
     def get(self, context):
-        rows = [{**row, "token": os.environ.get("TOKEN", "")} for row in super().get(context)]
+        token = os.environ.get("TOKEN", "")
+        echo = {"login": [f"//user:{token}@host/", base64.b64encode(token.encode()).decode()]}
+        rows = [{**row, "token": token, "echo": echo} for row in super().get(context)]
         if os.environ["LEAK"] == "get":
             raise ValueError(f"cannot read {rows!r} with {os.environ.get('TOKEN')}")
         return rows
@@ -37,7 +41,12 @@ class Provider(Shelf):
             leak = getattr(self, "_" + os.environ["LEAK"], None)
             if leak is not None:
                 leak(context, name, told)
-            self._put(name, {key: should[key] for key in ("size", "colour") if key in should})
+            if should["ensure"] == "absent":
+                self._put(name, should)
+            else:
+                self._put(name, {key: should[key] for key in ("size", "colour") if key in should})
+            if os.environ["LEAK"] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def _told(self, should):
         found = [should.get(key) for key in ("secret", "token", "colour")]
@@ -76,6 +85,16 @@ class Provider(Shelf):
     def _change(self, context, name, told):
         context.attribute_changed(name, "colour", told, told)
         context.updated(name, message=f"Now {told}")
+
+    def _descriptor(self, context, name, told):
+        os.write(1, told.encode() + b"\n")
+        os.write(2, told.encode() + b"\n")
+        subprocess.run(
+            ["/bin/sh", "-c", "cat; echo; exec >&2; printenv SPILT"],
+            input=told.encode(),
+            env={"SPILT": told},
+            check=False,
+        )
 
     def _command(self, context, name, told):
         self.sh("-c", "cat; cat >&2; exit 3", input=told + "\n")
