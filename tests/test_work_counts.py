@@ -131,6 +131,14 @@ def test_twice_the_resources_are_twice_the_calls(shape: Any) -> None:
         assert calls(large, shape(8 * _COUNT)) < 2.1 * calls(small, shape(4 * _COUNT))
 
 
+@pytest.mark.parametrize(("shape", "most"), [(flat, 64), (chain, 115), (fan, 115)])
+def test_a_resource_in_order_costs_few_calls(shape: Any, most: int) -> None:
+    """What one more resource that is as it was recorded costs, in calls of functions; relationships cost some more."""
+    world = World()
+    world.apply(shape(4 * _COUNT))
+    assert calls(world, shape(4 * _COUNT)) - calls(world, shape(2 * _COUNT)) < most * 2 * _COUNT
+
+
 def calls(world: World, resources: Mapping[str, Any]) -> int:
     """Count the calls of functions, ours and those of C, in one run."""
     count = 0

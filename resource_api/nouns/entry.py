@@ -48,12 +48,14 @@ class Meta(NamedTuple):
 
 
 NO_META: Final = Meta()
+#: Metaparameters that say nothing of the resource itself.
+_RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
 NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def meta(raw: Mapping[str, Any]) -> Meta:
-    """Give the metaparameters of a declaration, their shapes already checked."""
-    if not raw:
+    """Give the metaparameters of a declaration, their shapes already checked; the same for all that have none."""
+    if raw.keys() <= _RELATIONSHIPS:
         return NO_META
     lifecycle = dict(raw.get("lifecycle") or {})
     if "import" in lifecycle:
