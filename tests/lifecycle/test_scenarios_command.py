@@ -213,3 +213,40 @@ def test_a_plan_tells_the_kind_of_each_change(shell: Bench) -> None:
     secret = shell.plan("project: p\nresources:\n  Account[a]: {password: hunter22}\n", "--json").document["steps"][0]
     assert "hunter22" not in json.dumps(secret)
     assert all("paths" not in change for change in secret["changes"])
+
+
+def test_a_cut_replacement_is_seen_and_goes_on(shell: Bench) -> None:
+    """State says that it is pending, the plan that it will be created and why; taken away, it is dropped."""
+    site = "project: p\nresources:\n  Widget[a]: {name: %s, lifecycle: {replace: delete_first}}\n"
+    shell.apply(site % "one")
+    assert shell.apply(site % "bad").code == 1
+    assert shell.things("widget") == {}
+    assert "status: pending" in shell.run("state", "show", "Widget[a]").out
+    planned = shell.plan(site % "two").out
+    assert "+ Widget[a] (its replacement was cut, and the old one has gone)" in planned
+    assert "1 to create, 0 to update, 0 to replace" in planned
+    dropped = shell.plan(EMPTY).out
+    assert ". Widget[a] (its replacement was cut, and nothing is left of it)" in dropped
+    assert shell.apply(site % "two").code == 0
+    assert list(shell.things("widget")) == ["two"]
+    assert shell.run("state", "list").out == "Widget[a]\n"
+
+
+def test_a_saved_plan_replaces_dependents_and_nothing_else(shell: Bench) -> None:
+    """What goes along is in the document with its reason, and the document can be applied."""
+    site = (
+        "project: p\nresources:\n"
+        "  Widget[a]: {image: IMAGE, lifecycle: {replace: delete_first}}\n"
+        "  Widget[b]: {image: '${Widget[a].name}', lifecycle: {replace: delete_first}}\n"
+        "  Widget[c]: {colour: '${Widget[a].serial}', require: 'Widget[b]'}\n"
+    )
+    shell.apply(site.replace("IMAGE", "oak"))
+    path = shell.write("site.yaml", site.replace("IMAGE", "elm"))
+    assert shell.run("plan", path, "-o", "plan.json").code == 0
+    document = json.loads((shell.home / "plan.json").read_text(encoding="utf-8"))
+    steps = {step["reference"]: step for step in document["steps"]}
+    assert [steps[name]["action"] for name in ("Widget[a]", "Widget[b]")] == ["replace", "replace"]
+    assert steps["Widget[b]"]["reasons"] == ["image comes from Widget[a], which is replaced"]
+    assert steps["Widget[b]"]["replaces_because"] == ["image"]
+    applied = shell.run("apply", "plan.json", "--json")
+    assert (applied.code, list(applied.ends())) == (0, ["Widget[a]", "Widget[b]"]), applied.err
