@@ -59,7 +59,7 @@ class Wishes:
         others = self._asked or self._replaced or prior.lineup.replaced
         wished = record is not None or others or entry.meta.lifecycle.replace_triggered_by
         forced = self._forced(entry, steps) if wished else ""
-        lost = self._lost(entry) if self._replaced and entry.sources else {}
+        lost = self._lost(entry) if self._replaced and entry.sources and entry.definition.ensurable else {}
         if record is None and not (forced or lost) and index not in prior.successors:
             return self._nothing
         return Known(record, prior.successors.get(index), prior.state.salt, forced, lost=lost)
@@ -100,7 +100,8 @@ class Wishes:
             for step in self._meant(reference.parse(text), steps):
                 if step.action in _TRIGGERS and not step.decision.error:
                     return f"triggered by {step.reference}"
-        return self._vanishing(entry) if self._replaced and entry.meta.lifecycle.deleted_with else ""
+        vanishing = self._replaced and entry.meta.lifecycle.deleted_with and entry.definition.ensurable
+        return self._vanishing(entry) if vanishing else ""
 
     def _meant(self, wanted: Reference, steps: Mapping[int, Step]) -> list[Step]:
         """Give the steps of the resource that a reference means, or of all that a component has made."""
@@ -117,5 +118,7 @@ class Wishes:
 def made_from(entry: Entry, attribute: str) -> bool:
     """Whether a resource cannot stay while the source of an attribute is away, as far as its type and manifest say."""
     lifecycle = entry.meta.lifecycle
+    if lifecycle.external or not entry.definition.ensurable:
+        return False
     fixed = entry.definition.attributes[attribute].kind == "init_only" or attribute in lifecycle.replace_on_changes
     return fixed and attribute not in lifecycle.ignore_changes

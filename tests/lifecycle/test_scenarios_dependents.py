@@ -283,3 +283,20 @@ def test_a_target_is_not_replaced_without_what_was_made_from_it(bench: Bench) ->
     site["Thing[a]"]["image"] = "z"
     bench.apply(site, targets=("Thing[a]",), with_dependents=True)
     assert calls(bench) == "-b -a +a +b"
+
+
+def test_what_is_only_configured_or_read_is_not_taken_along(bench: Bench) -> None:
+    """A setting cannot be deleted and made again, and what is external is nobody's to replace."""
+    bench.put("setting", s={"value": 1})
+    bench.put("thing", e={"image": "a"})
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": FIRST},
+        "Setting[s]": {"value": 1, "require": "Thing[a]", "lifecycle": {"deleted_with": "Thing[a]"}},
+        "Thing[e]": {"image": "${Thing[a].name}", "lifecycle": {"external": True}},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"] = "y"
+    bench.apply(site, targets=("Thing[a]",))
+    assert calls(bench) == "-a +a"
+    site["Thing[a]"]["image"] = "z"
+    assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "success")}
