@@ -108,6 +108,9 @@ chosen = _stack(
 changing = _stack(
     click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
+)
+
+running = _stack(
     click.option(
         "--strict",
         type=click.Choice(["error", "warning", "off"]),

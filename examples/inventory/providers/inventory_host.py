@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api import Context
 
 #: So many names fit into the address of one request.
-AT_ONCE = 100
+AT_ONCE = 200
 
 
 class Provider(SimpleProvider):

@@ -16,10 +16,10 @@ from resource_api.nouns.errors import UsageError
 @click.command()
 @click.argument("manifest", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
 @options.noop
 @options.given_inputs
 @options.chosen
+@options.running
 @options.stacked
 @options.isolate
 @options.common

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @options.given_inputs
 @options.chosen
 @options.changing
+@options.running
 @options.stacked
 @options.isolate
 @options.common
@@ -69,6 +70,7 @@ def exit_code(report: Report, session: Session, *, detailed: bool) -> int:
 @options.given_inputs
 @options.chosen
 @options.changing
+@options.running
 @options.stacked
 @options.isolate
 @options.common

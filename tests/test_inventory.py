@@ -1,0 +1,103 @@
+"""A remote service with latency: calls side by side, a kill in the middle, and secrets that stay where they belong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.inventory import Site
+
+PASSWORD = "opens-no-console-9071"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Give a site of its own to each test."""
+    yield from inventory.site(tmp_path)
+
+
+def hosts(site: Site, server: Any, count: int) -> None:
+    """Write a manifest of so many hosts of a service."""
+    site.write("token", "token-one")
+    resources = {
+        f"Inventory_host[h{number}]": {"address": f"10.0.{number // 250}.{number % 250 + 1}", "password": PASSWORD}
+        for number in range(count)
+    }
+    config = {"url": server.url, "token": "${inputs.token}"}
+    site.write(
+        "site.json",
+        json.dumps(
+            {
+                "project": "inventory",
+                "inputs": {"token": {"type": "Sensitive[String]"}},
+                "providers": {"lab": {"type": "inventory_host", "config": config}},
+                "defaults": {"Inventory_host": {"provider": "lab"}},
+                "resources": resources,
+            }
+        ),
+    )
+
+
+def words(*more: str) -> list[str]:
+    """Give the words that apply the manifest."""
+    return ["apply", "site.json", "-i", "token=@token", *more]
+
+
+def test_two_hundred_hosts_are_made_twenty_at_a_time(site: Site) -> None:
+    """One request makes each, the service sees as many at once as were asked for, and nothing is left to be done."""
+    server = site.serve(latency=0.05)
+    hosts(site, server, 200)
+    done = site.run(*words("--parallel", "20"))
+    assert (done.code, "200 created" in done.out) == (0, True), done.err
+    assert (server.counted["POST"], server.most_at_once) == (200, 20)
+    # One reading before, one behind each of the twenty calls; the plan's own reading takes two requests at most.
+    assert server.counted["GET"] <= 22
+    assert "200 unchanged" in site.run(*words("--parallel", "20")).out
+    gone = site.run("destroy", "site.json", "--yes", "-i", "token=@token", "--parallel", "20")
+    assert (gone.code, inventory.names(server), server.counted["DELETE"]) == (0, [], 200), gone.err
+
+
+@pytest.mark.parametrize("after", [1, 30, 70])
+def test_what_was_killed_in_the_middle_converges_without_duplicates(site: Site, after: int) -> None:
+    """The service counts what it makes: no host is made twice, whatever the killed run still had under way."""
+    server = site.serve(latency=0.05)
+    hosts(site, server, 120)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "resource_api", *words("--parallel", "8")],
+        cwd=site.home,
+        env=site.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 30
+    while len(server.inventory.find(None)) < after and time.monotonic() < until:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    time.sleep(0.2)  # what was sent by then arrives
+    assert after <= len(server.inventory.find(None)) < 120
+    done = site.run(*words("--parallel", "8"))
+    assert done.code == 0, done.err
+    assert "in doubt: an earlier run was cut" in done.err
+    made = server.inventory.find(None)
+    assert len(made) == 120
+    assert max(host["id"] for host in made) == "host-000120"
+    assert "120 unchanged" in site.run(*words()).out
+    assert all(record["owned"] for reference, record in site.recorded().items() if reference.startswith("Inventory"))
+    kept = [path.read_bytes() for path in site.home.glob("state.db*")]
+    assert kept
+    assert not [data for data in kept if PASSWORD.encode() in data or b"token-one" in data]
