@@ -18,12 +18,11 @@ from resource_api.nouns.text import show
 from resource_api.nouns.values import same
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.comparison import Incomparable, compare
+from resource_api.stages.prerequisites import Prerequisites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.hands.context import Context
-    from resource_api.nouns.definition import Name
     from resource_api.stages.ending import Ending
     from resource_api.stages.work import Work
 
@@ -39,20 +38,21 @@ class Segment:
         self.works = [work for work in works if not work.finished]
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
-        self._by_name = {work.name: work for work in self.works}
-        self._lost: set[int] = set()
-        self._by_operation = {work.operation.number: work for work in self.works}
+        self._blocked = Prerequisites(self.works, ending.waits, ending.bad).blocked
 
     def carry_out(self) -> None:
         """Do what is not noop, tell what is, then refresh what was notified."""
-        noop = [work for work in self.works if work.step.noop]
-        real = [work for work in self.works if not work.step.noop]
-        if noop:
-            self._pretend(noop)
-        acting = [work for work in real if work.decision.action is not Action.SAME]
+        acting = [work for work in self.works if work.acts]
         if acting:
             self._act(acting)
-        self._refresh([work for work in real if work.operation.number not in self.ending.bad])
+        left = [work for work in self.works if not self._spoilt(work)]
+        if noop := [work for work in left if work.step.noop]:
+            self._pretend(noop)
+        self._refresh([work for work in left if not work.step.noop])
+
+    def _spoilt(self, work: Work) -> bool:
+        """Whether a work has failed, or what it waits for has: then it is skipped."""
+        return work.operation.number in self.ending.bad or (not work.finished and self.ending.skip_for(work))
 
     # Acting
 
@@ -143,24 +143,6 @@ class Segment:
         else:
             self.ending.skip(work, "the run was interrupted")
 
-    def _blocked(self, name: Name, context: Context | None = None) -> bool:
-        """Whether a prerequisite of a name has failed by now, in this call or before."""
-        work = self._by_name.get(name)
-        return work is not None and self._waits_in_vain(work, context)
-
-    def _waits_in_vain(self, work: Work, context: Context | None) -> bool:
-        """Names come in dependency order: what was found lost before is remembered, so that nothing is walked twice."""
-        for index in self.ending.waits.get(work.operation.number, ()):
-            other = self._by_operation.get(index)
-            lost = index in self.ending.bad or index in self._lost
-            if not lost and other is not None:
-                outcome = context.outcomes.get(other.name, other.outcome) if context else other.outcome
-                lost = outcome.status == "failed" or bool(other.why)
-            if lost:
-                self._lost.add(work.operation.number)
-                return True
-        return False
-
     # Verifying
 
     def _read(self, works: Sequence[Work]) -> None:
@@ -184,22 +166,28 @@ class Segment:
         except Incomparable as error:
             return [Difference("ensure", None, None, str(error))]
 
-    def _conclude(self, works: Sequence[Work]) -> None:
+    def _conclude(self, called: Sequence[Work]) -> None:
         """Read again, and settle each work: succeeded, failed, or skipped because its prerequisite failed."""
         if not self.imperative:
-            self._read(works)
-        for work in works:
-            if not self.imperative:
-                work.is_ = self.snapshot.seen(self.definition.instance, work.name).row
-            if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
-                self.ending.skip_for(work)
-                continue
-            failed = work.why or work.outcome.reason if self.imperative else self._failure(work)
-            if failed or work.outcome.status == "failed":
-                self.ending.fail(work, failed or "failed", told=work.outcome.status == "failed")
-                continue
-            self.ending.say(work)
-            self.ending.succeed(work, work.decision.action)
+            self._read(called)
+        for work in self.works:
+            if not work.acts:
+                self._spoilt(work)
+            elif not work.finished:
+                self._conclude_one(work)
+
+    def _conclude_one(self, work: Work) -> None:
+        if not self.imperative:
+            work.is_ = self.snapshot.seen(self.definition.instance, work.name).row
+        if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
+            self.ending.skip_for(work)
+            return
+        failed = work.why or work.outcome.reason if self.imperative else self._failure(work)
+        if failed or work.outcome.status == "failed":
+            self.ending.fail(work, failed or "failed", told=work.outcome.status == "failed")
+            return
+        self.ending.say(work)
+        self.ending.succeed(work, work.decision.action)
 
     def _done(self, work: Work) -> bool:
         """Whether what was asked is there, and can be seen to be."""
@@ -262,9 +250,11 @@ class Segment:
 
     def _refresh(self, works: Sequence[Work]) -> None:
         """Call ``refresh`` once for those that were notified by something that has changed."""
-        notified = [work for work in works if not work.removal and self.ending.refreshers(work)]
+        notified = []
         for work in works:
-            if work not in notified and not work.finished:
+            if not work.removal and self.ending.refreshers(work):
+                notified.append(work)
+            elif not work.finished:
                 self.ending.same(work)
         if not notified:
             return

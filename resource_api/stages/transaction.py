@@ -134,10 +134,21 @@ class Transaction:
     def _begin(self, operations: Sequence[Operation]) -> list[Work]:
         """Decide about the operations of one segment; gives the works that have anything to do."""
         works = [work for operation in operations if (work := self._prepare(operation)) is not None]
-        if works:
-            with self._stopping(works):
-                self._turn.decide(works)
-        return [work for work in works if not work.finished]
+        if moved := [w for w in works if w.step.action is not Action.SAME or self._may_have_moved(w.operation)]:
+            with self._stopping(moved):
+                self._turn.decide(moved)
+        left: dict[int, Work] = {}
+        for work in works:
+            if not (work.finished or self.ending.skip_for(work) or self._rests(work, left)):
+                left[work.operation.number] = work
+        return list(left.values())
+
+    def _rests(self, work: Work, left: Mapping[int, Work]) -> bool:
+        """End what has nothing to do; after one that is ``left`` to be done it ends as soon as that has ended well."""
+        nothing = work.decision.action is Action.SAME and not self.ending.refreshers(work)
+        if rests := nothing and left.keys().isdisjoint(self.plan.waits.get(work.operation.number, ())):
+            self.ending.same(work)
+        return rests
 
     def _carry_out(self, works: Sequence[Work]) -> None:
         """Carry out works that share a call."""
@@ -158,7 +169,7 @@ class Transaction:
                     self.ending.skip(work, "the run was interrupted")
 
     def _prepare(self, operation: Operation) -> Work | None:
-        """Give the work of an operation, or None when it is done with: same, failed in the plan, or skipped."""
+        """Give the work of an operation, or None when it is done with: failed in the plan, or skipped."""
         step, ending = operation.step, self.ending
         work = Work(operation)
         if not operation.removal:
@@ -167,11 +178,7 @@ class Transaction:
             ending.skip(work, why)
         elif step.decision.error:
             ending.fail(work, step.decision.error)
-        elif ending.skip_for(work):
-            return None
-        elif step.action is Action.SAME and not self._may_have_moved(operation):
-            ending.same(work)
-        else:
+        elif not ending.skip_for(work):
             return work
         return None
 

@@ -95,8 +95,6 @@ class Turn:
             work.should = heeded(step.entry, work.is_, work.should)
         if decision.error:
             self.ending.fail(work, decision.error)
-        elif decision.action is Action.SAME and not self.ending.refreshers(work):
-            self.ending.same(work)
 
     def _spare(self, removal: Work) -> None:
         """Let what would go for a value that was not known stay, where that has turned out the same.

@@ -81,6 +81,11 @@ class Work:
             return Action.REFRESH
         return self.decision.action
 
+    @property
+    def acts(self) -> bool:
+        """Whether anything is to be done to the system or recorded, beyond a refresh."""
+        return not self.step.noop and self.decision.action is not Action.SAME
+
     def change(self) -> Change:
         """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with."""
         made_anew = self.decision.action in MADE_ANEW and not self.removal

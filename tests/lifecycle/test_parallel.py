@@ -156,6 +156,13 @@ class Side:
             kept = {key: value for key, value in should.items() if key not in {"name", "ensure"}}
             self.things[kind][name] = {**kept, "number": f"N-{name}"}
 
+    def stand(self, resources: Mapping[str, Any], numbers: Collection[int]) -> None:
+        """Have some of the resources, by their number, be there already."""
+        for number, reference in enumerate(resources):
+            kind, name = reference.rstrip("]").lower().split("[")
+            if number in numbers:
+                self.things[kind][name] = {"size": number, "number": f"N-{name}"}
+
     def apply(self, resources: Mapping[str, Any], **options: Any) -> Report:
         """Apply."""
         return self.runtime.apply({"project": PROJECT, "resources": resources}, **options)
@@ -194,15 +201,23 @@ def catalogs(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     return resources
 
 
-@given(catalogs(), st.sets(st.integers(0, 9), max_size=2), st.integers(0, 2**32), st.integers(2, 4))
+@given(
+    catalogs(),
+    st.sets(st.integers(0, 9), max_size=2),
+    st.sets(st.integers(0, 9), max_size=5),
+    st.integers(0, 2**32),
+    st.integers(2, 4),
+)
 @settings(max_examples=60, deadline=None)
 def test_any_schedule_ends_as_one_by_one(
-    resources: dict[str, Any], failing: set[int], seed: int, parallel: int
+    resources: dict[str, Any], failing: set[int], standing: set[int], seed: int, parallel: int
 ) -> None:
     """The world, what is recorded, and what became of each resource are the same, in creation and in destruction."""
     one = Side()
     with Conductor(seed) as conductor:
         side = Side(conductor)
+        for world in (one, side):
+            world.stand(resources, standing)
         one.failing = side.failing = {f"r{number}" for number in failing}
         assert ends(side.apply(resources, parallel=parallel)) == ends(one.apply(resources))
         one.failing = side.failing = ()
@@ -237,6 +252,48 @@ def test_what_waits_for_another_stays_in_its_call() -> None:
     report = side.apply(chains, parallel=4)
     assert sorted(names for _, names in side.calls) == [[f"{c}{n}" for n in range(3)] for c in "abcd"]
     assert (report.summary.created, report.summary.failed, report.summary.skipped) == (9, 1, 2)
+
+
+_BY_WAY_OF_B: Final[Mapping[str, Any]] = {
+    "Wide[a]": {},
+    "Wide[b]": {"require": "Wide[a]"},
+    "Wide[c]": {"require": "Wide[b]"},
+    "Narrow[d]": {"require": "Wide[b]"},
+}
+
+
+def test_what_is_in_order_keeps_apart_what_stands_before_and_after_it() -> None:
+    """Nothing is to be done with ``b``: still ``c``, of its type, and ``d`` come when ``a`` has ended."""
+    side = Side()
+    side.things["wide"]["b"] = {}
+    ended: list[str] = []
+
+    def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        if name == "a":
+            time.sleep(0.2)
+        Side.change(side, kind, name, should, context)
+        ended.append(name)
+
+    side.change = change  # type: ignore[method-assign]
+    assert side.apply(_BY_WAY_OF_B, parallel=3).summary.created == 3
+    assert ended == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_what_depends_on_a_failure_by_way_of_what_is_in_order_is_skipped(parallel: int) -> None:
+    """``a`` fails and nothing was to be done with ``b``: what requires ``b`` is skipped, in that call and after it."""
+    side = Side()
+    side.things["wide"]["b"] = {}
+    side.failing = {"a"}
+    report = side.apply(_BY_WAY_OF_B, parallel=parallel)
+    assert {each.reference: each.status for each in report.steps} == {
+        "Wide[a]": "failed",
+        "Wide[b]": "skipped",
+        "Wide[c]": "skipped",
+        "Narrow[d]": "skipped",
+    }
+    assert side.things["wide"].keys() == {"b"}
+    assert not side.things["narrow"]
 
 
 def test_types_stand_beside_each_other() -> None:
