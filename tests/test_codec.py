@@ -28,7 +28,13 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KE
 KINDS = [
     *("Any", "Data", "Undef", "String", "Integer", "Float", "Numeric", "Boolean", "Scalar", "Regexp", "Timestamp"),
     *("Timespan", "Asset", "Archive", "Enum[a, b]", "Pattern[/^a/]", "Optional[Asset]", "Variant[String, Archive]"),
-    *("NotUndef[Integer]", "Array[Asset]", "Tuple[String, Asset]", "Hash[String, Variant[Asset, Float]]"),
+    *(
+        "NotUndef[Integer]",
+        "Reference[disk]",
+        "Array[Asset]",
+        "Tuple[String, Asset]",
+        "Hash[String, Variant[Asset, Float]]",
+    ),
     *("Struct[{a => Archive, b => Optional[Asset]}]", "Sensitive[String]", "Array[Sensitive[Asset]]"),
 ]
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.nouns import datatypes, patterns
+from resource_api.nouns.assets import Archive, Asset
 from resource_api.nouns.errors import DataTypeError
 from resource_api.nouns.values import UNKNOWN, Sensitive
 
@@ -59,6 +60,10 @@ ACCEPTED: list[tuple[str, list[Any], list[Any]]] = [
     (r"Enum['it\'s', 'true', 'String']", ["it's", "true", "String"], [True]),
     ("Pattern[/^a/]", ["a", "ab"], ["b", "\na", 1]),
     ("Pattern[/a/, /b/]", ["xa", "bx"], ["c"]),
+    ("Reference", ["Disk[a]", "sda", 1], ["", None, True, 1.5, ["sda"]]),
+    ("Reference[disk, Slice]", ["sda"], [None]),
+    ("Asset", [Asset("0" * 64)], [Archive("0" * 64), "text", {"asset": {"text": "x"}}, None]),
+    ("Archive", [Archive("0" * 64)], [Asset("0" * 64), "text", {}, None]),
     ("Regexp", ["^a$", r"\A(0x)?\z"], ["(", "[", 1]),
     ("Optional[Integer]", [None, 1], ["1"]),
     ("Optional['word']", [None, "word"], ["other"]),

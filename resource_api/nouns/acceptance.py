@@ -103,6 +103,11 @@ def archive(value: Any) -> bool:
     return type(value) is Archive
 
 
+def identity(value: Any) -> bool:
+    """Whether ``value`` can be what a resource is known by: a namevar's value."""
+    return type(value) is int or (type(value) is str and value != "")
+
+
 def boolean(allowed: Collection[bool]) -> Check:
     """Accept some of the two booleans."""
     return lambda value: type(value) is bool and value in allowed

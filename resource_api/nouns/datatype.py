@@ -78,6 +78,14 @@ class DataType(NamedTuple):
         return self.kind in {"Asset", "Archive"} or any(part.holds_contents for part in self.parts)
 
     @property
+    def refers_to(self) -> frozenset[str] | None:
+        """The types that a ``Reference`` in it may lead to, empty for any; None when there is no such type in it."""
+        if self.kind == "Reference":
+            return frozenset(str(word) for word in self.words)
+        found = [part.refers_to for part in self.parts if part.refers_to is not None]
+        return (frozenset().union(*found) if all(found) else frozenset()) if found else None
+
+    @property
     def whole(self) -> frozenset[type]:
         """The kinds of value of which it accepts every one: those need no call of ``accepts``."""
         if self.kind in {"Optional", "Variant"}:

@@ -5,6 +5,7 @@
 carry is refused everywhere. A secret's wrapper is transparent: what it holds decides, limits included.
 
 - *Asset*, *Archive*: a blob, and a map of names to blobs, with their digests; manifests spell them as mappings.
+- *Reference*: what a resource is known by; manifests may write its ``Type[title]``.
 - *Regexp*: a string that is a regular expression.
 - *Timestamp*: an ISO 8601 date, or date and time, with or without fraction and zone: ``2026-02-28T12:00:00.5+01:00``.
 - *Timespan*: seconds as a number, or Puppet's ``D-HH:MM:SS.F``, of which ``D-``, ``HH:`` and ``MM:`` may be missing.
@@ -157,6 +158,12 @@ def _enum(_term: Term, arguments: list[Term]) -> DataType:
     return make("Enum", acceptance.words(frozenset(words)), [_spelt_word(word) for word in words], words=words)
 
 
+def _reference(_term: Term, arguments: list[Term]) -> DataType:
+    """Build a Reference: what a resource of one of these types is known by, of any type without."""
+    words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
+    return make("Reference", acceptance.identity, [_spelt_word(word) for word in words], words=words)
+
+
 def _spelt_word(word: str) -> str:
     return word if syntax.is_bare(word) and word not in {"true", "false", *KINDS} else syntax.quote(word)
 
@@ -264,6 +271,7 @@ _BUILDERS: Final[dict[str, Callable[[Term, list[Term]], DataType]]] = {
     "Optional": _wrapper,
     "NotUndef": _wrapper,
     "Sensitive": _wrapper,
+    "Reference": _reference,
     "Variant": _variant,
     "Array": _array,
     "Tuple": _tuple,

@@ -158,6 +158,17 @@ class TypeDefinition(AttributeSet):
         return frozenset({*self.namevars, *self.read_only, "ensure"})
 
     @cached_property
+    def referring(self) -> Mapping[str, frozenset[str]]:
+        """The attributes whose values may be references to resources, and of which types; empty: of any."""
+        found = {name: attribute.datatype.refers_to for name, attribute in self.attributes.items()}
+        return {name: types for name, types in found.items() if types is not None}
+
+    @cached_property
+    def particular(self) -> frozenset[str]:
+        """The attributes that cannot be taken from a manifest just as they stand there."""
+        return self.read_only.union(self.referring)
+
+    @cached_property
     def contents(self) -> frozenset[str]:
         """The attributes whose values may be, or hold, assets and archives."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)

@@ -50,6 +50,7 @@ _PLAIN: Final[Mapping[str, Schema]] = {
     "Data": {},
     "Undef": {"type": "null"},
     "Numeric": {"type": "number"},
+    "Reference": {"type": ["string", "integer"], "minLength": 1},
     "Scalar": {"type": ["string", "number", "boolean"]},
     "Regexp": {"type": "string", "format": "regex"},
     "Timestamp": {"type": "string", "pattern": acceptance.TIMESTAMP},
@@ -58,9 +59,7 @@ _PLAIN: Final[Mapping[str, Schema]] = {
 #: Where JSON Schema cannot say it, the predicate itself is a type of the dialect that explains.
 _EXACT: Final[Mapping[str, Schema]] = {
     **{kind: {"type": kind} for kind in ("Any", "Archive", "Asset", "Data", "Regexp", "Timestamp", "Timespan")},
-    "Undef": {"type": "null"},
-    "Numeric": {"type": "number"},
-    "Scalar": {"type": ["string", "number", "boolean"]},
+    **{kind: _PLAIN[kind] for kind in ("Undef", "Numeric", "Reference", "Scalar")},
 }
 
 

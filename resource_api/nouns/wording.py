@@ -31,8 +31,8 @@ _NAMES: Final[Mapping[type, str]] = {
 }
 #: Which kinds of data types are for which Python type.
 _KIN: Final[Mapping[type, frozenset[str]]] = {
-    str: frozenset({"String", "Enum", "Pattern", "Regexp", "Timestamp", "Timespan"}),
-    int: frozenset({"Integer", "Numeric", "Timespan"}),
+    str: frozenset({"String", "Enum", "Pattern", "Reference", "Regexp", "Timestamp", "Timespan"}),
+    int: frozenset({"Integer", "Numeric", "Reference", "Timespan"}),
     float: frozenset({"Float", "Numeric", "Timespan"}),
     bool: frozenset({"Boolean"}),
     list: frozenset({"Array", "Tuple"}),

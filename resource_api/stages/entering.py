@@ -13,7 +13,7 @@ from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.group import Group
-from resource_api.nouns.reference import capital, child, parts
+from resource_api.nouns.reference import capital, chain, child, parse, parts
 from resource_api.nouns.values import is_secret
 from resource_api.stages.expanding import Expander
 
@@ -208,7 +208,7 @@ class Register:
         """Join defaults, attributes and the title's namevars; check the names of attributes."""
         given = {**defaults, **entry.declaration.attributes}
         known = entry.definition.attributes
-        odd = not given.keys() <= known.keys() or not entry.definition.read_only.isdisjoint(given)
+        odd = not given.keys() <= known.keys() or not entry.definition.particular.isdisjoint(given)
         for name in list(given) if odd else ():
             if name not in known:
                 hint = nearest(name, known.keys() | METAPARAMETERS)
@@ -217,8 +217,33 @@ class Register:
             elif known[name].kind == "read_only" and given[name] is not None:
                 self._complaints.of(entry, name, f"'{name}' is read_only; it is reported, never set", "read_only")
                 del given[name]
+            elif name in entry.definition.referring:
+                try:
+                    given[name] = self._referred(given[name], entry.definition.referring[name])
+                except (ValueError, DefinitionError) as error:
+                    self._complaints.of(entry, name, f"{name}: {error}", "reference")
+                    del given[name]
         self._name_from_title(entry, given)
         return given
+
+    def _referred(self, value: Any, types: frozenset[str]) -> Any:
+        """Give what a reference to a resource stands for, its namevar; another value is what the resource is known by.
+
+        Raises ``ValueError`` and ``DefinitionError``.
+        """
+        if isinstance(value, list):
+            return [self._referred(item, types) for item in value]
+        if not isinstance(value, str) or "${" in value or not value.endswith("]") or "[" not in value:
+            return value
+        found = chain(value)[-1].type
+        if types and found not in types:
+            msg = f"expects a reference to {' or '.join(map(capital, sorted(types)))}, got {value}"
+            raise ValueError(msg)
+        namevars = self.tools(found).definition.namevars
+        if len(namevars) > 1:
+            msg = f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}"
+            raise ValueError(msg)
+        return expression.Expression((expression.Path(parse(value), namevars),))
 
     def _name_from_title(self, entry: Entry, given: dict[str, Any]) -> None:
         definition = entry.definition

@@ -173,6 +173,7 @@ _VALUES: Final[Mapping[str, Callable[[DataType], Values]]] = {
     "Pattern": lambda t: st.one_of([st.from_regex(pattern) for pattern in t.patterns]),
     "Archive": lambda _: st.sampled_from([Archive(digit * 64) for digit in "01"]),
     "Asset": lambda _: st.sampled_from([Asset(digit * 64) for digit in "01"]),
+    "Reference": lambda _: st.text(_PLAIN, min_size=1) | st.integers(),
     "Regexp": lambda _: st.sampled_from(["a", "^a.*", "[0-9]+"]),
     "Timestamp": _times,
     "Timespan": _times,

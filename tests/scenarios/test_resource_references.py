@@ -1,0 +1,94 @@
+"""A resource as a value: an attribute of the data type Reference is given another resource, and gets its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+MOUNT = """
+    "name": Attribute("String", kind="namevar"),
+    "ensure": Attribute("Enum[present, absent]", default="present"),
+    "disk": Attribute("Optional[Reference[disk]]"),
+    "others": Attribute("Optional[Array[Reference]]"),
+"""
+DISK = """
+    "id": Attribute("Pattern[/^[a-z]+$/]", kind="namevar"),
+    "ensure": Attribute("Enum[present, absent]", default="present"),
+"""
+SLICE = """
+    "disk": Attribute("String", kind="namevar"),
+    "number": Attribute("Integer", kind="namevar"),
+    "ensure": Attribute("Enum[present, absent]", default="present"),
+"""
+KEEPER = """
+def _file(self, kind=Path(__file__).stem):
+    return Path(os.environ["BENCH"], kind + ".json")
+def get(self, context):
+    return json.loads(self._file().read_text()) if self._file().exists() else []
+def create(self, context, name, should):
+    self._file().write_text(json.dumps([*self.get(context), dict(should)]))
+def update(self, context, name, should):
+    raise AssertionError
+def delete(self, context, name):
+    raise AssertionError
+"""
+
+
+@pytest.fixture
+def types(bench: Bench) -> Bench:
+    """Give a bench with mounts, and disks that they refer to."""
+    bench.type("mount", MOUNT, provider=KEEPER)
+    bench.type("disk", DISK, provider=KEEPER)
+    bench.type("slice", SLICE, provider=KEEPER)
+    return bench
+
+
+def test_a_reference_gives_the_name_and_the_order(types: Bench) -> None:
+    """The title is what it is called in the manifest; what arrives is what it is known by, when that is there."""
+    done = types.stream(
+        """
+        resources:
+          Mount[a]: {disk: "Disk[data]", others: ["Disk[sda]", sdc]}
+          Disk[data]: {id: sdb}
+          Disk[sda]: {}
+        """
+    )
+    assert done.code == 0
+    order = [each["reference"] for each in done.events("step_end")]
+    assert order.index("Mount[a]") > max(order.index("Disk[data]"), order.index("Disk[sda]"))
+    [row] = types.run("resource", "mount", "a", "--json").document
+    assert (row["disk"], row["others"]) == ("sdb", ["sda", "sdc"])
+
+
+def test_a_handle_is_a_reference(types: Bench) -> None:
+    """In a Python manifest."""
+    types.write("site.py", "def manifest(m):\n    m.mount('a', disk=m.disk('data', id='sdb'))\n")
+    assert types.run("apply", "site.py").code == 0
+    assert types.run("resource", "mount", "a", "--json").document[0]["disk"] == "sdb"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("Disk[sdx]", "unknown resource 'Disk[sdx]'; did you mean 'Disk[sda]'?"),
+        ("Mount[a]", "disk: expects a reference to Disk, got Mount[a]"),
+        ("Disk['sda']", "disk: quotes are no part of a title; write Disk[sda]"),
+        ("Dsik[sda]", "disk: expects a reference to Disk, got Dsik[sda]"),
+    ],
+)
+def test_a_reference_to_nothing_has_its_line(types: Bench, value: str, message: str) -> None:
+    """And says what could be meant."""
+    done = types.validate(f'resources:\n  Disk[sda]: {{}}\n  Mount[a]:\n    disk: "{value}"\n')
+    assert done.code == 65
+    assert "site.yaml:4:5: Mount[a]: " in done.err
+    assert message in done.err
+
+
+def test_what_has_several_names_cannot_be_referred_to_as_one(types: Bench) -> None:
+    """One of them can."""
+    done = types.validate('resources:\n  Slice[s]: {disk: sda, number: 1}\n  Mount[a]: {others: ["Slice[s]"]}\n')
+    assert "others: Slice[s] is known by disk and number; refer to one: ${Slice[s].disk}" in done.err
