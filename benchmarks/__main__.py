@@ -48,6 +48,7 @@ def groups(bench: Bench, counts: tuple[int, ...], *, others: bool) -> Iterator[t
     yield "W1 durable", cases.durable(bench, min(10_000, max(counts)))
     for count in counts:
         yield "journal", cases.state(bench, count)
+    yield "W8", cases.remote(bench)
     for name in peers.installed() if others else ():
         yield name, peers.compare(bench, name)
 

@@ -1,7 +1,7 @@
 """What is measured, workload by workload: each beside its floor, in pairs, and checked for being right.
 
 ``W1`` makes files, ``W2`` finds them in order, ``W3`` finds a drift under ``--noop``, ``W4`` starts, ``W5`` lists,
-``W6`` has nothing but relationships, ``W7`` is the memory of the others.
+``W6`` has nothing but relationships, ``W7`` is the memory of the others, ``W8`` waits for a remote service.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 FLOOR = (sys.executable, "-I", "-S", str(HERE / "floor.py"))
+INVENTORY = HERE.parent / "examples" / "inventory"
 OURS = str(Path(sys.executable).parent / "resource-api")
 
 
@@ -190,6 +192,60 @@ def graphs(bench: Bench, count: int) -> Iterator[Row]:
             ("no change", ours(there, "memory:", *module)),
         ):
             yield Row(f"W6 {shape}, {what}", count, "empty apply", pairs(bench.empty, command, bench.times(count)))
+
+
+def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
+    """W8: hosts of a service that answers after 50 ms, so many calls at once; by the clock, for it is all waiting."""
+    root = bench.root / "remote"
+    root.mkdir()
+    (root / "token").write_text("token")
+    service = Service(root / "token")
+    try:
+        manifest = workloads.hosts(count, service.url, root / "site.json")
+        floor = (sys.executable, str(HERE / "remote_floor.py"), str(manifest), str(root / "token"), str(calls))
+        given = ("-i", f"token=@{root / 'token'}", "--module-path", str(INVENTORY), "--parallel", str(calls))
+        command = ours(manifest, f"sqlite:{root}/state/state.db", *given)
+
+        def prepare() -> None:
+            service.restart()
+            shutil.rmtree(root / "state", ignore_errors=True)
+
+        found = pairs(floor, command, bench.times(count), prepare, attrgetter("elapsed"))
+        yield Row("W8 remote hosts, 50 ms each, 20 at a time, elapsed", count, "their requests alone", found, 1.3)
+    finally:
+        service.stop()
+
+
+class Service:
+    """The inventory of ``examples/``, begun anew for each run on one port."""
+
+    def __init__(self, token: Path) -> None:
+        """Find a free port and start."""
+        self._token = token
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+        self.restart()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def restart(self) -> None:
+        """Begin with no hosts."""
+        self.stop()
+        words = (str(INVENTORY / "server.py"), "--port", str(self._port), "--latency", "0.05")
+        self._process = subprocess.Popen(  # noqa: S603 - our own
+            (sys.executable, *words, "--token-file", str(self._token)), stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None  # noqa: S101 - for mypy
+        self._port = int(self._process.stdout.readline().rpartition(":")[2])
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
 
 
 def row(found: Row) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import time
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,10 +17,11 @@ _FORGOTTEN = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPATH", "RESO
 
 
 class Cost(NamedTuple):
-    """What one process cost: seconds of the processor, user and system; the most memory it had, in MiB."""
+    """What one process cost: seconds of the processor, user and system; the most memory it had, in MiB; its time."""
 
     seconds: float
     memory: float
+    elapsed: float
 
 
 class Ratio(NamedTuple):
@@ -44,15 +47,17 @@ def cost(command: Command | Sequence[str], out: int = subprocess.DEVNULL) -> Cos
     """Run a program to its end. Raises ``RuntimeError`` when it ends with a code that it may not end with."""
     command = command if isinstance(command, Command) else Command(command)
     environment = {name: value for name, value in os.environ.items() if name not in _FORGOTTEN}
+    began = time.monotonic()
     with subprocess.Popen(  # noqa: S603 - our own commands
         command.words, env={**environment, **command.environment}, stdout=out, stderr=subprocess.DEVNULL
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+    elapsed = time.monotonic() - began
     if process.returncode not in command.codes:
         msg = f"{' '.join(command.words)} ended with {process.returncode}"
         raise RuntimeError(msg)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, elapsed)
 
 
 def pairs(
@@ -60,18 +65,19 @@ def pairs(
     ours: Command | Sequence[str],
     times: int,
     prepare: Callable[[], None] = lambda: None,
+    of: Callable[[Cost], float] = attrgetter("seconds"),
 ) -> Ratio:
-    """Run two programs in turns, ``times`` each, ``prepare`` before every one of them."""
+    """Run two programs in turns, ``times`` each, ``prepare`` before every one; ``of`` is what is compared."""
     found: list[tuple[Cost, Cost]] = []
     for _ in range(times):
         prepare()
         below = cost(floor)
         prepare()
         found.append((below, cost(ours)))
-    ratios = [ours.seconds / floor.seconds for floor, ours in found]
+    ratios = [of(ours) / of(floor) for floor, ours in found]
     return Ratio(
-        statistics.median(floor.seconds for floor, _ in found),
-        statistics.median(ours.seconds for _, ours in found),
+        statistics.median(of(floor) for floor, _ in found),
+        statistics.median(of(ours) for _, ours in found),
         statistics.median(ratios),
         min(ratios),
         max(ratios),

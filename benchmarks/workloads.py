@@ -62,6 +62,22 @@ def graph(kind: str, shape: str, count: int, path: Path) -> Path:
     return _manifest(found, path)
 
 
+def hosts(count: int, url: str, path: Path) -> Path:
+    """Write a manifest of hosts in the inventory service at ``url``."""
+    resources = {
+        f"Inventory_host[host-{number}]": {"address": f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"}
+        for number in range(1, count + 1)
+    }
+    document = {
+        "project": "bench",
+        "inputs": {"url": {"type": "String", "default": url}, "token": {"type": "Sensitive[String]"}},
+        "providers": {"inventory_host": {"config": {"url": "${inputs.url}", "token": "${inputs.token}"}}},
+        "resources": resources,
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
 def _manifest(resources: dict[str, Any], path: Path) -> Path:
     path.write_text(json.dumps({"project": "bench", "resources": resources}))
     return path
