@@ -403,7 +403,7 @@ class TestForging:
         state = place.store().load(WEB)
         one, two = (state.records["file", name].should["token"].secret for name in ("/a", "/b"))
         assert isinstance(one, Box)
-        assert json.loads(one.place)[0] == "urn:resource:default::web::file::/a"
-        for text, where in ((one.text, two.place), (two.text, one.place), (one.text, one.place + " ")):
+        assert one.place[0] == "urn:resource:default::web::file::/a"
+        for text, where in ((one.text, two.place), (two.text, one.place), (one.text, (*one.place, "x"))):
             with pytest.raises(StateError, match="altered by somebody without its key"):
                 Sealed("", Box(text, where, one.unlock)).open()

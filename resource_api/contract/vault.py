@@ -7,7 +7,6 @@ that no row can be altered, moved or put back without the key. Where rows are ke
 
 from __future__ import annotations
 
-import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -16,7 +15,7 @@ from resource_api.nouns import codec
 from resource_api.nouns.codec import Box, Sealed
 from resource_api.nouns.errors import StateError, UsageError
 from resource_api.nouns.reference import Reference, urn
-from resource_api.nouns.values import reveal
+from resource_api.nouns.values import is_flat, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
     from resource_api.contract.state import StackName
     from resource_api.hands.database import Row
     from resource_api.hands.keys import Key
+    from resource_api.nouns.codec import Place
     from resource_api.nouns.record import Record, StackState
 
-    #: From a sealed secret and the place where it stands, as text, to what is to stand there.
-    _Change = Callable[[Sealed, str], Sealed]
+    #: From a sealed secret and the place where it stands to what is to stand there.
+    _Change = Callable[[Sealed, Place], Sealed]
 
 #: The version of all this, written beside what is wrapped.
 FORMAT: Final = 1
@@ -107,22 +107,20 @@ class Vault:
     def _record(self, name: StackName, record: Record, change: _Change) -> Record:
         own = Reference(record.type, record.title)
         place = [str(urn(name.stack, name.project, record.parent, own)), *record.key]
-        return _each(record, lambda found, path: change(found, json.dumps([*place, *path])))
+        return _each(record, lambda found, path: change(found, (*place, *path)))
 
     def _outputs(self, name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
         place = ["output", name.project, name.stack]
-        changed: Mapping[str, Any] = codec.resealed(
-            outputs, lambda found, path: change(found, json.dumps([*place, *path]))
-        )
+        changed: Mapping[str, Any] = codec.resealed(outputs, lambda found, path: change(found, (*place, *path)))
         return changed
 
-    def _box(self, found: Sealed, place: str) -> Sealed:
+    def _box(self, found: Sealed, place: Place) -> Sealed:
         secret = found.secret
         if secret is None or (isinstance(secret, Box) and secret.place == place and secret.unlock == self.unlock):
             return found
         return Sealed(found.digest, Box(self.lock(reveal(secret.reveal()), place), place, self.unlock))
 
-    def _placed(self, found: Sealed, place: str) -> Sealed:
+    def _placed(self, found: Sealed, place: Place) -> Sealed:
         if isinstance(found.secret, Box):
             found.secret.place, found.secret.unlock = place, self.unlock
         return found
@@ -156,8 +154,8 @@ def placed(state: StackState, name: StackName, vault: Vault) -> StackState:
     return state._replace(records=records, outputs=vault.found_outputs(name, state.outputs), encrypted=True)
 
 
-def _each(record: Record, change: Callable[[Sealed, tuple[Any, ...]], Sealed]) -> Record:
-    values = {field: getattr(record, field) for field in _VALUES}
+def _each(record: Record, change: Callable[[Sealed, Place], Sealed]) -> Record:
+    values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
     return record._replace(**codec.resealed(values, change))
 
 

@@ -18,6 +18,9 @@ from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    #: What a secret is bound to, as plain JSON data.
+    Place = tuple[Any, ...]
+
 _TAG: Final = "$resource_api"
 #: What stands in the text of every value that holds a secret.
 MARK: Final = _TAG.encode()
@@ -29,7 +32,7 @@ class Box:
 
     __slots__ = ("place", "text", "unlock")
 
-    def __init__(self, text: str, place: str, unlock: Callable[[str, str], Any]) -> None:
+    def __init__(self, text: str, place: Place, unlock: Callable[[str, Place], Any]) -> None:
         """Keep the ciphertext; one that was only just decoded is told later where it was found and how to open it."""
         self.text = text
         self.place = place
@@ -198,7 +201,7 @@ def decode(text: str) -> Any:
 def _untagged(found: dict[str, Any]) -> Any:
     word: Any = found.get(_TAG)
     if word == "sealed" and found.keys() in _SEALED:
-        return Sealed(found["digest"], Box(found["box"], "", _locked) if "box" in found else None)
+        return Sealed(found["digest"], Box(found["box"], (), _locked) if "box" in found else None)
     if word in KINDS and isinstance(found.get("sha256"), str):
         origin = next((key for key in found if key not in {_TAG, "sha256"}), "")
         given: Any = found.get(origin)
@@ -208,6 +211,6 @@ def _untagged(found: dict[str, Any]) -> Any:
     return found
 
 
-def _locked(_text: str, _place: str) -> Any:
+def _locked(_text: str, _place: Place) -> Any:
     msg = "a secret is encrypted, and its key is not at hand"
     raise StateError(msg)

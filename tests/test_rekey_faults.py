@@ -1,0 +1,154 @@
+"""A change of keys that is killed at any system call leaves a state that one key opens whole, and nothing in clear."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.hands import keys
+from resource_api.nouns.codec import opened, sealed
+from resource_api.nouns.errors import StateError, UsageError
+from resource_api.nouns.record import Commit
+from resource_api.nouns.values import Sensitive
+from resource_api.testing.state_examples import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+WEB: Final = StackName("web", "default")
+SECRET: Final = "sesame-street-4711"
+CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat"
+#: So many of the calls are hit.
+POINTS: Final = 14
+
+#: From one key to another, from none to one, from one to none.
+RUN: Final = """
+import sys
+from resource_api.contract.sqlite_store import SqliteStore
+from resource_api.contract.state import StackName
+from resource_api.hands import keys
+path, before, after = sys.argv[1:]
+key = lambda url: keys.named(url, {}) if url else None
+store, name = SqliteStore(path, key(before)), StackName("web", "default")
+with store.lock("test", 0):
+    store.rekey(name, key(after), drop=True)
+    store.finish(name, {"run": "1"})
+"""
+
+
+def key(url: str) -> keys.Key | None:
+    """Give a key by its name; none for no name."""
+    return keys.named(url, {}) if url else None
+
+
+class Safe:
+    """A state with a secret, and its keys, in memory, since no power fails here."""
+
+    def __init__(self, directory: str, before: str, after: str) -> None:
+        """Record the secret under the key of before."""
+        self.path = Path(directory) / "state" / "state.db"
+        for name in ("one", "two"):
+            keys.make(f"{directory}/{name}")
+        self.before, self.after = (f"file:{directory}/{name}" if name else "" for name in (before, after))
+        store = self.store(self.before)
+        with store.lock("test", 0):
+            salt = store.load(WEB).salt
+            put = [record(f"/{n}", should=sealed({"token": Sensitive(f"{SECRET}-{n}")}, salt)) for n in range(30)]
+            store.commit(WEB, Commit(put))
+        self._saved = Path(directory) / "saved"
+        shutil.copytree(self.path.parent, self._saved)
+
+    def store(self, url: str) -> SqliteStore:
+        """Open the state with a key, or without one."""
+        return SqliteStore(str(self.path), key(url))
+
+    def again(self) -> None:
+        """Put everything back as it was."""
+        shutil.rmtree(self.path.parent)
+        shutil.copytree(self._saved, self.path.parent)
+
+    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Change the key, under strace."""
+        return subprocess.run(
+            [
+                *("strace", "-f", "-qq", f"-etrace={CALLS}", *options),
+                *(f"-P{self.path}{end}" for end in ("", "-wal", "-journal", ".marker.new", ".0", ".1", ".lock")),
+                *(sys.executable, "-c", RUN, str(self.path), self.before, self.after),
+            ],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+
+    def points(self) -> list[tuple[str, int]]:
+        """Give every call that changes something, with its number among its like."""
+        log = self.path.parent.with_name("log")
+        done = self.run(f"-o{log}")
+        assert done.returncode == 0, done.stderr
+        counts: dict[str, int] = {}
+        found = []
+        for line in log.read_text(encoding="utf-8").splitlines():
+            if call := re.match(r"(?:\d+ +)?(\w+)\(", line):
+                counts[call[1]] = counts.get(call[1], 0) + 1
+                found.append((call[1], counts[call[1]]))
+        return found
+
+    def opens(self, url: str) -> bool:
+        """Whether a key opens the state; then all of it is there."""
+        store = self.store(url)
+        try:
+            state = store.load(WEB)
+        except (UsageError, StateError) as error:
+            assert "encrypted" in str(error) or "another key" in str(error)  # noqa: PT017 - which of two it is
+            return False
+        assert len(state.records) == 30
+        assert store.check()
+        for number in range(30 if self.before and url else 0):
+            found = opened(state.records["file", f"/{number}"].should)
+            assert found == {"token": Sensitive(f"{SECRET}-{number}")}
+        return True
+
+
+@pytest.fixture(params=[("one", "two"), ("", "one"), ("one", "")], ids=["another key", "a first key", "no key"])
+def safe(request: pytest.FixtureRequest) -> Iterator[Safe]:
+    """Give a state before its key is changed."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
+        yield Safe(directory, *request.param)
+
+
+def test_a_change_of_keys_happens_or_does_not(safe: Safe) -> None:
+    """Killed at any call, it is one key that opens everything; doing it again ends it."""
+    found = safe.points()
+    assert safe.opens(safe.after)
+    assert len(found) > POINTS
+    outcomes = set()
+    for call, number in random.Random(4).sample(found, POINTS):  # noqa: S311 - a sample that comes again
+        safe.again()
+        done = safe.run(f"-einject={call}:signal=KILL:when={number}")
+        assert done.returncode in {-9, 137}, (call, number, done.stderr)
+        left = [file.read_bytes() for file in safe.path.parent.iterdir()]
+        assert not any(spelt in each for each in left for spelt in (SECRET.encode(), b64encode(SECRET.encode())[:16]))
+        before, after = safe.opens(safe.before), safe.opens(safe.after)
+        assert before != after, (call, number)
+        outcomes.add(after)
+        if before:
+            store = safe.store(safe.before)
+            with store.lock("test", 0):
+                store.rekey(WEB, key(safe.after))
+            assert safe.opens(safe.after)
+    assert outcomes == {False, True}
