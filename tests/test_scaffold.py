@@ -160,3 +160,19 @@ def test_half_of_it_is_never_left(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written"):
         scaffold.new_type("note", tmp_path)
     assert contents(tmp_path) == {"tests": b"no directory"}
+
+
+def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
+    """It is found, formed and planned; a second one of the name is refused, as is a type's name."""
+    (written,) = scaffold.new_component("new_note", tmp_path)
+    assert str(written.relative_to(tmp_path)) == "components/new_note.py"
+    config = str(ROOT / "pyproject.toml")
+    assert run(tmp_path, "ruff", "check", "--no-cache", "--config", config, ".") == ""
+    assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
+    runtime = Runtime(Registry.from_path(tmp_path))
+    site = {"resources": {"New_note[a]": {"directory": str(tmp_path / "here")}}}
+    assert runtime.apply(site).summary.created == 2
+    assert (tmp_path / "here" / "greeting").read_text(encoding="utf-8") == "Hello!\n"
+    for name, reason in (("new_note", "exists already"), ("user", "comes with the package")):
+        with pytest.raises(UsageError, match=reason):
+            scaffold.new_component(name, tmp_path)

@@ -1,4 +1,4 @@
-"""Writes a new type that works from the first moment: the type, its provider, and a test by the laws of providers.
+"""Writes a new type or component that works from the first moment; a type with a test by the laws of providers.
 
 What is written is an example to be changed, in the project's own style; nothing that exists is ever overwritten.
 """
@@ -14,6 +14,7 @@ from resource_api.nouns.errors import UsageError
 from resource_api.nouns.reference import TYPE_NAME, capital
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LONGEST: Final = 64
@@ -156,19 +157,58 @@ class TestSample(ProviderCompliance):
 '''
 
 
+_COMPONENT: Final = r'''
+"""Sample components: what belongs together, declared as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from resource_api import Attribute, ComponentDefinition
+
+COMPONENT = ComponentDefinition(
+    name="sample",
+    docs="""Keep a directory with a greeting in it.
+
+    Sample[example]:
+      directory: /tmp/example
+""",
+    inputs={
+        "directory": Attribute("String[1]", "Where the greeting is."),
+        "greeting": Attribute("String", "What it says.", default="Hello!"),
+    },
+    outputs={"path": "The file that holds the greeting."},
+)
+
+
+def build(m: Any) -> None:
+    """Declare the resources of one use; nothing is touched here."""
+    directory = m.file("directory", path=m.inputs.directory, ensure="directory")
+    path = m.text("{0}/greeting", m.inputs.directory)
+    m.file("greeting", path=path, content=m.text("{0}\n", m.inputs.greeting), require=directory)
+    m.output("path", path)
+'''
+
+
+def new_component(name: str, directory: Path) -> list[Path]:
+    """Write ``components/NAME.py`` into ``directory``; give the file. Raises ``UsageError`` as ``new_type`` does."""
+    return _written(name, {directory / "components" / f"{name}.py": _COMPONENT})
+
+
 def new_type(name: str, directory: Path) -> list[Path]:
     """Write ``types/NAME.py``, ``providers/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; give the files.
 
     Raises ``UsageError`` for a name that no type can have, or that a bundled one has, and when one of the files
     exists or cannot be written; nothing is written then.
     """
+    files = {"types": f"{name}.py", "providers": f"{name}.py", "tests": f"test_{name}.py"}
+    places = [directory / kind / file for kind, file in files.items()]
+    return _written(name, dict(zip(places, (_TYPE, _PROVIDER, _TEST), strict=True)))
+
+
+def _written(name: str, texts: Mapping[Path, str]) -> list[Path]:
     if reason := _refusal(name):
         raise UsageError(reason)
-    texts = {
-        directory / "types" / f"{name}.py": _TYPE,
-        directory / "providers" / f"{name}.py": _PROVIDER,
-        directory / "tests" / f"test_{name}.py": _TEST,
-    }
     for path in texts:
         if path.exists() or path.is_symlink():
             msg = f"{path} exists already and is never overwritten; nothing was written"
@@ -184,7 +224,7 @@ def new_type(name: str, directory: Path) -> list[Path]:
         for path in written:
             with suppress(OSError):
                 path.unlink()
-        msg = f"{error.filename or directory}: cannot be written: {error.strerror}"
+        msg = f"{error.filename or next(iter(texts))}: cannot be written: {error.strerror}"
         raise UsageError(msg) from error
     return written
 

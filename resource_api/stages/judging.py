@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard, loader
+from resource_api.hands.stillness import still
 from resource_api.nouns.errors import Problem, ResourceError, reason
 from resource_api.nouns.event import Diagnosed
 from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
@@ -99,8 +100,10 @@ class Judge:
 def _asked(policy: Policy, question: Callable[[Any], Any], what: Any) -> Iterator[Problem]:
     """Give what a policy says; one that raises has said that it cannot judge, which is an error."""
     try:
-        answer = guard.answer(question, what)
-        for said in [answer] if isinstance(answer, (str, Problem)) else guard.answer(list, answer or ()):
+        with still("a policy"):
+            answer = guard.answer(question, what)
+            answers = [answer] if isinstance(answer, (str, Problem)) else guard.answer(list, answer or ())
+        for said in answers:
             if not isinstance(said, (str, Problem)):
                 msg = f"a policy gives strings and Problems, not {type(said).__name__}"
                 raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands import json_reader
+from resource_api.hands.stillness import still
 from resource_api.nouns.component import Blueprint
 from resource_api.nouns.document import Document
 from resource_api.nouns.expression import Expression
@@ -72,7 +73,8 @@ def blueprint(
         told(inputs)
         m = Component(file, parent, inputs, facts)
         m.title = title
-        guarded(file, lambda: function(m))
+        with still("a component"):
+            guarded(file, lambda: function(m))
         declared, lines = m.data()
         adopted = json_reader.adopt(declared, file)
         return Document(adopted.data, file, adopted.raw, lambda: places(lines))

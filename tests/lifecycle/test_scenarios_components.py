@@ -14,6 +14,7 @@ from tests.lifecycle.world import Bench, acted, manifest, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 HOUSE = ComponentDefinition(
     name="house",
@@ -449,3 +450,18 @@ def test_a_run_that_is_cut_knows_whose_its_work_was(bench: Bench) -> None:
     report = bench.apply({}, prune=True)
     assert acted(report) == {WALL: ("delete", "success")}
     assert bench.names() == []
+
+
+def test_a_component_touches_nothing(bench: Bench, tmp_path: Path) -> None:
+    """What its code tries to write is refused at its line; it may read."""
+    (tmp_path / "text").write_text("blue")
+
+    def hut(m: Any) -> None:
+        m.thing("x", colour=(tmp_path / "text").read_text())
+        (tmp_path / "written").write_text("x")
+
+    add(bench, "hut", hut)
+    said = problems(bench, {"Hut[a]": {}})
+    assert __file__ in said
+    assert "Hut[a]: a component touches nothing; refused: open" in said
+    assert [each.name for each in tmp_path.iterdir()] == ["text"]

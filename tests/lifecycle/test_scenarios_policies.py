@@ -13,6 +13,7 @@ from tests.lifecycle.world import acted, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from resource_api import PolicyPlan, PolicyResource
     from tests.lifecycle.world import Bench
@@ -232,3 +233,15 @@ def test_changing_one_resource_by_hand_obeys_policies(bench: Bench) -> None:
     bench.registry.register_policy("small", resource=small)
     assert set(errors(bench.runtime.change(manifest({"Thing[a]": {"size": 9}})))) == {"Thing[a]"}
     assert bench.names() == []
+
+
+def test_a_policy_touches_nothing(bench: Bench, tmp_path: Path) -> None:
+    """What it tries to write is refused, and it has not judged."""
+
+    def noting(resource: PolicyResource) -> Iterator[str]:
+        yield str((tmp_path / "written").write_text(resource.title))
+
+    bench.registry.register_policy("noting", resource=noting)
+    (error,) = errors(bench.apply({"Thing[a]": {}})).values()
+    assert "a policy touches nothing; refused: open" in error
+    assert list(tmp_path.iterdir()) == []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.faces import options
 from resource_api.faces.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @click.group()
@@ -16,18 +19,36 @@ def new() -> None:
     """Write something new, ready to run."""
 
 
+_directory = click.option("--directory", type=click.Path(file_okay=False), default=".", help="Where; default: here.")
+
+
 @new.command("type")
 @click.argument("name")
-@click.option("--directory", type=click.Path(file_okay=False), default=".", help="Where; default: here.")
+@_directory
 @options.common
 def new_type(name: str, directory: str, **settings: Any) -> int:
     """Write types/NAME.py, providers/NAME.py and a test."""
+    from resource_api.faces import scaffold  # noqa: PLC0415 - only for this command
+
+    return _write(settings, lambda: scaffold.new_type(name, Path(directory)))
+
+
+@new.command("component")
+@click.argument("name")
+@_directory
+@options.common
+def new_component(name: str, directory: str, **settings: Any) -> int:
+    """Write components/NAME.py."""
+    from resource_api.faces import scaffold  # noqa: PLC0415 - only for this command
+
+    return _write(settings, lambda: scaffold.new_component(name, Path(directory)))
+
+
+def _write(settings: dict[str, Any], make: Callable[[], list[Path]]) -> int:
     session = Session(settings)
 
     def work() -> int:
-        from resource_api.faces import scaffold  # noqa: PLC0415 - only for this command
-
-        written = [str(path) for path in scaffold.new_type(name, Path(directory))]
+        written = [str(path) for path in make()]
         if session.json:
             session.print_json({"written": written})
         else:

@@ -1,0 +1,71 @@
+"""Code that declares or judges touches nothing: what it tries is refused, what it reads is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.hands.stillness import still
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TOUCHES: dict[str, Callable[[Path], Any]] = {
+    "open": lambda place: place.write_text("x"),
+    "append": lambda place: place.open("a"),
+    "create": lambda place: os.open(place, os.O_CREAT | os.O_WRONLY),
+    "mkdir": lambda place: place.mkdir(),
+    "remove": lambda place: place.with_name("there").unlink(),
+    "rename": lambda place: place.with_name("there").rename(place),
+    "chmod": lambda place: place.with_name("there").chmod(0o600),
+    "link": lambda place: place.symlink_to("there"),
+    "tree": lambda place: shutil.rmtree(place.parent),
+    "run": lambda _: subprocess.run(["true"], check=False),
+    "shell": lambda _: os.system("true"),  # noqa: S605 - never started
+    "fork": lambda _: os.fork(),
+    "variable": lambda _: os.putenv("STILL", "1"),
+    "temporary": lambda _: tempfile.mkdtemp(),
+    "database": sqlite3.connect,
+    "connect": lambda _: socket.create_connection(("127.0.0.1", 9)),
+}
+
+
+@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
+def test_what_touches_the_system_is_refused(touch: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Before it has done anything."""
+    (tmp_path / "there").write_text("here")
+    with pytest.raises(PermissionError, match="a component touches nothing; refused: "), still("a component"):
+        touch(tmp_path / "new")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("there", "here")]
+
+
+def test_what_is_read_is_not_refused(tmp_path: Path) -> None:
+    """A text beside the file is data too; so is a module of the standard library."""
+    (tmp_path / "there").write_text("here")
+    with still("a component"):
+        assert (tmp_path / "there").read_text() == "here"
+        assert sorted(tmp_path.iterdir()) == [tmp_path / "there"]
+        __import__("colorsys")
+
+
+def test_afterwards_and_elsewhere_nothing_is_refused(tmp_path: Path) -> None:
+    """Other threads go on, also while one keeps still; within each other the outer one comes back."""
+    with still("a policy"):
+        thread = threading.Thread(target=(tmp_path / "thread").write_text, args=("x",))
+        thread.start()
+        thread.join()
+        with still("a component"):
+            pass
+        with pytest.raises(PermissionError, match="a policy touches nothing"):
+            (tmp_path / "x").write_text("x")
+    (tmp_path / "after").write_text("x")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["after", "thread"]
