@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ResourceError,
         StateError,
     )
+    from resource_api.nouns.function import Function
     from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
     from resource_api.nouns.tools import Planned
     from resource_api.nouns.values import UNKNOWN, Sensitive
@@ -49,6 +50,7 @@ __all__ = [
     "ComponentDefinition",
     "Context",
     "DefinitionError",
+    "Function",
     "ManifestError",
     "Planned",
     "PolicyPlan",
@@ -82,6 +84,7 @@ _HOMES = {
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError"),
     ),
+    "resource_api.nouns.function": ("Function",),
     "resource_api.nouns.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.nouns.tools": ("Planned",),
     "resource_api.nouns.values": ("UNKNOWN", "Sensitive"),

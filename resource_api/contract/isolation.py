@@ -88,6 +88,12 @@ class Isolated:
         """Tell which changes put what was made out of reach."""
         return self._workers.call(context, "diff_config", is_, dict(should))
 
+    def __getattr__(self, name: str) -> Any:
+        """Give a function of the provider: it takes its inputs by name."""
+        if name.startswith("_") or name not in self._workers.functions:
+            raise AttributeError(name)
+        return lambda context, **inputs: self._workers.call(context, name, inputs)
+
     def cancel(self) -> None:
         """Be interrupted: each provider is told before it is closed."""
         self._workers.interrupted = True
@@ -108,6 +114,7 @@ class _Workers:
         self._definition = definition
         self._places = places
         self._run = run
+        self.functions = definition.functions
         #: What the provider is configured with; None: nothing yet.
         self.config: Mapping[str, Any] | None = None
         self.interrupted = False

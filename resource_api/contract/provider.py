@@ -51,6 +51,9 @@ class BaseProvider:
        of reach of ``should``: its resources are replaced. Secrets that are only known by a digest are left out of
        ``is_``.
 
+    Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
+    It changes nothing, and gives a value of the function's data type.
+
     Any provider may have ``cancel()``, called first when a run ends by an interruption, and ``close()``, called last.
     """
 
@@ -127,7 +130,8 @@ def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
 def broken_promises(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
     """Compare what a type declares with its provider's methods; give every promise that is not kept, both ways."""
     type_name, features = definition.name, definition.features
-    missing = [method for method in ("get", "set") if not callable(getattr(provider, method, None))]
+    needed = (*(("get", "set") if definition.attributes else ()), *definition.functions)
+    missing = [method for method in needed if not callable(getattr(provider, method, None))]
     problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
     for feature, method in METHODS.items():
         has = callable(getattr(provider, method, None))
@@ -139,7 +143,7 @@ def broken_promises(definition: TypeDefinition, provider: type[Any]) -> Sequence
                 f" '{feature}'; declare it, or call the helper '_{method}'"
             )
     problems += _configuring(definition, provider)
-    if not problems:
+    if not problems and definition.attributes:
         problems += _signatures(type_name, features, provider)
     return problems
 

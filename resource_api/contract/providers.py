@@ -46,6 +46,8 @@ class Providers:
         self._made: dict[str, Any] = {}
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
+        #: What functions have answered in this transaction.
+        self.answers: dict[tuple[str, str, str], Any] = {}
 
     def __enter__(self) -> Self:
         """Give itself."""

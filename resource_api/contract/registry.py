@@ -6,6 +6,7 @@ Features declared by a type are checked against its provider's methods here. Pro
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -159,6 +160,14 @@ class Registry:
     def policies(self) -> Sequence[Policy]:
         """Give what is registered, and all that is on the module path. Raises ``DefinitionError`` for a broken file."""
         return [*self._policies, *(policies.load(self._finder) if self._finder else ())]
+
+    def owners(self, function: str) -> Sequence[str]:
+        """Give the types that have a function of a name; a file that is broken has none."""
+        found = []
+        for name in self.names():
+            with suppress(DefinitionError):
+                found += [name] if function in self.type(name).functions else []
+        return found
 
     def names(self) -> Sequence[str]:
         """Give the names of all types that can be found, sorted; a name says nothing about whether its file works."""

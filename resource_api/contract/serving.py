@@ -140,8 +140,9 @@ class _Server:
                 self._providers.close()
             if config is not None:
                 self._providers.configure(self._instance, config)
-            provider = self._providers.instance(self._instance, configured=method in _CONFIGURED)
             definition = self._definition()
+            function = method in definition.functions
+            provider = self._providers.instance(self._instance, configured=function or method in _CONFIGURED)
             context = self._context(definition, **terms)
             given = [context, *arguments]
             extra = {}
@@ -152,6 +153,8 @@ class _Server:
                 # Of what may be left out, nothing is said.
                 return arguments[0] if method == "check_config" else None
             with guard.protected(), context.lend(provider):
+                if function:
+                    return getattr(provider, method)(context, **arguments[0])
                 return _data(definition, method, getattr(provider, method)(*given, **extra))
 
     def _context(

@@ -65,7 +65,11 @@ class Compiler:
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: Providers) -> Catalog:
         return compiling.compile(
-            manifest, inputs, self._facts, Kinds(providers.tools, self._component), assets.Assets()
+            manifest,
+            inputs,
+            self._facts,
+            Kinds(providers.tools, self._component, self._registry.owners),
+            assets.Assets(),
         )
 
     def _component(self, name: str) -> Blueprint | None:

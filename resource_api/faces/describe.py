@@ -11,6 +11,7 @@ import textwrap
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from resource_api.faces import abilities
 from resource_api.nouns.component import ComponentDefinition
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import Reference
@@ -183,6 +184,7 @@ def _sections(definition: TypeDefinition | ComponentDefinition) -> Iterator[tupl
         yield "Outputs", [f"{name}: {docs}" for name, docs in definition.outputs.items()] or ["none"]
         return
     yield "Features", features(definition)
+    yield from abilities.sections(definition)
     if relations := relationships(definition):
         yield "Automatic relationships", relations
     if definition.title_regexes:
@@ -262,7 +264,7 @@ def _marked(docs: str) -> Iterator[str]:
 def document(definition: TypeDefinition | ComponentDefinition) -> dict[str, Any]:
     """Give the same as data: what ``describe --json`` prints."""
     if isinstance(definition, ComponentDefinition):
-        inputs = [_attribute_document(*each) | {"kind": "input"} for each in ordered(definition)]
+        inputs = [abilities.attribute_document(*each) | {"kind": "input"} for each in ordered(definition)]
         head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True}
         return {**head, "inputs": inputs, "outputs": dict(definition.outputs)}
     return {
@@ -271,28 +273,14 @@ def document(definition: TypeDefinition | ComponentDefinition) -> dict[str, Any]
         "schema_version": definition.schema_version,
         "ensurable": definition.ensurable,
         "features": sorted(definition.features),
-        "attributes": [_attribute_document(*each) for each in ordered(definition)],
+        "attributes": [abilities.attribute_document(*each) for each in ordered(definition)],
         "relationships": {
             word: [{"type": type_name, "title": title} for type_name, title in _targets(types)]
             for word, types in definition.automatic.items()
             if types
         },
+        **abilities.document(definition),
         "title_patterns": [
             {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
         ],
     }
-
-
-def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": name,
-        "kind": attribute.kind or "property",
-        "type": attribute.datatype.text,
-        "mandatory": attribute.mandatory,
-        "sensitive": attribute.datatype.sensitive,
-        "write_only": attribute.write_only,
-        "docs": cleandoc(attribute.docs),
-    }
-    if attribute.has_default:
-        found["default"] = "<sensitive>" if attribute.datatype.holds_secrets else attribute.default
-    return found

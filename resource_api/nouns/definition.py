@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.nouns import attribute as attributes_
 from resource_api.nouns import attribute_set
+from resource_api.nouns import function as functions_
 from resource_api.nouns.attribute import hint, unknown_keywords
 from resource_api.nouns.attribute_set import AttributeSet
 from resource_api.nouns.errors import DefinitionError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from resource_api.nouns.attribute import Attribute, Kind
+    from resource_api.nouns.function import Function
 
 #: The versions that a type may have: releases, and what precedes them, as PEP 440 spells them.
 VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
@@ -47,7 +49,18 @@ FEATURES: Final = frozenset(
     }
 )
 _KEYWORDS: Final = (
-    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "version", "config"),
+    *(
+        "name",
+        "docs",
+        "attributes",
+        "features",
+        "title_patterns",
+        "schema_version",
+        "isolation",
+        "version",
+        "config",
+        "functions",
+    ),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
 
@@ -66,7 +79,7 @@ class TypeDefinition(AttributeSet):
         *,
         name: str,
         docs: str = "",
-        attributes: Mapping[str, Attribute],
+        attributes: Mapping[str, Attribute] | None = None,
         features: Iterable[str] = (),
         autorequires: Mapping[str, Any] | None = None,
         autobefore: Mapping[str, Any] | None = None,
@@ -77,10 +90,11 @@ class TypeDefinition(AttributeSet):
         isolation: Literal["process"] | None = None,
         version: str | None = None,
         config: Mapping[str, Attribute] | None = None,
+        functions: Mapping[str, Function] | None = None,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
-        super().__init__(attributes)
+        super().__init__({} if attributes is None else attributes)
         self.name = name
         #: Which configured provider answers for its resources: ``vm_host@lab``; the type's name for the default one.
         self.instance = name
@@ -99,6 +113,8 @@ class TypeDefinition(AttributeSet):
         self.version = version
         #: What its provider is configured with.
         self.config = AttributeSet({} if config is None else config)
+        #: What its provider can be asked, by name.
+        self.functions: Mapping[str, Function] = functions or {}
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES, key=str)
@@ -224,11 +240,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
-    if definition.version is not None and not (
-        isinstance(definition.version, str) and VERSION.match(definition.version)
-    ):
-        problems.append(f"version must be text such as '1.2.0', not {definition.version!r}")
-    problems += attribute_set.problems(definition.config, "config")
+    problems += _provider_problems(definition)
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():
@@ -238,9 +250,17 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
             problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
     if problems:
         return problems
-    if not definition.namevars:
+    if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one must identify the resource")
     return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
+
+
+def _provider_problems(definition: TypeDefinition) -> list[str]:
+    """Check what a manifest can say of the type's provider: its version, its configuration, its functions."""
+    version, found = definition.version, attribute_set.problems(definition.config, "config")
+    if version is not None and not (isinstance(version, str) and VERSION.match(version)):
+        found.append(f"version must be text such as '1.2.0', not {version!r}")
+    return found + functions_.problems(definition.functions)
 
 
 def _pattern_problems(definition: TypeDefinition) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.errors import ManifestError
-from resource_api.stages import binding, configuring, relationships
+from resource_api.stages import binding, configuring, invoking, relationships
 from resource_api.stages.complaints import Complaints
 from resource_api.stages.entering import Register
 from resource_api.stages.scope import Scope
@@ -59,6 +59,7 @@ def compile(  # noqa: A001 - the arrow's name
     """
     scope = Scope(manifest, inputs, facts, contents)
     complaints = Complaints(manifest, scope.problems)
+    scope.calls = invoking.calls(complaints, kinds)
     register = Register(complaints, scope, kinds)
     register.enter(manifest)
     valuation = Valuation(register, complaints, scope)

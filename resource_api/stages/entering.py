@@ -18,12 +18,13 @@ from resource_api.nouns.values import is_secret
 from resource_api.stages.expanding import Expander
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.nouns.component import Blueprint
     from resource_api.nouns.declaration import Declaration, Manifest
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.expression import Path
+    from resource_api.nouns.function import Call
     from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
     from resource_api.stages.complaints import Complaints
@@ -37,6 +38,8 @@ class Kinds(NamedTuple):
     tools: Callable[[str], Tools]
     #: Give what builds a component; None where no component has that name.
     component: Callable[[str], Blueprint | None] = lambda _name: None
+    #: Give the types that have a function of a name.
+    functions: Callable[[str], Sequence[str]] = lambda _name: ()
 
 
 class Register:
@@ -52,7 +55,7 @@ class Register:
         self.groups: dict[Reference, Group] = scope.groups
         self._complaints = complaints
         self._scope = scope
-        self._in_title = scope.resolver(_no_resource, built=False)
+        self._in_title = scope.resolver(_no_resource, _no_function, built=False)
         self._kinds = kinds
         self._expander = Expander(complaints.manifest, complaints, scope)
         self._tools: dict[str, Tools] = {}
@@ -208,6 +211,9 @@ class Register:
         """Join defaults, attributes and the title's namevars; check the names of attributes."""
         given = {**defaults, **entry.declaration.attributes}
         known = entry.definition.attributes
+        if not known:
+            self._complaints.of(entry, None, "its type has functions, and no resources", "type")
+            return {}
         odd = not given.keys() <= known.keys() or not entry.definition.particular.isdisjoint(given)
         for name in list(given) if odd else ():
             if name not in known:
@@ -272,6 +278,11 @@ def _shown(title: Any) -> str:
         msg = "a title cannot hold a secret"
         raise ValueError(msg)
     return str(title)
+
+
+def _no_function(call: Call, _given: Mapping[str, Any]) -> Any:
+    msg = f"a title cannot depend on a function, such as {call}"
+    raise ValueError(msg)
 
 
 def _no_resource(path: Path) -> Any:

@@ -22,6 +22,14 @@ class Value:
         """Stand for ``expression``."""
         self.expression = expression
 
+    def __getitem__(self, key: str | int) -> Value:
+        """Stand for what is under a key of it, where it will be a mapping or a list."""
+        *before, last = self.expression.parts
+        if before or isinstance(last, str):
+            msg = f"{self.expression} is text, and has no '{key}'"
+            raise TypeError(msg)
+        return Value(Expression((last._replace(keys=(*last.keys, str(key))),)))
+
     def __str__(self) -> NoReturn:
         """Refuse to become text before it is known."""
         msg = f"{self.expression} is not known yet; write m.text('... {{0}} ...', value)"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
+    from resource_api.nouns.function import Call
     from resource_api.nouns.options import Options
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.drifting import Drift
@@ -106,7 +107,7 @@ class _Planner:
         self.steps: dict[int, Step] = {}
         self.acting = False
         self.wishes = Wishes(catalog, prior, options)
-        self._resolve = catalog.scope.resolver(self._of_resource)
+        self._resolve = catalog.scope.resolver(self._of_resource, self._invoke)
 
     def add(self, entry: Entry) -> None:
         step = self._step(entry)
@@ -231,6 +232,16 @@ class _Planner:
             msg = f"{path}: {entry.reference} does not exist and is not among the targets"
             raise ValueError(msg)
         return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
+
+    def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
+        """Give what a function answers; what cannot be asked yet is not known yet."""
+        why, later = self.world.awaited(call.instance, self._resolve)
+        try:
+            return UNKNOWN if later else self.world.invoke(call, given)
+        except ValueError as error:
+            if self.acting:
+                return UNKNOWN
+            raise ValueError(why or str(error)) from error
 
     def _waits_for_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
         """Whether a value would only come from doing a noop resource: then this one is noop too."""

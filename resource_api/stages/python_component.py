@@ -6,7 +6,7 @@ a relationship means the component's own resources first, then those of the mani
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.hands import json_reader
 from resource_api.hands.stillness import still
@@ -38,6 +38,11 @@ class Component(Manifest):
 
     def _outside(self, reference: Reference) -> Reference:
         return child(self._parent, *reference)
+
+    def invoke(self, function: str, *_given: Any, **_more: Any) -> NoReturn:
+        """Refuse: whoever uses the component asks, and hands the answer over as an input."""
+        msg = f"a component cannot ask '{function}'; let the manifest ask, and hand the answer over as an input"
+        raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
         """Give what was declared, as a manifest's data, and the line of each key."""

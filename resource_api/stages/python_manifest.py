@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import CodeType
 
-_CONSTANTS = {"PROJECT": "project", "INPUTS": "inputs", "DEFAULTS": "defaults", "INCLUDE": "include"}
+_CONSTANTS = {
+    "PROJECT": "project",
+    "INPUTS": "inputs",
+    "DEFAULTS": "defaults",
+    "INCLUDE": "include",
+    "PROVIDERS": "providers",
+}
 
 
 class Manifest:
@@ -38,7 +44,8 @@ class Manifest:
         self._file = file
         self._resources: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
-        self._lines: dict[str, dict[str, int]] = {"resources": {}, "outputs": {}}
+        self._values: dict[str, Any] = {}
+        self._lines: dict[str, dict[str, int]] = {"resources": {}, "outputs": {}, "values": {}}
 
     def resource(self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> Handle:
         """Declare a resource; keywords are attributes or metaparameters. Gives its handle."""
@@ -68,6 +75,19 @@ class Manifest:
         self._note("outputs", name)
         self._outputs[name] = _plain(value)
 
+    def invoke(
+        self, function: str, given: Mapping[str, Any] | None = None, *, provider: str | None = None, **more: Any
+    ) -> Value:
+        """Ask a provider's function, of ``provider`` or of its type's default one; keywords are inputs.
+
+        What it answers is not known yet: use it as a value, or a part of it, ``answer["address"]``.
+        """
+        name = f"{function.rpartition('.')[2]}-{len(self._values) + 1}"
+        self._note("values", name)
+        asked = {"invoke": function, "with": _plain({**(given or {}), **more})}
+        self._values[name] = asked if provider is None else {**asked, "provider": provider}
+        return Value(Expression((Path("values", (name,)),)))
+
     def text(self, template: str, *values: Any) -> Value | Sensitive[Value]:
         """Give text with ``{0}``, ``{1}``, ... replaced by values, known or not; with a secret in it, a secret."""
         parts: list[str | Path] = []
@@ -94,13 +114,14 @@ class Manifest:
     def _note(self, section: str, key: str) -> None:
         line = _line_in(self._file)
         first = self._lines[section].setdefault(key, line)
-        if key in (self._resources if section == "resources" else self._outputs):
+        if key in {"resources": self._resources, "outputs": self._outputs, "values": self._values}[section]:
             message = f"{key}: declared twice; first at {self._file}:{first}"
             raise document.refusal(self._file, (line, 1), "duplicate", message)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
         """Give what was declared, as a manifest's data, and the line of each key."""
-        return {"resources": self._resources, "outputs": self._outputs}, self._lines
+        found = {"resources": self._resources, "outputs": self._outputs}
+        return ({**found, "values": self._values} if self._values else found), self._lines
 
 
 def read(raw: bytes, file: str, inputs: Mapping[str, Any], facts: Any) -> Document:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.nouns import assets, datatypes, expression, schemas
 from resource_api.nouns.declaration import MISSING
 from resource_api.nouns.errors import DataTypeError, Problem, UsageError, nearest
-from resource_api.nouns.values import Sensitive, is_unknown
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
+    from resource_api.nouns.function import Call
     from resource_api.nouns.group import Group
     from resource_api.nouns.reference import Reference
 
@@ -55,11 +56,22 @@ class Scope:
         self.inputs: dict[str, Any] = {}
         #: The components that have been built: their outputs are values with a name.
         self.groups: dict[Reference, Group] = {}
+        #: Values that functions are asked for, by name; None: one that cannot be.
+        self.calls: Mapping[str, Call | None] = {}
         self.problems: list[Problem] = []
         self._read_inputs(inputs)
 
-    def resolver(self, of_resource: Callable[[Path], Any], *, built: bool = True) -> Callable[[Path], Any]:
-        """Give the function that ``expression.evaluate`` asks; not ``built``: components are left to it too."""
+    def resolver(
+        self,
+        of_resource: Callable[[Path], Any],
+        invoke: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
+        *,
+        built: bool = True,
+    ) -> Callable[[Path], Any]:
+        """Give the function that ``expression.evaluate`` asks; not ``built``: components are left to it too.
+
+        ``invoke`` asks functions whose inputs are known; without it their answers are not.
+        """
 
         def resolve(path: Path) -> Any:
             if path.root == "inputs":
@@ -67,7 +79,7 @@ class Scope:
             if path.root == "facts":
                 return self._fact(path)
             if path.root == "values":
-                return self._value(path, resolve)
+                return self._called(path, resolve, invoke) if path.keys[0] in self.calls else self._value(path, resolve)
             if built and path.root in self.groups:
                 return self._output(path, resolve)
             return of_resource(path)
@@ -89,7 +101,9 @@ class Scope:
     def _behind(self, path: Path) -> Any:
         """Give the value as written that a path stands for; None where it stands for none."""
         if path.root == "values":
-            return self._manifest.values.get(path.keys[0])
+            value, call = self._manifest.values.get(path.keys[0]), self.calls.get(path.keys[0])
+            configured = self._manifest.providers.values() if call else ()
+            return [value, *(each.config for each in configured if call and each.instance == call.instance)]
         group = self.groups.get(path.root) if isinstance(path.root, tuple) else None
         return group.outputs.get(path.keys[0]) if group is not None else None
 
@@ -132,6 +146,17 @@ class Scope:
         if name not in self._manifest.values:
             raise ValueError(_unknown(path, "value", name, self._manifest.values))
         return self._evaluate(name, self._manifest.values[name], path, resolve)
+
+    def _called(
+        self, path: Path, resolve: Callable[[Path], Any], invoke: Callable[[Call, Mapping[str, Any]], Any]
+    ) -> Any:
+        """Give what a function answers; it is never asked about what is not known."""
+        call = self.calls[path.keys[0]]
+        if call is None:
+            return UNKNOWN
+        given = self._evaluate(path.keys[0], dict(call.given), path._replace(keys=path.keys[:1]), resolve)
+        answer = UNKNOWN if is_unknown(given) else invoke(call, given)
+        return expression.walk(answer, path, path.keys[1:])
 
     def _output(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
         assert isinstance(path.root, tuple)

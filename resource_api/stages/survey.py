@@ -5,9 +5,12 @@ Of what is selected, of what that refers to, and of what would be replaced: noth
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from resource_api.contract.functions import ask
 from resource_api.stages.appointing import Awaiting
+from resource_api.stages.invoking import invoke
 from resource_api.stages.snapshot import observe
 from resource_api.stages.world import World
 
@@ -30,15 +33,19 @@ def survey(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: 
 
     def awaited(name: str, resolve: Callable[[Path], Any]) -> tuple[str, bool]:
         """Configure a provider as soon as its configuration is known, and read what is wanted of it."""
-        if name not in later:
-            return "", False
         why, may_change, _ = awaiting.configure(name, resolve)
-        if not why:
+        if not why and name in later:
             observe(snapshot, [later.pop(name)])
         return why, may_change
 
     providers = snapshot.providers
-    return World(lambda entry: snapshot.seen(entry.instance, entry.name), snapshot.due, providers.tools, awaited)
+    return World(
+        lambda entry: snapshot.seen(entry.instance, entry.name),
+        snapshot.due,
+        providers.tools,
+        lambda call, given: invoke(call, given, partial(ask, providers)),
+        awaited,
+    )
 
 
 def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[tuple[TypeDefinition, list[Any]]]:

@@ -5,20 +5,24 @@ By the same rule as in the plan (``decision``), and never to more than the plan 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.contract.functions import ask
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import UNKNOWN, is_unknown, same
 from resource_api.stages import foresight
 from resource_api.stages.appointing import Awaiting
 from resource_api.stages.decision import decide, heeded
+from resource_api.stages.invoking import invoke
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.nouns.expression import Path
+    from resource_api.nouns.function import Call
     from resource_api.nouns.step import Decision
     from resource_api.stages.ending import Ending
 
@@ -37,7 +41,7 @@ class Turn:
         self._awaiting = Awaiting(self.plan.catalog.instances, self.plan.prior.lineup, self.providers)
         #: What puts or has put something in place, by the index of its entry.
         self.works: dict[int, Work] = {}
-        self.resolve = self.plan.catalog.scope.resolver(self._of_resource)
+        self.resolve = self.plan.catalog.scope.resolver(self._of_resource, self._invoke)
 
     def decide(self, works: Sequence[Work]) -> None:
         """Read again what may have moved since it was planned, and decide with what is known now."""
@@ -159,6 +163,15 @@ class Turn:
         if work.step.noop and not exists(work.is_):
             return foresight.foreseen(path, work.step)
         return foresight.yielded(path, entry.definition, work.should, work.is_)
+
+    def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
+        """Give what a function answers, now at the latest; under noop its provider may still be unknown."""
+        awaited = self._awaiting.configure(call.instance, self.resolve)
+        if awaited.later:
+            return UNKNOWN
+        if awaited.why:
+            raise ValueError(awaited.why)
+        return invoke(call, given, partial(ask, self.providers))
 
     def _due(self, work: Work) -> None:
         """Ask an imperative resource, right before its turn, whether it is to be run."""

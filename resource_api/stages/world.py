@@ -1,14 +1,17 @@
-"""What a plan may ask of the world: four questions, as functions, so that planning itself touches nothing."""
+"""What a plan may ask of the world: five questions, as functions, so that planning itself touches nothing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.nouns.values import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
+    from resource_api.nouns.function import Call
     from resource_api.nouns.tools import Tools
 
 
@@ -21,5 +24,7 @@ class World(NamedTuple):
     due: Callable[[Entry], tuple[bool, str, str]]
     #: Give a type's pure functions.
     tools: Callable[[str], Tools]
+    #: Give what a function answers; raises ``ValueError``.
+    invoke: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN
     #: Give why an instance cannot be asked yet, and whether that is because its configuration is not known yet.
     awaited: Callable[[str, Callable[[Path], Any]], tuple[str, bool]] = lambda _instance, _resolve: ("", False)

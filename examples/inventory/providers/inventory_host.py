@@ -69,6 +69,12 @@ class Provider(SimpleProvider):
         context.debug("deleting")
         self._ask("DELETE", f"hosts/{quote(name)}")
 
+    def free_address(self, context: Context, network: str, host: str) -> str:
+        """Ask the service, which knows who has which."""
+        context.debug(f"asking for an address of {host}")
+        answer = self._ask("GET", "free?" + urlencode({"network": network, "host": host}))
+        return str(answer["address"])
+
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.config['token'].reveal()}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()

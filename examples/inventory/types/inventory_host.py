@@ -1,6 +1,6 @@
 """Hosts in the inventory service of this example."""
 
-from resource_api import Attribute, TypeDefinition
+from resource_api import Attribute, Function, TypeDefinition
 
 TYPE = TypeDefinition(
     name="inventory_host",
@@ -31,4 +31,14 @@ TYPE = TypeDefinition(
         "id": Attribute("Optional[String]", "The number that the service has given it.", kind="read_only"),
     },
     features={"simple_get_filter", "parallel"},
+    functions={
+        "free_address": Function(
+            "Give the address that a host has, or the first that nobody has.",
+            inputs={
+                "network": Attribute("String", "The network to look in, such as 10.0.0.0/24."),
+                "host": Attribute("String", "The host that it is for, so that the answer stays the same."),
+            },
+            output="String",
+        ),
+    },
 )

@@ -1,0 +1,275 @@
+"""Functions of providers in a manifest's values: asked when their inputs are known, and not before.
+
+Through the command, against the real service of ``examples/inventory`` and against types that note how they are called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import inventory
+from tests.inventory import EXAMPLE, Site, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Give a directory of its own, and stop the services that a test starts."""
+    yield from inventory.site(tmp_path)
+
+
+DNS_TYPE = """
+    from resource_api import Attribute, Function, TypeDefinition
+
+    TYPE = TypeDefinition(
+        name="dns",
+        functions={
+            "dns_lookup": Function("Look a host up.", inputs={"host": Attribute("String")}, output="Array[String]"),
+            "token_of": Function(inputs={"host": Attribute("String")}, output="Sensitive[String]"),
+            "shout": Function(
+                inputs={"text": Attribute("String"), "end": Attribute("String", default="!")}, output="String"
+            ),
+            "broken": Function(inputs={}, output="Integer"),
+        },
+    )
+"""
+DNS_PROVIDER = """
+    import os
+    from pathlib import Path
+
+    class Provider:
+        def dns_lookup(self, context, host):
+            with Path(os.environ["HOME"], "asked").open("a") as file:
+                print(host, file=file)
+            return [f"{host}.example.org", "10.9.8.7"]
+
+        def token_of(self, context, host):
+            return f"hush-{host}"
+
+        def shout(self, context, text, end):
+            return text.upper() + end
+
+        def broken(self, context):
+            return "no number"
+"""
+
+
+TWIN = """
+    from resource_api import Function, TypeDefinition
+
+    TYPE = TypeDefinition(name="{}", functions={{"twin": Function()}})
+"""
+
+
+@pytest.fixture
+def dns(site: Site) -> Site:
+    """Give a site with a type that has functions and no resources."""
+    site.write("m/types/dns.py", DNS_TYPE)
+    site.write("m/providers/dns.py", DNS_PROVIDER)
+    site.environment["RESOURCE_API_MODULE_PATH"] = f"{site.home}/m:{EXAMPLE}"
+    return site
+
+
+def asked(site: Site) -> list[str]:
+    """Give what has been looked up so far."""
+    file = site.home / "asked"
+    return file.read_text().split() if file.exists() else []
+
+
+def test_a_function_is_asked_by_plan_and_once_in_a_run_and_never_by_validate(dns: Site) -> None:
+    """It is a read: plan and noop ask it too; the same question is asked once, however often its answer is used."""
+    dns.write(
+        "site.yaml",
+        """
+        project: p
+        values:
+          found: {invoke: dns_lookup, with: {host: "${values.name}"}}
+          name: web
+        resources:
+          File[/nowhere/a]: {ensure: absent, content: "${values.found.0}"}
+        outputs: {all: "${values.found}", second: "${values.found.1}"}
+        """,
+    )
+    assert (dns.run("validate", "site.yaml").code, asked(dns)) == (0, [])
+    assert (dns.run("plan", "site.yaml").code, asked(dns)) == (0, ["web"])
+    applied = dns.run("apply", "site.yaml")
+    assert (applied.code, asked(dns)) == (0, ["web", "web"]), applied.err
+    assert "second: 10.9.8.7" in applied.out
+
+
+def test_a_function_of_a_configured_provider_answers_what_the_service_says(site: Site) -> None:
+    """Planned with its answer, made with it, and unchanged in the next run."""
+    server = site.serve()
+    server.inventory.create("old", {"address": "10.0.0.1"})
+    site.write(
+        "site.yaml",
+        f"""
+        project: p
+        providers: {{lab: {{type: inventory_host, config: {{url: "{server.url}", token: token-one}}}}}}
+        values:
+          address: {{invoke: Inventory_host.free_address, provider: lab, with: {{network: 10.0.0.0/24, host: new}}}}
+        resources:
+          Inventory_host[new]: {{provider: lab, address: "${{values.address}}"}}
+        """,
+    )
+    assert "address: undef → 10.0.0.2" in site.run("plan", "site.yaml").out
+    assert site.run("apply", "site.yaml").code == 0
+    again = site.run("apply", "site.yaml", "--detailed-exitcodes")
+    assert (again.code, names(server)) == (0, ["new", "old"]), again.err
+
+
+def test_a_function_is_never_asked_about_what_is_not_known(dns: Site) -> None:
+    """It waits for the resource that its input comes from, and is asked at the turn of the first who needs it."""
+    server = dns.serve()
+    dns.write(
+        "site.yaml",
+        f"""
+        project: p
+        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        values:
+          found: {{invoke: dns.dns_lookup, with: {{host: "${{Inventory_host[a].id}}"}}}}
+        resources:
+          Inventory_host[b]: {{role: "${{values.found.0}}"}}
+          Inventory_host[a]: {{}}
+        """,
+    )
+    planned = dns.run("plan", "site.yaml")
+    assert ("role: undef → (known after apply)" in planned.out, asked(dns)) == (True, []), planned.err
+    applied = dns.run("apply", "site.yaml")
+    assert (applied.code, asked(dns)) == (0, ["host-000001"]), applied.err
+    assert [host.get("role") for host in server.inventory.find(["b"])] == ["host-000001.example.org"]
+    again = dns.run("apply", "site.yaml", "--detailed-exitcodes")
+    assert (again.code, "2 unchanged" in again.out) == (0, True), again.err
+
+
+def test_an_answer_is_secret_when_the_function_says_so_or_a_secret_went_in(dns: Site) -> None:
+    """Neither answer is in any stream or in state, and both arrive."""
+    server = dns.serve()
+    dns.write(
+        "site.yaml",
+        f"""
+        project: p
+        inputs: {{word: {{type: "Sensitive[String]", default: quiet}}}}
+        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        values:
+          token: {{invoke: token_of, with: {{host: web}}}}
+          loud: {{invoke: shout, with: {{text: "${{inputs.word}}"}}}}
+        resources:
+          Inventory_host[a]: {{role: "${{values.token}}", address: "${{values.loud}}"}}
+        """,
+    )
+    planned, applied = dns.run("plan", "site.yaml", "-d"), dns.run("apply", "site.yaml", "-d", "--json")
+    assert (planned.code, applied.code) == (0, 0), applied.err
+    assert [(host["role"], host["address"]) for host in server.inventory.find(None)] == [("hush-web", "QUIET!")]
+    kept = dns.run("state", "export").out + "".join(map(str, planned + applied))
+    assert "hush-web" not in kept
+    assert "QUIET!" not in kept
+
+
+def test_a_python_manifest_asks_functions(dns: Site) -> None:
+    """What ``m.invoke`` gives is used like any value, and a part of it by its key."""
+    server = dns.serve()
+    dns.write(
+        "site.py",
+        f"""
+        PROVIDERS = {{"lab": {{"type": "inventory_host", "config": {{"url": "{server.url}", "token": "token-one"}}}}}}
+
+        def manifest(m):
+            found = m.invoke("dns_lookup", host="web")
+            address = m.invoke("free_address", {{"network": "10.0.0.0/24"}}, provider="lab", host="a")
+            m.inventory_host("a", provider="lab", role=m.text("for {{0}}", found[0]), address=address)
+        """,
+    )
+    applied = dns.run("apply", "site.py")
+    assert applied.code == 0, applied.err
+    assert [(h["role"], h["address"]) for h in server.inventory.find(None)] == [("for web.example.org", "10.0.0.1")]
+
+
+def test_configuration_and_functions_reach_a_provider_in_a_worker(site: Site) -> None:
+    """The example works the same with ``--isolate``, its secret token included."""
+    server = site.serve("s3cret-token")
+    token = site.write("token", "s3cret-token")
+    password = site.write("password", "pass-w0rd")
+    run = ("apply", EXAMPLE / "site.yaml", "-i", f"url={server.url}", "-i", f"token=@{token}", "--isolate")
+    applied = site.run(*run, "-i", f"password=@{password}", "-d")
+    assert (applied.code, names(server)) == (0, ["db-1", "web-1", "web-2"]), applied.err
+    assert server.inventory.find(["db-1"])[0]["address"] == "10.0.1.1"
+    for secret in ("s3cret-token", "pass-w0rd"):
+        assert secret not in applied.out + applied.err + (site.home / "state.db").read_bytes().decode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            "{invoke: dns_lokup, with: {host: a}}",
+            "3:4: value 'v': no type on the module path has a function 'dns_lokup'",
+        ),
+        ("{invoke: dns.dns_lokup}", "value 'v': type 'dns' has no function 'dns_lokup'; did you mean 'dns_lookup'?"),
+        ("{invoke: dsn.x}", "value 'v': unknown type 'Dsn'; did you mean 'dns'?"),
+        ("{invoke: dns_lookup, with: {hst: a}}", "function 'dns.dns_lookup' has no input 'hst'; did you mean 'host'?"),
+        ("{invoke: dns_lookup}", "value 'v': function 'dns.dns_lookup' needs the input 'host'"),
+        ("{invoke: dns_lookup, with: {host: 1}}", "value 'v': host expects a String value, got Integer"),
+        ("{invoke: dns_lookup, wiht: {host: a}}", "value 'v': unknown key 'wiht'; did you mean 'with'?"),
+        ("{invoke: 3}", "value 'v': write {invoke: FUNCTION, with: {INPUT: VALUE}}"),
+        ("{invoke: dns_lookup, provider: lab, with: {host: a}}", "value 'v': unknown provider 'lab'"),
+        ("{invoke: twin}", "value 'v': several types have a function 'twin'; write one of one.twin, two.twin"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_told_before_anybody_is_asked(dns: Site, value: str, expected: str) -> None:
+    """Functions, inputs and their data types are checked with the manifest."""
+    for name in ("one", "two"):
+        dns.write(f"m/types/{name}.py", TWIN.format(name))
+    manifest = dns.write("site.yaml", f"project: p\nvalues:\n   v: {value}\n")
+    refused = dns.run("validate", manifest)
+    assert (refused.code, expected in refused.err, asked(dns)) == (65, True, []), refused.err
+
+
+def test_a_title_cannot_depend_on_a_function(dns: Site) -> None:
+    """What a resource is called must be known before anything is asked."""
+    dns.write(
+        "site.yaml", 'values: {v: {invoke: dns_lookup, with: {host: a}}}\nresources: {"File[/${values.v}]": {}}\n'
+    )
+    refused = dns.run("plan", "site.yaml")
+    assert refused.code == 65
+    assert "a title cannot depend on a function, such as dns.dns_lookup" in refused.err
+
+
+def test_a_type_may_have_functions_alone(dns: Site) -> None:
+    """Then it has no resources, and its provider neither ``get`` nor ``set``."""
+    dns.write("site.yaml", "resources: {'Dns[a]': {}}")
+    refused = dns.run("plan", "site.yaml")
+    assert (refused.code, "Dns[a]: its type has functions, and no resources" in refused.err) == (65, True), refused.err
+    described = dns.run("describe", "dns")
+    assert (described.code, "dns_lookup(host: String) gives Array[String]: Look a host up." in described.out) == (
+        0,
+        True,
+    )
+
+
+def test_a_function_that_fails_fails_who_needs_it_and_nobody_else(dns: Site) -> None:
+    """Its reason is the resource's; an answer of another data type is no answer."""
+    server = dns.serve()
+    dns.write(
+        "site.yaml",
+        f"""
+        project: p
+        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        values:
+          number: {{invoke: broken}}
+          address: {{invoke: free_address, with: {{network: nonsense, host: b}}}}
+        resources:
+          Inventory_host[a]: {{role: "${{values.number}}"}}
+          Inventory_host[b]: {{address: "${{values.address}}"}}
+          Inventory_host[c]: {{}}
+        """,
+    )
+    applied = dns.run("apply", "site.yaml")
+    assert (applied.code, names(server)) == (1, ["c"])
+    assert "Inventory_host[a]: function dns.broken must give Integer, and gave another str" in applied.err
+    assert "Inventory_host[b]: function inventory_host.free_address failed: the inventory refuses" in applied.err
