@@ -49,18 +49,8 @@ FEATURES: Final = frozenset(
     }
 )
 _KEYWORDS: Final = (
-    *(
-        "name",
-        "docs",
-        "attributes",
-        "features",
-        "title_patterns",
-        "schema_version",
-        "isolation",
-        "version",
-        "config",
-        "functions",
-    ),
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation"),
+    *("version", "config", "functions"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
 
