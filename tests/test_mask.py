@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Sensitive
 from resource_api.nouns.mask import Mask
 from resource_api.nouns.text import escape, show
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size=30).filter(
     lambda s: len(s.strip()) >= 6
@@ -43,3 +50,24 @@ def test_values_are_shown_as_people_write_them() -> None:
     """Bare where that is clear, quoted where it is not."""
     shown = [show(v) for v in ("red", "", " a", "a\nb", None, True, 3, [1, "x"], {"k": False}, Sensitive("s"))]
     assert shown == ["red", "''", "' a'", r"'a\nb'", "undef", "true", "3", "[1, x]", "{k: false}", "<sensitive>"]
+
+
+@pytest.mark.parametrize("line", range(1, 9))
+def test_a_secret_learnt_while_another_thread_masks_is_known_from_then_on(line: int) -> None:
+    """Whatever the line of masking at which it is learnt, the next text is without it."""
+    mask, lines = Mask(), count(1)
+    mask.add(Sensitive("first secret"))
+
+    def trace(_frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line" and next(lines) == line:
+            mask.add(Sensitive("second secret"))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: trace if frame.f_code is Mask.__call__.__code__ else None)
+    try:
+        mask("a text")
+    finally:
+        sys.settrace(before)
+    mask.add(Sensitive("second secret"))
+    assert mask("the second secret") == "the <sensitive>"

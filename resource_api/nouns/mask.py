@@ -25,7 +25,8 @@ class Mask:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._spellings: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        #: How many spellings the pattern is of, and it: another thread may learn more while it is being made.
+        self._pattern: tuple[int, re.Pattern[str]] | None = None
 
     def add(self, value: Any) -> None:
         """Learn every secret in ``value``, at any depth."""
@@ -47,23 +48,17 @@ class Mask:
             for item in secret:
                 self._learn(item)
         elif isinstance(secret, (str, int, float)) and not isinstance(secret, bool):
-            new = {spelt for spelt in _spellings(str(secret)) if len(spelt) >= _SHORTEST} - self._spellings
-            if new:
-                self._spellings |= new
-                self._pattern = None
+            self._spellings.update(spelt for spelt in _spellings(str(secret)) if len(spelt) >= _SHORTEST)
 
     def __call__(self, text: str) -> str:
         """Give ``text`` with every known secret masked, the longest first."""
         if not self._spellings:
             return text
-        pattern = self._pattern
-        if pattern is None:
+        made = self._pattern
+        if made is None or made[0] != len(self._spellings):
             spellings = sorted(self._spellings, key=_by_start)
-            pattern = re.compile(_any_of(spellings))
-            # Another thread may have learnt a secret in the meantime.
-            if len(spellings) == len(self._spellings):
-                self._pattern = pattern
-        return pattern.sub(_MASKED, text)
+            made = self._pattern = len(spellings), re.compile(_any_of(spellings))
+        return made[1].sub(_MASKED, text)
 
     def document(self, value: Any) -> Any:
         """Give a JSON document with every text in it masked: its numbers and keys stay, so it still is JSON."""
