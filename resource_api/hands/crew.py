@@ -66,13 +66,24 @@ class Crew:
         return self._running < self._size
 
     def start(self, task: Callable[[], Any]) -> None:
-        """Have a task carried out as soon as a thread is free."""
+        """Have a task carried out as soon as a thread is free. Raises ``RuntimeError`` when there is none to be had."""
+        if len(self._threads) < min(self._size, self._running + 1):
+            self._enlarge()
         self._running += 1
         self._tasks.put(task)
-        if len(self._threads) < min(self._size, self._running):
-            # A daemon: a call that does not come back must not keep the process from ending.
-            self._threads.append(Thread(target=self._work, daemon=True, name=f"call-{len(self._threads) + 1}"))
-            self._threads[-1].start()
+
+    def _enlarge(self) -> None:
+        # A daemon: a call that does not come back must not keep the process from ending.
+        thread = Thread(target=self._work, daemon=True, name=f"call-{len(self._threads) + 1}")
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            # There are no more to be had: the calls share those that there are.
+            self._size = len(self._threads)
+        else:
+            self._threads.append(thread)
 
     def next(self, *, quietly: bool = False) -> Any:
         """Wait for the next task that ends and give its result; raises what it raised, unless ``quietly``.

@@ -126,7 +126,7 @@ class Snapshot:
         except CannotList:
             raise
         except Exception as error:  # noqa: BLE001 - contained: it fails the resources of this type
-            reading.failure = reason(error)
+            self._refuse(reading, asked, reason(error))
 
     def _missing(self, reading: _Reading, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
         """Give the names that must be asked for; None: all."""
@@ -165,6 +165,8 @@ class Snapshot:
         got: tuple[list[Resource], dict[Name, Seen]],
     ) -> None:
         """Keep what was read: rows that were asked for are judged, the others are kept as they are, for later."""
+        # Another thread may have failed in the meantime: what was read is believed.
+        reading.failure = ""
         rows, failed = got
         names = asked.names
         tools = self.providers.tools(definition.instance)
@@ -206,6 +208,14 @@ class Snapshot:
             elif names is not None:
                 rows.append(definition.absent(name))
         return rows
+
+    def _refuse(self, reading: _Reading, asked: _Asked, why: str) -> None:
+        """Keep why a read has failed; who asks for others is told so too, unless something has changed meanwhile."""
+        if asked.names is None or asked.epoch == self.epoch:
+            reading.failure = why
+        for name in asked.names or ():
+            reading.kept.pop(name, None)
+            reading.seen[name] = Seen(None, why)
 
     def due(self, entry: Entry) -> Due:
         """Ask whether an imperative resource is to be run."""

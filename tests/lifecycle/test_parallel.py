@@ -16,7 +16,7 @@ from resource_api.contract.state import MemoryStore, StackName
 from resource_api.hands.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from types import TracebackType
 
     from resource_api.nouns.step import Report
@@ -122,6 +122,7 @@ class Side:
 
         class Provider(BaseProvider):
             def get(self, context: Any, names: Any = None) -> Iterator[Mapping[str, Any]]:  # noqa: ARG002
+                side.look(kind, names)
                 if kind == "tool" and "kit" not in side.things["narrow"]:
                     msg = "there is no kit"
                     raise RuntimeError(msg)
@@ -145,6 +146,9 @@ class Side:
         if "imperative" in features:
             extra["due"] = lambda *_arguments: True
         return type("Provider", (Provider,), extra)
+
+    def look(self, kind: str, names: Collection[str] | None) -> None:
+        """Be asked what there is."""
 
     def change(self, kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
         """Make or remove one."""
@@ -315,6 +319,60 @@ def test_what_was_deferred_waits_for_what_may_set_it_up() -> None:
     assert [kind for kind, _ in side.calls].index("narrow") < [kind for kind, _ in side.calls].index("tool")
 
 
+def test_a_read_that_fails_beside_another_fails_what_it_was_about() -> None:
+    """What was read of ``slow`` is believed, though ``bad``, of the same type, could not be read in the meantime."""
+    side = Side()
+    reading, failed = threading.Event(), threading.Event()
+
+    def look(_kind: str, names: Collection[str] | None) -> None:
+        if "slow" in (names or ()) and "slow" in side.things["wide"]:
+            reading.set()
+            assert failed.wait(5)
+        if "bad" in (names or ()) and reading.is_set():
+            threading.Timer(0.2, failed.set).start()
+            msg = "nobody answers"
+            raise RuntimeError(msg)
+
+    def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        if kind == "errand":
+            assert reading.wait(5)
+        Side.change(side, kind, name, should, context)
+
+    side.look, side.change = look, change  # type: ignore[method-assign]
+    report = side.apply({"Wide[slow]": {}, "Errand[e]": {}, "Wide[bad]": {"require": "Errand[e]"}}, parallel=3)
+    assert {each.reference: each.status for each in report.steps} == {
+        "Wide[slow]": "success",
+        "Errand[e]": "success",
+        "Wide[bad]": "failed",
+    }
+
+
+def test_a_read_that_began_before_a_change_says_nothing_of_the_type_after_it() -> None:
+    """``bad`` could not be read while the errand was done; ``good``, which requires that, is asked for anew."""
+    side = Side()
+    reading, done = threading.Event(), threading.Event()
+
+    def look(kind: str, names: Collection[str] | None) -> None:
+        if "bad" in (names or ()) and "bad" in side.things["wide"]:
+            reading.set()
+            assert done.wait(5)
+            msg = "nobody answers"
+            raise RuntimeError(msg)
+        if kind == "narrow" and reading.is_set():
+            done.set()
+            time.sleep(0.2)
+
+    def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        if kind == "errand":
+            assert reading.wait(5)
+        Side.change(side, kind, name, should, context)
+
+    side.look, side.change = look, change  # type: ignore[method-assign]
+    after = {"require": "Errand[e]"}
+    report = side.apply({"Wide[bad]": {}, "Errand[e]": {}, "Narrow[n]": after, "Wide[good]": after}, parallel=2)
+    assert {each.reference for each in report.steps if each.status == "failed"} == {"Wide[bad]"}
+
+
 def test_nothing_starts_after_the_first_failure_when_asked() -> None:
     """``--fail-fast``: what has begun ends, the rest is skipped."""
     side = Side()
@@ -361,6 +419,40 @@ def test_a_write_that_fails_ends_the_run_after_the_calls_that_are_under_way() ->
     with pytest.raises(FullError):
         side.apply({f"Wide[{number}]": {} for number in range(8)}, parallel=4)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("call-") and _busy(thread)]
+
+
+@pytest.fixture
+def no_more_threads() -> Iterator[Callable[[], None]]:
+    """Give what keeps this process from starting another thread: none has room for such a stack."""
+    before = threading.stack_size()
+
+    def exhaust() -> None:
+        threading.stack_size(1 << 45)
+
+    yield exhaust
+    threading.stack_size(before)
+
+
+def test_where_no_more_threads_are_to_be_had_calls_share_those_there_are(no_more_threads: Callable[[], None]) -> None:
+    """A limit of the machine makes a run slower, not wrong."""
+    side = Side()
+
+    def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        no_more_threads()
+        Side.change(side, kind, name, should, context)
+
+    side.change = change  # type: ignore[method-assign]
+    resources = {"Narrow[first]": {}} | {f"Wide[{number}]": {"require": "Narrow[first]"} for number in range(8)}
+    assert side.apply(resources, parallel=4).summary.created == 9
+
+
+def test_where_no_thread_is_to_be_had_the_run_ends(no_more_threads: Callable[[], None]) -> None:
+    """Nothing waits for a call that nobody makes."""
+    side = Side()
+    no_more_threads()
+    with pytest.raises(RuntimeError, match="thread"):
+        side.apply({"Wide[a]": {}}, parallel=2)
+    assert not side.calls
 
 
 def _busy(thread: threading.Thread) -> bool:
