@@ -70,6 +70,32 @@ def test_a_group_shrinks_and_goes(site: Site) -> None:
     assert names(server) == []
 
 
+def test_a_component_within_hands_its_provider_on(site: Site) -> None:
+    """Whoever builds the inner one knows nothing of it."""
+    server = site.serve()
+    site.write(
+        "modules/components/rack.py",
+        """
+        from resource_api import ComponentDefinition
+
+        COMPONENT = ComponentDefinition(name="rack", docs="Two groups.")
+
+
+        def build(m):
+            m.host_group("front", addresses=["10.1.0.1"])
+            m.host_group("back", addresses=["10.2.0.1"])
+        """,
+    )
+    text = GROUPS.format(url=server.url)
+    text = text[: text.index("    resources:")] + "    resources:\n      Rack[r]: {provider: lab}\n"
+    done = site.run(
+        "apply", site.write("site.yaml", text), "--module-path", "modules", "--module-path", inventory.EXAMPLE
+    )
+    assert done.code == 0, done.err
+    assert names(server) == ["back-1", "front-1"]
+    assert site.recorded()["Rack[r]/Host_group[back]/Inventory_host[back-1]"]["provider"] == "lab"
+
+
 def test_a_provider_for_nothing_is_refused(site: Site) -> None:
     """One that the manifest does not configure, also where a component picks it."""
     server = site.serve()

@@ -74,7 +74,10 @@ def parse(text: str) -> Reference:
 def child(parent: str, type_name: str, title: str) -> Reference:
     """Name a resource within the component ``parent``; where that is empty, a resource of its own."""
     own = Reference(type_name, title)
-    return parse(f"{parent}/{own}") if parent else own
+    if not parent:
+        return own
+    head, _, rest = f"{parent}/{own}".partition("[")
+    return Reference(head[:1].lower() + head[1:], rest[:-1])
 
 
 def chain(parent: str) -> list[Reference]:
@@ -108,6 +111,8 @@ def around(parent: str) -> list[str]:
 
 def title_flaw(title: str) -> str:
     """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
+    if title[:1] in {"'", '"'}:
+        return "the title of a component cannot begin with a quote"
     held = next((text for text in ("]", "::", "\n") if text in title), "")
     return f"the title of a component cannot hold {held!r}" if held else ""
 

@@ -82,14 +82,39 @@ class _Binder:
                 for target in self._named(declared, word, text):
                     yield from (self._edge(each, target, first=first, refresh=refresh) for each in subjects)
         # What replaces a resource when it changes comes before it.
-        for text in declared.meta.lifecycle.replace_triggered_by:
+        for text in self._triggers(declared):
             for target in self._named(declared, "lifecycle", text):
                 yield from (self._edge(each, target, first=True) for each in subjects)
         # What vanishes with another is part of that, where both are declared.
-        with_ = declared.meta.lifecycle.deleted_with
-        host = self._find(reference.parse(with_)) if with_ else None
+        host = self._host(declared)
         if host in self._number:
             yield from (self._edge(each, host, first=True, automatic=True) for each in subjects if each is not host)
+
+    def _triggers(self, declared: Entry | Group) -> Sequence[str]:
+        """Give what replaces a resource or component, beside what the component around it has said for all of its."""
+        triggers = declared.meta.lifecycle.replace_triggered_by
+        outer = self._around(declared)
+        said = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
+        return [text for text in triggers if text not in said] if said else triggers
+
+    def _around(self, declared: Entry | Group) -> Group | None:
+        """Give the component that has made a resource or component."""
+        return self._names.groups.get(reference.parse(declared.parent)) if declared.parent else None
+
+    def _host(self, declared: Entry | Group) -> Entry | None:
+        """Give what a resource goes with, where that is declared and no component around it has said so already."""
+        with_, outer = declared.meta.lifecycle.deleted_with, self._around(declared)
+        if not with_ or (outer is not None and outer.meta.lifecycle.deleted_with == with_):
+            return None
+        try:
+            wanted = reference.parse(with_)
+        except ValueError as error:
+            self._complain(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference", "")
+            return None
+        if wanted in self._names.groups:
+            message = f"lifecycle.deleted_with: {wanted} is a component; name what it makes that this one goes with"
+            self._complain(declared, "lifecycle", message, "reference", "")
+        return self._find(wanted)
 
     def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:
         """Give what a reference in a metaparameter means, or complain."""

@@ -57,7 +57,7 @@ class Register:
         self._scope = scope
         self._in_title = scope.resolver(_no_resource, _no_function, built=False)
         self._kinds = kinds
-        self._expander = Expander(complaints.manifest, complaints, scope)
+        self._expander = Expander(complaints, scope, kinds.component)
         self._tools: dict[str, Tools] = {}
         self._broken: dict[str, DefinitionError] = {}
         self._unbuilt: set[str] = set()

@@ -10,33 +10,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import expression, schemas
 from resource_api.nouns.declaration import METAPARAMETERS
-from resource_api.nouns.errors import ManifestError, Problem, nearest
+from resource_api.nouns.errors import DefinitionError, ManifestError, Problem, nearest
 from resource_api.nouns.expression import Expression
 from resource_api.nouns.reference import capital, chain, title_flaw
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, is_unknown, reveal
 from resource_api.stages.sections import Gatherer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from resource_api.nouns.component import Blueprint, ComponentDefinition
-    from resource_api.nouns.declaration import Declaration, Manifest
+    from resource_api.nouns.declaration import Declaration
     from resource_api.nouns.group import Group
     from resource_api.stages.complaints import Complaints
     from resource_api.stages.scope import Scope
 
 #: What is said of a component by ``lifecycle`` and holds for each of its resources; these say otherwise themselves.
 _HANDED_DOWN: Final = ("protect", "retain", "owned", "replace", "replace_triggered_by", "deleted_with", "external")
+#: Of these those of both hold.
+_TRIGGERS: Final = "replace_triggered_by"
 _OF_ONE: Final = ("ignore_changes", "replace_on_changes", "import")
 
 
 class Expander:
     """Builds what a manifest declares of components."""
 
-    def __init__(self, manifest: Manifest, complaints: Complaints, scope: Scope) -> None:
-        """Complain of what is wrong; inputs see the inputs, values and facts of the ``manifest``."""
-        self._manifest = manifest
+    def __init__(self, complaints: Complaints, scope: Scope, component: Callable[[str], Blueprint | None]) -> None:
+        """Complain of what is wrong; inputs see the inputs, values and facts of the manifest."""
+        self._manifest = complaints.manifest
         self._complaints = complaints
+        self._component = component
         self._resolve = scope.resolver(lambda _path: UNKNOWN, built=False)
 
     def expand(self, group: Group, blueprint: Blueprint) -> list[Declaration] | None:
@@ -149,12 +152,20 @@ class Expander:
         said = outer.get("lifecycle") or {}
         if lifecycle := {k: said[k] for k in _HANDED_DOWN if k in said} | (declared.meta.get("lifecycle") or {}):
             meta["lifecycle"] = lifecycle
+            triggers = [*_listed(said.get(_TRIGGERS)), *_listed((declared.meta.get("lifecycle") or {}).get(_TRIGGERS))]
+            lifecycle.update({_TRIGGERS: triggers} if triggers else {})
         return meta
 
     def _provides(self, name: str, type_name: str) -> bool:
-        """Whether an entry of ``providers`` is for resources of a type; of another component's, its own decide."""
+        """Whether an entry of ``providers`` is for resources of a type; a component within hands it on."""
         configured = self._manifest.providers.get(name)
-        return configured is None or configured.type == type_name
+        if configured is None or configured.type == type_name:
+            return True
+        try:
+            return self._component(type_name) is not None
+        except DefinitionError:
+            # Said where it is declared.
+            return False
 
 
 def _named(problem: Problem, group: Group) -> Problem:

@@ -465,3 +465,30 @@ def test_a_component_touches_nothing(bench: Bench, tmp_path: Path) -> None:
     assert __file__ in said
     assert "Hut[a]: a component touches nothing; refused: open" in said
     assert [each.name for each in tmp_path.iterdir()] == ["text"]
+
+
+def test_triggers_of_a_component_and_of_its_resources_both_hold(bench: Bench) -> None:
+    """An unknown one is told once, of the component."""
+    add(bench, "hut", lambda m: m.thing("x", lifecycle={"replace_triggered_by": ["Thing[b]"]}))
+    site: dict[str, Any] = {
+        "Thing[a]": {"size": 1},
+        "Thing[b]": {"size": 1},
+        "Hut[h]": {"lifecycle": {"replace_triggered_by": ["Thing[a]"]}},
+    }
+    bench.apply(site)
+    for name in "ab":
+        changed = {**site, f"Thing[{name}]": {"size": 2}}
+        assert planned(bench.plan(changed))["Hut[h]/Thing[x]"] == "replace"
+    site["Hut[h]"] = {"lifecycle": {"replace_triggered_by": ["Thing[q]"]}}
+    (line,) = problems(bench, site).splitlines()
+    assert line.startswith("<mapping>: Hut[h]: lifecycle: unknown resource 'Thing[q]'")
+
+
+@pytest.mark.parametrize(
+    ("host", "says"), [("House[a]", "House[a] is a component; name what it makes"), ("nothing", "is not a reference")]
+)
+def test_what_goes_with_another_goes_with_a_resource(bench: Bench, host: str, says: str) -> None:
+    """A component is never deleted itself."""
+    for declared in ("Thing[t]", "House[b]"):
+        (line,) = problems(bench, {"House[a]": {}, declared: {"lifecycle": {"deleted_with": host}}}).splitlines()
+        assert says in line
