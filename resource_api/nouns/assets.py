@@ -41,8 +41,8 @@ class Member(NamedTuple):
 class Limits(NamedTuple):
     """What an archive may come to at most: bytes of all its files together, and how many members."""
 
-    size: int
-    members: int
+    size: int = 1 << 30
+    members: int = 100_000
 
 
 class Content:
@@ -119,7 +119,7 @@ class Archive(Content):
 
     word = "archive"
 
-    def members(self, limits: Limits) -> Iterator[Member]:
+    def members(self, limits: Limits = Limits()) -> Iterator[Member]:  # noqa: B008 - a frozen value
         """Give what is in it, directories before what they hold; whoever takes all of it has read what was hashed.
 
         Raises ``OSError`` for what cannot be read, and ``ResourceError`` for what has changed, for a member that would
