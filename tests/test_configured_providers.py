@@ -30,10 +30,12 @@ ONE = """
 """
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """Give a directory of its own, and stop the services that a test starts."""
-    yield from inventory.site(tmp_path)
+@pytest.fixture(params=["", "1"], ids=["here", "in_a_worker"])
+def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Give a directory of its own, and stop the services that a test starts; isolated or not, it is the same."""
+    for made in inventory.site(tmp_path):
+        made.environment["RESOURCE_API_ISOLATE"] = request.param
+        yield made
 
 
 def test_a_resource_is_made_by_the_provider_that_it_picks(site: Site) -> None:

@@ -19,11 +19,13 @@ from resource_api.nouns.errors import DefinitionError, ProviderError
 from resource_api.nouns.frame import PROTOCOL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.hands.context import Run
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
+    from resource_api.nouns.errors import Problem
     from resource_api.nouns.frame import Frame
+    from resource_api.nouns.tools import Question
 
 #: Seconds that a worker has to end by itself.
 PATIENCE: Final = 2.0
@@ -60,13 +62,24 @@ class Isolated:
         """Give resources in their one form."""
         return self._workers.call(context, "canonicalize", resources)
 
-    def validate(self, context: Context, should: Resource) -> Any:
-        """Tell what is wrong."""
-        return self._workers.call(context, "validate", should)
+    def validated(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
+        """Give what is wrong with each of many resources, asked for in one go."""
+        for found in self._each(context, "validate", [[(should,)] for should in resources]):
+            yield found if isinstance(found, Exception) else found[0]
 
-    def insync(self, context: Context, name: Name, attribute: str, is_: Resource, should: Resource) -> Any:
-        """Tell whether an attribute is as it should be."""
-        return self._workers.call(context, "insync", name, attribute, is_, should)
+    def compared(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+        """Give whether attributes of many resources are as they should be, asked for in one go."""
+        asked = [[(name, each, is_, should) for each in some] for name, some, is_, should in questions]
+        return self._each(context, "insync", asked)
+
+    def _each(self, context: Context, method: str, questions: list[list[tuple[Any, ...]]]) -> Iterator[Any]:
+        """Put questions, each a list of the arguments of its calls; gives what those returned, or the first error."""
+        try:
+            answers = self._workers.call(context, method, questions) if questions else []
+        except Exception as error:  # noqa: BLE001 - the answer to each
+            answers = [{"raised": failure.describe(error)}] * len(questions)
+        for found in answers:
+            yield failure.contained(found["raised"]) if "raised" in found else found["value"]
 
     def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
         """Foresee."""

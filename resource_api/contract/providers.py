@@ -8,7 +8,7 @@ needs (seed, "Runtime Environment"). What is called when is the stages' business
 from __future__ import annotations
 
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -188,6 +188,8 @@ class Providers:
         self, instance: str, definition: TypeDefinition, context: Context
     ) -> Callable[[Sequence[Mapping[str, Any]]], Iterator[list[Problem] | Exception]]:
         """Give the check of many resources, each alone with what it raises."""
+        if self.run.isolates(definition):
+            return partial(self._raw(instance).validated, context)
         method = self._method(instance, "validate")
 
         def validate(resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
@@ -208,6 +210,8 @@ class Providers:
         self, instance: str, context: Context
     ) -> Callable[[Iterable[Question]], Iterator[list[Any] | Exception]]:
         """Give the comparison, its method looked up once: it is called for each attribute of each resource."""
+        if self.run.isolates(context.type):
+            return partial(self._raw(instance).compared, context)
         method = self._method(instance, "insync")
 
         def insync(questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:

@@ -34,12 +34,16 @@ from resource_api.nouns.reference import parts
 from resource_api.nouns.tools import Planned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.nouns.definition import TypeDefinition
 
 #: What is only called of a provider that has its configuration.
 _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due"})
+#: What is asked of many resources in one call.
+_OF_MANY: Final = frozenset({"validate", "insync"})
+#: What a provider may leave out.
+_OPTIONAL: Final = frozenset({"check_config", "diff_config"})
 
 
 def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> None:
@@ -140,28 +144,31 @@ class _Server:
                 self._providers.close()
             if config is not None:
                 self._providers.configure(self._instance, config)
-            definition = self._definition()
-            function = method in definition.functions
+            function = method in self._definition().functions
             provider = self._providers.instance(self._instance, configured=function or method in _CONFIGURED)
-            context = self._context(definition, **terms)
-            given = [context, *arguments]
-            extra = {}
-            if method == "set":
-                given[1] = self._changes(**arguments[0])
-                extra = {"noop": context.noop} if "noop_handler" in definition.features else {}
-            if method not in _CONFIGURED and not hasattr(provider, method):
-                # Of what may be left out, nothing is said.
-                return arguments[0] if method == "check_config" else None
+            context = self._context(**terms)
             with guard.protected(), context.lend(provider):
-                if function:
-                    return getattr(provider, method)(context, **arguments[0])
-                return _data(definition, method, getattr(provider, method)(*given, **extra))
+                return self._ask(provider, context, method, arguments)
 
-    def _context(
-        self, definition: TypeDefinition, subjects: Any, *, noop: bool, reading: bool, seconds: float | None
-    ) -> Context:
+    def _ask(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:
+        """Call one method as its provider expects it; gives plain data."""
+        if method in _OPTIONAL and not hasattr(provider, method):
+            # Of what may be left out, nothing is said.
+            return arguments[0] if method == "check_config" else None
+        ask = getattr(provider, method)
+        if method in _OF_MANY:
+            return [_answer(context, method, ask, calls) for calls in arguments[0]]
+        if method in context.type.functions:
+            return ask(context, **arguments[0])
+        if method == "set":
+            extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
+            ask(context, self._changes(**arguments[0]), **extra)
+            return None
+        return _data(context.type, method, ask(context, *arguments))
+
+    def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
         return Context(
-            definition,
+            self._definition(),
             self._run,
             subjects={name: Subject(*shown) for name, *shown in subjects},
             noop=noop,
@@ -175,6 +182,18 @@ class _Server:
         return Changes(changes, lambda name: name in before or self._run.blocked(name))
 
 
+def _answer(
+    context: Context, method: str, ask: Callable[..., Any], calls: Sequence[Sequence[Any]]
+) -> Mapping[str, Any]:
+    """Answer one of many questions, each alone with what it raises."""
+    try:
+        return {"value": [_data(context.type, method, ask(context, *call)) for call in calls]}
+    except Disconnected:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the runtime decides what to do about it
+        return {"raised": failure.describe(error)}
+
+
 def _fixed(state: Any) -> Any:
     return None if state is None else MappingProxyType(state)
 
@@ -183,10 +202,11 @@ def _data(definition: TypeDefinition, method: str, answer: Any) -> Any:
     """Give an answer as plain data, where what is asked for may be more than that."""
     if method == "get":
         return collect(definition, answer)
-    if method in {"set", "refresh"}:
+    if method == "refresh":
         return None
-    if method == "validate" and not (answer is None or isinstance(answer, (str, Problem))):
-        return [each if isinstance(each, Problem) else str(each) for each in answer]
+    if method == "validate":
+        found = [answer] if isinstance(answer, (str, Problem)) else () if answer is None else answer
+        return [each if isinstance(each, Problem) else Problem(None, str(each)) for each in found]
     if method == "plan" and isinstance(answer, Planned):
         state = dict(answer.state) if hasattr(answer.state, "items") else answer.state
         return Planned(state, list(answer.unknown), list(answer.replace), answer.delete_first)

@@ -47,6 +47,14 @@ def restore(described: Mapping[str, Any]) -> BaseException:
     return error
 
 
+def contained(described: Mapping[str, Any]) -> Exception:
+    """Give the error that was described as one that can be handled; an interrupt, which cannot, is raised."""
+    error = restore(described)
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return error if isinstance(error, Exception) else errors.ProviderError(errors.reason(error))
+
+
 @cache
 def _class(name: str, base: str) -> type[BaseException]:
     """Give a class of a foreign name that is made without arguments of its own."""
