@@ -17,7 +17,7 @@ from resource_api.contract.state import StackName
 from resource_api.hands import database, keys
 from resource_api.nouns.codec import Box, Sealed, opened, seal, sealed
 from resource_api.nouns.errors import StateError, UsageError
-from resource_api.nouns.record import Commit
+from resource_api.nouns.record import Commit, Intent
 from resource_api.nouns.values import Sensitive
 from resource_api.testing.state_examples import record
 
@@ -191,7 +191,7 @@ class TestWhoMayUseIt:
         """Neither read nor written."""
         place.write(a="sesame")
         store = place.store(place.other)
-        with pytest.raises(StateError, match="it is another key, or what is there was altered"):
+        with pytest.raises(StateError, match=r"it is another key, or what is there was altered.*state recover"):
             store.load(WEB)
         with store.lock("test", 0), pytest.raises(StateError, match="another key"):
             store.commit(WEB, Commit([record("/z")]))
@@ -342,9 +342,26 @@ class TestForging:
         if forge is not put_back_the_header:
             assert place.store(None).check()
         for use in (lambda: place.store().load(WEB), lambda: place.store().check()):
-            with pytest.raises(StateError) as caught:
+            with pytest.raises(StateError, match="resource-api state recover") as caught:
                 use()
             assert caught.value.exit_code == 74
+
+    @pytest.mark.parametrize("forge", [swap_secrets, change_a_plain_value, flip_the_salt], ids=lambda f: f.__name__)
+    def test_recovering_with_the_key_knows_what_was_altered(self, place: Place, forge: Callable[[Place], None]) -> None:
+        """And puts back the newest generation that the key proves; without it, nothing is seen to be wrong."""
+        place.write(a="sesame", b="street", c="number")
+        forge(place)
+        assert any("nothing to recover" in line for line in place.store(None).recover(0))
+        assert any("put back" in line for line in place.store().recover(0))
+        assert opened(place.store().load(WEB).records["file", "/a"].should)["token"] == Sensitive("sesame")
+
+    def test_a_run_that_recorded_nothing_yet_is_held_to_its_key_too(self, place: Place) -> None:
+        """A first run without a key that was killed leaves a stack that is not encrypted."""
+        store = place.store(None)
+        with store.lock("test", 0):
+            store.intend(WEB, [Intent("1", "file", "/a", "/a", "create")])
+        with pytest.raises(UsageError, match="is not encrypted, and a key is named"):
+            place.store().load(WEB)
 
     def test_the_forger_of_these_tests_can_forge(self, place: Place) -> None:
         """What it writes into a state without a key is believed: so it is the key that refuses the others."""

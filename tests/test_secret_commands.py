@@ -246,6 +246,17 @@ class TestExporting:
         assert "altered by somebody without its key" in house.fails(74, "state", "import", "export.json", key="key")
         assert house.ok("state", "list", key="key") == ""
 
+    def test_one_without_a_key_is_taken_only_by_force_where_there_is_one(self, house: House) -> None:
+        """Nothing proves it; its digests come along."""
+        house.ok("apply", "site.yaml")
+        (house.path / "export.json").write_text(json.dumps(house.exported()), encoding="utf-8")
+        house.env["RESOURCE_API_STATE"] = f"sqlite:{house.path}/elsewhere/state.db"
+        said = house.fails(65, "state", "import", "export.json", key="key")
+        assert "is not encrypted, and a key is named; --force takes it" in said
+        house.ok("state", "import", "export.json", "--force", key="key")
+        assert "0 updated" in house.ok("apply", "site.yaml", key="key")
+        assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
+
 
 class TestPlans:
     """A saved plan that holds secrets."""
@@ -294,6 +305,15 @@ class TestPlans:
             (house.path / "plan.json").write_text(json.dumps(altered), encoding="utf-8")
             assert "altered" in house.fails(74, "apply", "plan.json", key="key")
         assert not (house.path / "world/doors.json").exists()
+
+    def test_with_a_key_a_plan_without_one_is_refused(self, house: House) -> None:
+        """Somebody could have taken the encryption off, and put a manifest of their own into it."""
+        (house.path / "plain.yaml").write_text(
+            'project: house\nresources: {"Door[a]": {colour: red}}\n', encoding="utf-8"
+        )
+        house.ok("plan", "plain.yaml", "-o", "plan.json")
+        assert "is not encrypted, and a key is named; plan again" in house.fails(65, "apply", "plan.json", key="key")
+        house.ok("apply", "plan.json")
 
     def test_it_is_stale_when_a_secret_has_moved(self, house: House) -> None:
         """Though the document shows none, and both look alike."""

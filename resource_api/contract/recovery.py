@@ -16,11 +16,12 @@ from resource_api.hands import database as databases
 from resource_api.hands import marker as markers
 from resource_api.hands.database import Database
 from resource_api.hands.marker import Marker
-from resource_api.nouns.errors import StateError
+from resource_api.nouns.errors import StateError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api.contract.rows import Finder
     from resource_api.contract.state import StackName
     from resource_api.nouns.record import StackState
 
@@ -73,22 +74,24 @@ def describe(path: str, states: Mapping[StackName, StackState]) -> Iterator[str]
         yield f"project {name.project}, stack {name.stack}: serial {state.serial}, {count}"
 
 
-def generations(path: str) -> Iterator[str]:
+def generations(path: str, vault: Finder = rows.keyless) -> Iterator[str]:
     """Say what each generation is good for."""
     for number in range(1, GENERATIONS + 1):
         name = f"{path}.{number}"
         if os.path.lexists(name):
-            found = _whole(name, still=True)
+            found = _whole(name, vault, still=True)
             yield f"{name}: {'whole, ' + _serials(found) if found else 'damaged'}"
 
 
-def recover(path: str, why: str) -> Sequence[str]:
+def recover(path: str, why: str, vault: Finder = rows.keyless) -> Sequence[str]:
     """Put the newest whole generation in place; gives what was wrong, what was done, what is lost.
+
+    What is encrypted is whole if ``vault`` opens it, as far as there is one for it.
 
     Raises ``StateError`` when there is none; then nothing has been touched.
     """
     candidates = [path, *(f"{path}.{number}" for number in range(1, GENERATIONS + 1))]
-    found = [whole for name in candidates if (whole := _whole(name, still=name != path))]
+    found = [whole for name in candidates if (whole := _whole(name, vault, still=name != path))]
     if not found:
         aside = _aside(path)
         msg = (
@@ -142,14 +145,14 @@ def _losses(before: Marker | None, best: Whole) -> Iterator[str]:
             yield f"lost: {what}: what was recorded after serial {state.serial}, at least up to serial {serial}"
 
 
-def _whole(path: str, *, still: bool) -> Whole | None:
+def _whole(path: str, vault: Finder, *, still: bool) -> Whole | None:
     try:
         database = Database(path, still=True) if still else databases.open_for_reading(path)
         try:
-            return Whole(path, rows.verify(database))
+            return Whole(path, rows.verify(database, vault))
         finally:
             database.close()
-    except StateError:
+    except (StateError, UsageError):
         return None
 
 

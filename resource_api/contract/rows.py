@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from resource_api.contract.packing import pack, unpack
 from resource_api.contract.state import StackName, merged
 from resource_api.contract.table import SPAN, Table, plain, to_bytes, total
-from resource_api.hands.database import damage, row
+from resource_api.hands.database import RECOVER, damage, row
 from resource_api.nouns import codec
+from resource_api.nouns.errors import StateError
 from resource_api.nouns.record import Intent, Record, StackState
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
     from resource_api.contract.vault import Vault
     from resource_api.hands.database import Database, Row
-    from resource_api.nouns.errors import StateError
     from resource_api.nouns.record import Commit, Key
+
+    #: Gives the vault of a stack, where there is one.
+    Finder = Callable[["Header"], Vault | None]
 
 _TABLES: Final = ("resource", "owed", "intent")
 #: So many rows are decoded together.
@@ -50,7 +53,11 @@ class Header(NamedTuple):
         """Give the salt; of an encrypted stack it is bound to all the rest of its row, which is proven by it."""
         if vault is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
-            return bytes.fromhex(vault.unlock(self.content["sealed_salt"], rest))
+            try:
+                return bytes.fromhex(vault.unlock(self.content["sealed_salt"], rest))
+            except StateError as error:
+                msg = f"{error}; {RECOVER}"
+                raise StateError(msg) from error
         return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
 
@@ -252,9 +259,11 @@ def verify_sums(database: Database) -> None:
                 raise _missing(database, header.name)
 
 
-def verify(
-    database: Database, vault: Callable[[Header], Vault | None] = lambda _header: None
-) -> dict[StackName, StackState]:
+def keyless(_header: Header) -> None:
+    """Give no vault for any stack."""
+
+
+def verify(database: Database, vault: Finder = keyless) -> dict[StackName, StackState]:
     """Read everything, structure included; gives what is known. Raises ``StateError``.
 
     What is encrypted is verified as far as there is a ``vault`` for it.

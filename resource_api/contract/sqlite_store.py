@@ -155,7 +155,7 @@ class SqliteStore:
                 return [f"{self.path}: nothing is recorded yet"]
             states = rows.verify(opened.database, self._vaults.found)
             history.read(opened.database)
-            return [*recovery.describe(self.path, states), *recovery.generations(self.path)]
+            return [*recovery.describe(self.path, states), *recovery.generations(self.path, self._vaults.found)]
 
     def recover(self, timeout: float) -> Sequence[str]:
         """Put the newest whole generation in place of what is damaged; gives what was done and lost."""
@@ -166,9 +166,9 @@ class SqliteStore:
             try:
                 with open_checked(self.path) or nullcontext() as opened:
                     if opened is not None:
-                        rows.verify(opened.database)
+                        rows.verify(opened.database, self._vaults.found)
             except StateError as error:
-                return recovery.recover(self.path, str(error))
+                return recovery.recover(self.path, str(error), self._vaults.found)
             return ["nothing to recover: " + line for line in self.check()[:1]]
 
     # Reading

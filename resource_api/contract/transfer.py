@@ -116,12 +116,14 @@ def admit(known: StackState, new: StackState, file: str, *, force: bool) -> Stac
     """Give what is to be written in place of ``known``; serials never go down.
 
     Raises ``ManifestError`` for another lineage, a lower serial, or other content under the same serial, unless
-    ``force``. An empty stack admits anything.
+    ``force``, and for what nobody has proven where a key proves all else. An empty stack admits anything but that.
     """
-    if not known.serial:
-        return new
     why = ""
-    if new.lineage != known.lineage:
+    if known.encrypted and not new.encrypted:
+        why = "is not encrypted, and a key is named"
+    elif not known.serial:
+        return new
+    elif new.lineage != known.lineage:
         why = f"is of another lineage ({new.lineage}) than what is recorded ({known.lineage})"
     elif new.serial < known.serial:
         why = f"has serial {new.serial}, older than what is recorded, {known.serial}"
@@ -131,7 +133,7 @@ def admit(known: StackState, new: StackState, file: str, *, force: bool) -> Stac
         return new
     if not force:
         raise _refused(file, f"{why}; --force takes it all the same", "stale")
-    return new._replace(serial=max(known.serial, new.serial) + 1)
+    return new._replace(serial=max(known.serial, new.serial) + 1) if known.serial else new
 
 
 def _wrong(found: Any, kinds: Mapping[str, Any], where: str) -> list[str]:

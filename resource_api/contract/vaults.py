@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.nouns.errors import UsageError
+from resource_api.hands.database import RECOVER
+from resource_api.nouns.errors import StateError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,7 @@ class Vaults:
 
     def demanded(self, header: Header) -> Vault | None:
         """Give the vault of a stack that is to be used. Raises ``UsageError`` where its key is missing or surplus."""
-        if header.sealing is None and self.key is not None and header.last[1]:
+        if header.sealing is None and self.key is not None:
             msg = (
                 f"{_what(header.name)} is not encrypted, and a key is named; 'resource-api state rekey' encrypts it,"
                 " without --key it is used as it is"
@@ -61,7 +62,11 @@ class Vaults:
     def _opened(self, name: StackName, sealing: Mapping[str, Any]) -> Vault:
         written = repr((name, sealing))
         if written not in self._open:
-            self._open[written] = _module().open(self.key, sealing, _what(name))
+            try:
+                self._open[written] = _module().open(self.key, sealing, _what(name))
+            except StateError as error:
+                msg = f"{error}; name its own, and if that is the one: {RECOVER}"
+                raise StateError(msg) from error
         return self._open[written]
 
 

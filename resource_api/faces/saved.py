@@ -74,9 +74,15 @@ def _locked(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any]
 
 
 def _unlocked(document: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
-    """Give what is embedded. Raises ``UsageError`` without the key, ``StateError`` for a plan that was altered."""
+    """Give what is embedded.
+
+    Raises ``UsageError`` without the key, ``StateError`` for a plan that was altered, ``ManifestError`` for one that
+    has no key where there is one.
+    """
     embedded: Mapping[str, Any] = document["manifest"]
     if "sealing" not in embedded:
+        if key is not None:
+            raise _refused(path, "the plan is not encrypted, and a key is named")
         return embedded
     from resource_api.contract.vault import Vault  # noqa: PLC0415 - only with a key
 
