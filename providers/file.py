@@ -85,7 +85,7 @@ class Provider(BaseProvider):
 
         A source that is a file is read here: nothing that ``get`` could return says which file is the source.
         """
-        if attribute == "content" and type(should["content"]) is str:
+        if attribute == "ensure" or (attribute == "content" and type(should["content"]) is str):
             return None
         if attribute in {"owner", "group"}:
             number = _number(should[attribute])
