@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import time
+import sys
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 #: What would make a start slower than it is for people, or send us to another state.
 _FORGOTTEN = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPATH", "RESOURCE_API_STATE", "RESOURCE_API_STACK")
+_LAUNCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")))
 
 
 class Cost(NamedTuple):
@@ -43,21 +45,18 @@ class Command(NamedTuple):
     codes: Sequence[int] = (0,)
 
 
-def cost(command: Command | Sequence[str], out: int = subprocess.DEVNULL) -> Cost:
+def cost(command: Command | Sequence[str]) -> Cost:
     """Run a program to its end. Raises ``RuntimeError`` when it ends with a code that it may not end with."""
     command = command if isinstance(command, Command) else Command(command)
     environment = {name: value for name, value in os.environ.items() if name not in _FORGOTTEN}
-    began = time.monotonic()
-    with subprocess.Popen(  # noqa: S603 - our own commands
-        command.words, env={**environment, **command.environment}, stdout=out, stderr=subprocess.DEVNULL
-    ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    elapsed = time.monotonic() - began
-    if process.returncode not in command.codes:
-        msg = f"{' '.join(command.words)} ended with {process.returncode}"
+    told = subprocess.run(  # noqa: S603 - our own commands
+        [*_LAUNCH, *command.words], env={**environment, **command.environment}, stdout=subprocess.PIPE, check=True
+    ).stdout
+    code, seconds, memory, elapsed = told.split()
+    if int(code) not in command.codes:
+        msg = f"{' '.join(command.words)} ended with {int(code)}"
         raise RuntimeError(msg)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, elapsed)
+    return Cost(float(seconds), int(memory) / 1024, float(elapsed))
 
 
 def pairs(

@@ -15,15 +15,16 @@ from resource_api.nouns.change import Action, Change, Difference, exists
 from resource_api.nouns.errors import reason
 from resource_api.nouns.event import StepStart
 from resource_api.nouns.text import show
-from resource_api.nouns.values import same
+from resource_api.stages.arrival import arrived, missing
 from resource_api.stages.calling import Caller, Stopped
-from resource_api.stages.comparison import Incomparable, compare
 from resource_api.stages.prerequisites import Prerequisites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.nouns.definition import Name
     from resource_api.stages.ending import Ending
+    from resource_api.stages.rows import Seen
     from resource_api.stages.work import Work
 
 
@@ -39,6 +40,7 @@ class Segment:
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
         self._blocked = Prerequisites(self.works, ending.waits, ending.bad).blocked
+        self._arrived: set[int] = set()
 
     def carry_out(self) -> None:
         """Do what is not noop, tell what is, then refresh what was notified."""
@@ -146,25 +148,18 @@ class Segment:
     # Verifying
 
     def _read(self, works: Sequence[Work]) -> None:
+        """Read again, and note of which works nothing is missing."""
         self.snapshot.read(self.definition, [work.name for work in works], fresh=True)
+        self._arrived = arrived(works, self._seen, self.ending.providers.tools(self.definition.instance))
+
+    def _seen(self, name: Name) -> Seen:
+        return self.snapshot.seen(self.definition.instance, name)
 
     def _missing(self, work: Work) -> list[Difference]:
         """Give what of a change is not there yet, after a fresh read."""
-        row, failure = self.snapshot.seen(self.definition.instance, work.name)
-        asked = work.asked()
-        if failure:
-            return [Difference("ensure", None, None, failure)]
-        if not exists(asked):
-            return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
-        if row is None or not exists(row):
-            return [Difference("ensure", "absent", asked.get("ensure", "present"))]
-        expected = work.decision.foreseen.items()
-        unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
-        try:
-            found = compare(work.step.entry, row, asked, self.ending.providers.tools(self.definition.instance))
-            return found + unforeseen
-        except Incomparable as error:
-            return [Difference("ensure", None, None, str(error))]
+        if work.operation.number in self._arrived:
+            return []
+        return missing(work, self._seen, self.ending.providers.tools(self.definition.instance))
 
     def _conclude(self, called: Sequence[Work]) -> None:
         """Read again, and settle each work: succeeded, failed, or skipped because its prerequisite failed."""

@@ -1,0 +1,52 @@
+"""Whether what was asked for has come about, told by what was read after it was done.
+
+What becomes of a resource of which something is missing is not decided here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns.change import Difference, exists
+from resource_api.nouns.values import same
+from resource_api.stages.comparison import Incomparable, compare, level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from resource_api.nouns.definition import Name
+    from resource_api.nouns.tools import Tools
+    from resource_api.stages.work import Work
+
+    #: Give what was read of a name, and why nothing could be.
+    Seen = Callable[[Name], tuple[Mapping[str, Any] | None, str]]
+
+
+def arrived(works: Iterable[Work], seen: Seen, tools: Tools) -> set[int]:
+    """Give the operations of which certainly nothing is missing, told for all of them at once."""
+    numbers, pairs = [], []
+    for work in works:
+        entry, row = work.step.entry, seen(work.name)[0]
+        plain = work.asked() is entry.should and not (work.removal or work.decision.foreseen)
+        if plain and row is not None and exists(row) and exists(entry.should):
+            numbers.append(work.operation.number)
+            pairs.append((entry, row))
+    return {numbers[place] for place in level(pairs, tools)}
+
+
+def missing(work: Work, seen: Seen, tools: Tools) -> list[Difference]:
+    """Give what of a change is not there yet."""
+    row, failure = seen(work.name)
+    asked = work.asked()
+    if failure:
+        return [Difference("ensure", None, None, failure)]
+    if not exists(asked):
+        return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
+    if row is None or not exists(row):
+        return [Difference("ensure", "absent", asked.get("ensure", "present"))]
+    expected = work.decision.foreseen.items()
+    unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
+    try:
+        return compare(work.step.entry, row, asked, tools) + unforeseen
+    except Incomparable as error:
+        return [Difference("ensure", None, None, str(error))]
