@@ -76,9 +76,11 @@ class Recorder:
         """Write the outcome of works that have ended and the refreshes owed now; with what stood ``same`` before them.
 
         Records are in the order of execution then, which is what a deletion without known dependencies reverses.
+        What could not be read afterwards stays in doubt: its intent and its record stay as they are.
         """
         put = self._all_news(same)
         drop = self._gone(same)
+        works = [work for work in works if not work.unread]
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
                 if pending := self._pending(work):

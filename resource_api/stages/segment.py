@@ -132,7 +132,7 @@ class Segment:
     def _stopped(self, work: Work, why: str) -> None:
         """Settle a work whose call was cut: what is as it should be has succeeded; ``why`` when nobody was named."""
         if not self.imperative:
-            work.is_ = self.snapshot.seen(self.definition.instance, work.name).row
+            work.is_, work.unread = self.snapshot.seen(self.definition.instance, work.name)
         if work.outcome.status == "failed":
             work.why = work.outcome.reason
             self.ending.fail(work, work.why, told=True)
@@ -173,7 +173,7 @@ class Segment:
 
     def _conclude_one(self, work: Work) -> None:
         if not self.imperative:
-            work.is_ = self.snapshot.seen(self.definition.instance, work.name).row
+            work.is_, work.unread = self.snapshot.seen(self.definition.instance, work.name)
         if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
             self.ending.skip_for(work)
             return

@@ -42,6 +42,7 @@ class Work:
         "skipped",
         "started",
         "step",
+        "unread",
         "why",
     )
 
@@ -63,6 +64,8 @@ class Work:
         self.outcome = NOTHING_SAID
         #: Why the provider's call failed, where it did not say it of this resource.
         self.why = ""
+        #: Why it could not be read after the call: what has come of it is in doubt.
+        self.unread = ""
 
     @property
     def definition(self) -> TypeDefinition:

@@ -261,3 +261,63 @@ def test_a_refusal_is_said_once(bench: Bench) -> None:
     site["Thing[a]"]["image"] = "y"
     bench.apply(site)
     assert sum("is protected" in line for line in bench.lines) == 1
+
+
+def test_what_came_out_otherwise_is_recorded_as_it_is(bench: Bench) -> None:
+    """Made with another size than asked for: failed, recorded as partial with the size that it has, mended later."""
+    made = bench.world.change
+
+    def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
+        made(kind, name, is_, {**should, "size": 9}, context)
+
+    bench.world.change = change  # type: ignore[method-assign]
+    (report,) = bench.apply({"Thing[a]": {"size": 1}}).steps
+    assert "did not converge: size is 9, should be 1" in report.error
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.is_ is not None
+    assert (record.status, record.is_["size"], record.should["size"]) == ("partial", 9, 1)
+    bench.world.change = made  # type: ignore[method-assign]
+    assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {"Thing[a]": ("update", "success")}
+
+
+def test_what_cannot_be_read_after_its_creation_is_in_doubt_no_longer_than_that(bench: Bench) -> None:
+    """The creation has failed, for nobody can tell what came of it; later it is found, and is ours."""
+    made = bench.world.change
+
+    def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
+        made(kind, name, is_, should, context)
+        bench.world.unreadable.add("thing")
+
+    bench.world.change = change  # type: ignore[method-assign]
+    assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 1
+    assert bench.state.intents
+    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.unreadable.clear()
+    assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 0
+    assert planned(bench.plan({"Thing[a]": {"size": 1}})) == {}
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.status == "ready"
+    assert record.owned
+    assert not bench.state.intents
+
+
+def test_what_cannot_be_read_after_its_deletion_is_not_taken_for_gone(bench: Bench) -> None:
+    """It is still recorded; when it can be read again, it has gone or is deleted once more."""
+    bench.apply({"Thing[a]": {}, "Thing[b]": {}})
+    made = bench.world.change
+
+    def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
+        if name == "a":
+            made(kind, name, is_, should, context)
+        bench.world.unreadable.add("thing")
+
+    bench.world.change = change  # type: ignore[method-assign]
+    assert bench.apply({}, prune=True).exit_code == 1
+    assert sorted(key[1] for key in bench.state.records) == ["a", "b"]
+    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.unreadable.clear()
+    bench.apply({}, prune=True)
+    assert (bench.names(), bench.state.records) == ([], {})
+    assert not bench.state.intents
