@@ -353,12 +353,23 @@ def test_a_provider_is_closed_whatever_happens(site: Site) -> None:
         log.unlink(missing_ok=True)
         assert site.run(*command, **environment).code == code
         assert (log.read_text().splitlines() if log.exists() else []) == lines
+    checked = (
+        (site.home / "m/types/held.py").read_text().replace("attributes=", "features={'canonicalize'}, attributes=")
+    )
+    site.write("m/types/held.py", checked)
+    site.write("m/providers/held.py", HELD + CHECKING)
     log.unlink(missing_ok=True)
+    assert site.run("validate", "site.yaml", **environment).code == 0
+    assert not log.exists()
     ended = site.run("apply", "site.yaml", INTERRUPT="1", **environment)
     assert ended.code in {1, 130}, ended.err
     assert log.read_text().splitlines()[-2:] == ["cancel", "close"]
 
 
+CHECKING = """
+        def canonicalize(self, context, resources):
+            return resources
+"""
 HELD = """
     import os
     from pathlib import Path

@@ -7,25 +7,27 @@ needs (seed, "Runtime Environment"). What is called when is the stages' business
 
 from __future__ import annotations
 
+import threading
 from copy import deepcopy
 from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from resource_api.contract import answers
 from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
 from resource_api.nouns.columns import are_flat
 from resource_api.nouns.errors import Problem, ProviderError, reason
 from resource_api.nouns.reference import parts
 from resource_api.nouns.tools import Tools
-from resource_api.nouns.values import Sensitive, copied
+from resource_api.nouns.values import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.contract.isolation import Isolated
     from resource_api.contract.registry import Registry
-    from resource_api.nouns.definition import Resource, TypeDefinition
+    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.tools import Question
 
@@ -42,8 +44,10 @@ class Providers:
         self._versions: dict[str, str] = {}
         self._configs: dict[str, Mapping[str, Any]] = {}
         self._refused: dict[str, str] = {}
-        #: Made, and of those configured.
+        #: Made, of those the ones that run in workers, and the ones that are configured.
         self._made: dict[str, Any] = {}
+        self._isolated: set[str] = set()
+        self._making = threading.RLock()
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
         #: What functions have answered in this transaction.
@@ -81,18 +85,28 @@ class Providers:
         if not configured:
             return self._raw(instance)
         if instance not in self._instances:
-            definition = self.tools(instance).definition
-            made = self._raw(instance)
-            if definition.config.attributes:
-                self._set_up(instance, definition, made)
-            self._instances[instance] = made
+            # A resource and a function may need it at once.
+            with self._making:
+                self._ready(instance)
         return self._instances[instance]
+
+    def _ready(self, instance: str) -> None:
+        if instance in self._instances:
+            return
+        definition = self.tools(instance).definition
+        made = self._raw(instance)
+        if definition.config.attributes:
+            self._set_up(instance, definition, made)
+        self._instances[instance] = made
 
     def _raw(self, instance: str) -> Any:
         """Give an instance that has perhaps not been configured: enough for what answers from its arguments alone."""
         if instance not in self._made:
             definition = self._definition(instance)
-            make = self._isolate if self.run.isolates(definition) else self._make
+            make = self._make
+            if self.run.isolates(definition):
+                make = self._isolate
+                self._isolated.add(instance)
             self._made[instance] = make(definition, self._versions.get(instance, ""))
         return self._made[instance]
 
@@ -153,7 +167,7 @@ class Providers:
         return Tools(
             definition,
             {},
-            (lambda resources: _canonicalized(self.run, definition, call, resources))
+            (lambda resources: answers.canonicalized(self.run, definition, call, resources))
             if "canonicalize" in features
             else None,
             self._validate(instance, definition, context) if "validate" in features else None,
@@ -199,7 +213,7 @@ class Providers:
             for each in map(dict, resources) if are_flat(resources) else map(copied, resources):
                 try:
                     answer = guard.answer(method(), context, each)
-                    found = [] if answer is None or answer == [] else _problems(answer)
+                    found = [] if answer is None or answer == [] else answers.problems(answer)
                 except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
                     found = error
                 yield found
@@ -245,10 +259,9 @@ class Providers:
         """End every instance: nothing is kept beyond a transaction. An interruption is told to each before."""
         for instance in list(self._made) if interrupted else ():
             self._part(instance, "cancel")
-        for made in self._made.values():
+        for instance in self._made.keys() & self._isolated:
             # Workers end side by side.
-            if (leave := getattr(made, "leave", None)) is not None:
-                leave()
+            self._made[instance].leave()
         for instance in list(self._made):
             self._end(instance)
 
@@ -260,41 +273,15 @@ class Providers:
         self._tools.pop(instance, None)
 
     def _part(self, instance: str, method: str) -> None:
-        """Call a method of the end of a provider's life, where it has one; what it raises ends nothing else."""
-        made = self._made[instance]
-        if (call := getattr(made, method, None)) is None:
+        """Call a method of the end of a provider's life, where it has one; what it raises ends nothing else.
+
+        A provider that was only asked what it answers from its arguments alone has begun nothing that could end.
+        """
+        call = getattr(self._made[instance], method, None)
+        if call is None or not (instance in self._instances or instance in self._isolated):
             return
         try:
             with guard.protected():
                 call()
         except Exception as error:  # noqa: BLE001 - contained: everything else is over already
             self.run.log.write("warning", instance, f"{method} of its provider failed: {reason(error)}")
-
-
-def _canonicalized(
-    run: Run, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
-) -> list[Resource]:
-    """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
-    plain = are_flat(resources)
-    copies: list[Resource] = list(map(dict, resources)) if plain else []
-    wrapped: dict[int, set[str]] = {}
-    for index, resource in enumerate(() if plain else resources):
-        copy = copied(resource)
-        copies.append(copy)
-        wrapped[index] = {key for key in copy.keys() - definition.sensitive if isinstance(copy[key], Sensitive)}
-        for key in wrapped[index]:
-            run.log.mask.add(copy[key])
-            copy[key] = copy[key].reveal()
-    answer = call("canonicalize", copies)
-    if not isinstance(answer, list) or len(answer) != len(resources) or not all(type(r) is dict for r in answer):
-        msg = f"{definition.name}: canonicalize must return the resources that it was given, a list of mappings"
-        raise ProviderError(msg)
-    for index, secret in wrapped.items():
-        for key in secret & answer[index].keys():
-            answer[index][key] = Sensitive(answer[index][key])
-    return answer
-
-
-def _problems(answer: Any) -> list[Problem]:
-    found: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
-    return [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in found]
