@@ -1,0 +1,102 @@
+"""A component adds names and nothing else: what it makes is done as if it stood in the manifest itself."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_api import Attribute, ComponentDefinition
+from tests.lifecycle.world import Bench, acted
+
+DEPTH = 3
+
+
+class Node(NamedTuple):
+    """A thing, or a component with others in it; ``needs`` are earlier ones beside it, by number."""
+
+    inner: tuple[Node, ...] | None
+    needs: frozenset[int]
+
+
+def nodes(depth: int) -> st.SearchStrategy[tuple[Node, ...]]:
+    """Give what may stand beside each other, ``depth`` levels deep."""
+    inner = st.none() if not depth else st.none() | nodes(depth - 1)
+    return st.lists(st.builds(Node, inner, st.frozensets(st.integers(0, 3), max_size=2)), max_size=4).map(tuple)
+
+
+def build(m: Any, level: tuple[Node, ...], depth: int) -> None:
+    """Declare a level with the API of manifests; each title says where it stands."""
+    made: list[Any] = []
+    for number, node in enumerate(level):
+        require = [made[each] for each in node.needs if each < number]
+        if node.inner is None:
+            made.append(m.thing(f"t{number}", name=f"{m.inputs.path}{number}", require=require))
+        else:
+            path = f"{m.inputs.path}{number}"
+            made.append(m.resource(f"level{depth}", f"c{number}", path=path, made=packed(node.inner), require=require))
+
+
+def flat(level: tuple[Node, ...], path: str, outer: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Give the resources that a level comes to, by the things' names, and all those names."""
+    resources: dict[str, Any] = {}
+    made: list[list[str]] = []
+    for number, node in enumerate(level):
+        needs = [*outer, *(name for each in node.needs if each < number for name in made[each])]
+        name = f"{path}{number}"
+        if node.inner is None:
+            resources[f"Thing[{name}]"] = {"require": [f"Thing[{each}]" for each in needs]}
+            made.append([name])
+        else:
+            inner, names = flat(node.inner, name, needs)
+            resources |= inner
+            made.append(names)
+    return resources, [name for names in made for name in names]
+
+
+def town() -> Bench:
+    """Give a world in which levels can be declared; each is a component that knows the next."""
+    bench = Bench()
+    inputs = {"path": Attribute("String", "Where it stands."), "made": Attribute("Any", "What it holds.")}
+    for depth in range(DEPTH):
+        definition = ComponentDefinition(name=f"level{depth}", docs="A level.", inputs=inputs)
+
+        def made(m: Any, depth: int = depth) -> None:
+            build(m, unpacked(m.inputs.made), depth + 1)
+
+        bench.registry.register_component(definition, made)
+    return bench
+
+
+def packed(level: tuple[Node, ...]) -> list[Any]:
+    """Give a level as data."""
+    return [[None if node.inner is None else packed(node.inner), sorted(node.needs)] for node in level]
+
+
+def unpacked(data: Any) -> tuple[Node, ...]:
+    """Give back what was packed."""
+    return tuple(Node(None if inner is None else unpacked(inner), frozenset(needs)) for inner, needs in data)
+
+
+@settings(max_examples=50)
+@given(nodes(DEPTH - 1))
+def test_components_are_names_and_nothing_else(level: tuple[Node, ...]) -> None:
+    """The same calls in the same order; afterwards the flat manifest finds everything as it should be, and the same."""
+    nested, plain = town(), town()
+    site = {"Level0[top]": {"path": "n", "made": packed(level)}}
+    resources, names = flat(level, "n", [])
+    nested.apply(site)
+    plain.apply(resources)
+    assert nested.world.calls == plain.world.calls
+    assert nested.names() == sorted(names)
+    assert acted(nested.apply(site)) == {}
+    plan = nested.plan(site)
+    assert all(str(step.reference).startswith("Level0[top]/") for step in plan.steps)
+    assert acted(nested.apply(resources)) == {}
+    assert {str(record.reference) for record in nested.state.records.values()} == set(resources)
+    assert acted(nested.apply(site)) == {}
+    nested.destroy(site)
+    plain.destroy(resources)
+    assert nested.world.calls == plain.world.calls
+    assert nested.state.records == {}
