@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard, loader
 from resource_api.hands.stillness import still
+from resource_api.nouns.declaration import Place
 from resource_api.nouns.errors import Problem, ResourceError, reason
 from resource_api.nouns.event import Diagnosed
 from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
@@ -22,6 +23,7 @@ from resource_api.stages.selection import tags
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.event import Event
     from resource_api.nouns.policy import Policy
@@ -38,12 +40,14 @@ class Judge:
         """Judge by ``policies``, of whichever stack is brought."""
         self._policies = policies
         self._stack = self._project = ""
+        self._manifest: Manifest | None = None
         self._tell = tell
         self._told: set[Problem] = set()
 
     def judge(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
         """Judge what is declared and known; what is forbidden cannot be planned, whatever there is."""
         self._stack, self._project = prior.state.stack, prior.state.project
+        self._manifest = catalog.manifest
         broken = dict(prior.broken)
         for entry in catalog.entries:
             chosen = (selected is None or entry.index in selected) and entry.index not in prior.ghosts
@@ -59,7 +63,7 @@ class Judge:
             if policy.resource is not None:
                 problems = list(_asked(policy, policy.resource, declared))
                 errors += [problem.message for problem in problems if problem.severity == "error"]
-                self._warn(problem._replace(reference=declared.reference) for problem in problems)
+                self._warn(self._placed(problem, entry) for problem in problems)
         return "; ".join(errors)
 
     def _declared(self, entry: Entry, should: Mapping[str, Any]) -> PolicyResource:
@@ -89,6 +93,11 @@ class Judge:
         self._warn(problems)
         errors = [problem for problem in problems if problem.severity == "error"]
         return _forbidden(planned, errors) if errors else planned
+
+    def _placed(self, problem: Problem, entry: Entry) -> Problem:
+        """Give a problem the resource that it is about, and where that is declared."""
+        place = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else Place("")
+        return problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
 
     def _warn(self, problems: Iterator[Problem] | Sequence[Problem]) -> None:
         for problem in problems:

@@ -100,8 +100,8 @@ def test_a_warning_is_told_once_and_nothing_fails(bench: Bench) -> None:
     report = bench.apply({"Thing[a]": {}, "Thing[b]": {"colour": "${Thing[a].serial}"}})
     assert report.exit_code == 0
     assert warnings(bench) == [
-        "Thing[a]: policy 'wide': a could be smaller",
-        "Thing[b]: policy 'wide': b could be smaller",
+        "<mapping>: Thing[a]: policy 'wide': a could be smaller",
+        "<mapping>: Thing[b]: policy 'wide': b could be smaller",
         "policy 'wide': so be it",
     ]
 

@@ -258,3 +258,28 @@ def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
     assert "import what it makes, one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in done.err
     bench.put("widget", **{"a-roof": {}})
     assert bench.run("import", site, "House[a]/Widget[roof]").code == 0
+
+
+def test_secrets_under_a_key_follow_a_component_to_its_new_name(bench: Bench) -> None:
+    """They are bound to the names of their resources; whoever is renamed, looked at or not, can still be opened."""
+    state = ("--state", f"sqlite:{bench.home}/state.db", "--key", "file:key")
+    assert bench.run("new", "key", "key").code == 0
+    site = "project: p\nresources:\n  House[a]: {colour: red, code: hunter2hunter2}\n"
+    assert bench.apply(site, *state).code == 0
+    renamed = site.replace("House[a]: {", "House[b]: {lifecycle: {aliases: [a]}, ")
+    bench.write("modules/components/house.py", HOUSE.replace("{m.title}", "a"))
+    moved = bench.apply(renamed, "--detailed-exitcodes", *state)
+    assert (moved.code, moved.err) == (0, "")
+    assert bench.run("state", "check", *state).code == 0
+    listed = bench.run("state", "list", *state).out.splitlines()
+    assert "House[b]/Account[door]" in listed
+    again = bench.apply(renamed, "--detailed-exitcodes", *state)
+    assert (again.code, "3 unchanged" in again.out) == (0, True)
+    # What the component no longer makes keeps its secret, and its new name.
+    bench.write("modules/components/house.py", HOUSE.replace("{m.title}", "a").replace("is not None", "is ..."))
+    renamed = renamed.replace("House[b]: {lifecycle: {aliases: [a]}", "House[c]: {lifecycle: {aliases: [b]}")
+    assert bench.apply(renamed, *state).code == 0
+    shown = bench.run("state", "show", "House[c]/Account[door]", *state)
+    assert (shown.code, "password: <sensitive>" in shown.out) == (0, True), shown
+    assert bench.run("destroy", "site.yaml", "--yes", *state).code == 0
+    assert bench.things("account") == {}
