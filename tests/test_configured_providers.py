@@ -278,6 +278,61 @@ def test_the_environment_may_say_what_the_manifest_does_not(site: Site) -> None:
     assert names(server) == ["a"]
 
 
+def test_a_single_resource_needs_no_manifest(site: Site) -> None:
+    """``resource`` uses the default provider, configured with defaults and with what the provider finds out itself."""
+    server = site.serve()
+    told = {"INVENTORY_URL": server.url, "INVENTORY_TOKEN_FILE": str(site.write("token", "token-one"))}
+    assert site.run("resource", "inventory_host", "a", "role=web", **told).code == 0
+    assert site.run("resource", "inventory_host", "--json", **told).document[0]["role"] == "web"
+    refused = site.run("resource", "inventory_host")
+    assert (refused.code, "the configuration of its provider: 'url' is missing" in refused.err) == (1, True), (
+        refused.err
+    )
+
+
+def test_a_replacement_may_take_several_runs(site: Site) -> None:
+    """What a run was not about stays with the old configuration, and follows in the next."""
+    old, new = site.serve(), site.serve()
+    site.write("site.yaml", ONE.format(url=old.url))
+    assert site.run("apply", "site.yaml").code == 0
+    site.write("site.yaml", ONE.format(url=new.url))
+    first = site.run("apply", "site.yaml", "--target", "Inventory_host[a]")
+    assert (first.code, names(old), names(new)) == (0, ["b"], ["a"]), first.err
+    assert "Provider[inventory_host@lab~1]" in site.recorded()
+    second = site.run("apply", "site.yaml")
+    assert (second.code, names(old), names(new)) == (0, [], ["a", "b"]), second.err
+    assert "Provider[inventory_host@lab~1]" not in site.recorded()
+    assert site.run("apply", "site.yaml", "--detailed-exitcodes").code == 0
+
+
+def test_what_was_replaced_is_deleted_with_the_old_configuration_by_destroy(site: Site) -> None:
+    """A run that ended between two services leaves nothing behind in either."""
+    old, new = site.serve(), site.serve()
+    site.write("site.yaml", ONE.format(url=old.url))
+    assert site.run("apply", "site.yaml").code == 0
+    site.write("site.yaml", ONE.format(url=new.url))
+    assert site.run("apply", "site.yaml", "--target", "Inventory_host[a]").code == 0
+    destroyed = site.run("destroy", "--yes", "site.yaml")
+    assert (destroyed.code, names(old), names(new)) == (0, [], []), destroyed.err
+    assert site.recorded() == {}
+
+
+def test_import_and_refresh_ask_the_configured_provider(site: Site) -> None:
+    """What is taken over is recorded with its provider; what has moved is seen where it is."""
+    server = site.serve()
+    server.inventory.create("a", {"role": "web"})
+    site.write("site.yaml", ONE.format(url=server.url))
+    imported = site.run("import", "site.yaml", "Inventory_host[a]")
+    assert imported.code == 0, imported.err
+    assert sorted(site.recorded()) == ["Inventory_host[a]", "Provider[inventory_host@lab]"]
+    server.inventory.update("a", {"role": "db"})
+    refreshed = site.run("refresh", "site.yaml")
+    assert refreshed.code == 0, refreshed.err
+    assert site.recorded()["Inventory_host[a]"]["is"]["role"] == "db"
+    assert site.run("destroy", "--yes", "site.yaml").code == 0
+    assert names(server) == []
+
+
 def test_the_newest_type_that_fits_is_taken(site: Site) -> None:
     """Of several versions on the module path, by PEP 440; without a range the first one found."""
     for version in ("1.9.0", "1.10.0", "2.0.0"):

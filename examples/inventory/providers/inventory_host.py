@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -28,10 +29,12 @@ class Provider(SimpleProvider):
         self.config: Mapping[str, Any] = {}
 
     def check_config(self, context: Context, config: dict[str, Any]) -> dict[str, Any]:
-        """Take the service of the environment where the manifest names none."""
+        """Take the service and the file of the token from the environment where the manifest does not say them."""
         if "url" not in config and "INVENTORY_URL" in os.environ:
             context.debug("the service is the one of INVENTORY_URL")
             config["url"] = os.environ["INVENTORY_URL"]
+        if "token" not in config and "INVENTORY_TOKEN_FILE" in os.environ:
+            config["token"] = Path(os.environ["INVENTORY_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         return config
 
     def diff_config(self, context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,10 @@ TYPE = TypeDefinition(
         "url": Attribute(
             "Pattern[/\\Ahttps?:/]", "Where the service is; the environment's INVENTORY_URL if not given."
         ),
-        "token": Attribute("Sensitive[String[1]]", "What the service knows us by."),
+        "token": Attribute(
+            "Sensitive[String[1]]",
+            "What the service knows us by; what is in the file that INVENTORY_TOKEN_FILE names if not given.",
+        ),
         "timeout": Attribute("Numeric", "Seconds that one request may take.", default=10),
     },
     attributes={
