@@ -330,3 +330,17 @@ def test_who_speaks_after_its_call_is_not_heard(box: Box) -> None:
     put(box, "speaks_later")
     done = apply_only(box)
     assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+def test_a_method_that_nobody_promised_is_never_called(box: Box, isolate: str) -> None:
+    """Whatever it is called: what ends a worker is no method of a provider."""
+    box.type("bad")
+    body = "from shelf import Shelf\n\nclass Provider(Shelf):\n"
+    for word in ("leave", "end", "kill", "lend", "terms", "validated", "compared"):
+        body += f"    def {word}(self):\n        self._called('{word}', [])\n"
+    box.provider("bad", body)
+    box.env["RESOURCE_API_ISOLATE"] = isolate
+    assert box.run("apply", "site.json").code == 0
+    lines = (box.path / "bad.calls").read_text(encoding="utf-8").splitlines()
+    assert {line.split('"')[1] for line in lines} == {"get", "set"}
