@@ -377,6 +377,13 @@ def test_nothing_starts_after_the_first_failure_when_asked() -> None:
     """``--fail-fast``: what has begun ends, the rest is skipped."""
     side = Side()
     side.failing = {"e0"}
+
+    def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
+        if name != "e0":
+            time.sleep(0.1)
+        Side.change(side, kind, name, should, context)
+
+    side.change = change  # type: ignore[method-assign]
     report = side.apply({f"Errand[e{number}]": {} for number in range(30)}, parallel=2, fail_fast=True)
     assert report.summary.failed == 1
     assert report.summary.skipped >= 25
