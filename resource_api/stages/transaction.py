@@ -10,7 +10,7 @@ import time
 from collections import deque
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands import guard
 from resource_api.hands.crew import Abandoned, Crew
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
+
+_IN_DOUBT: Final = "the next run looks at what it has done"
 
 
 class Transaction:
@@ -126,8 +128,7 @@ class Transaction:
         """Calls did not come back: what they have done is in doubt, and the next run looks at it."""
         for operation in self.plan.operations:
             if operation.number in schedule.running:
-                why = "its call did not end after the interrupt; the next run looks at what it has done"
-                self.ending.fail(Work(operation), why)
+                self.ending.fail(Work(operation), f"its call did not end after the interrupt; {_IN_DOUBT}")
             elif operation.number not in schedule.ended:
                 self.ending.skip(Work(operation), "the run was interrupted")
 
@@ -161,11 +162,13 @@ class Transaction:
         """Let what is no ``Exception`` end the run, and leave nothing that was being done without an end."""
         try:
             yield
-        except Stopped as error:
-            self.stopped = error.cause
+        except (Stopped, KeyboardInterrupt) as error:
+            self.stopped = error.cause if isinstance(error, Stopped) else error
             self.providers.run.cancelled = True
             for work in works:
-                if not work.finished:
+                if work.started and not work.finished:
+                    self.ending.fail(work, f"its call was interrupted before its end was seen; {_IN_DOUBT}")
+                elif not work.finished:
                     self.ending.skip(work, "the run was interrupted")
 
     def _prepare(self, operation: Operation) -> Work | None:

@@ -34,8 +34,9 @@ class Provider(Shelf):
     sh = Command("sh")
 
     def get(self, context):
-        self._wait("get")
-        return super().get(context)
+        rows = list(super().get(context))
+        self._wait("verifying" if any(row["name"] == "a" for row in rows) else "get")
+        return rows
 
     def set(self, context, changes):
         for name, (_, should) in changes.items():
@@ -275,6 +276,27 @@ def test_side_by_side_a_call_that_does_not_end_is_given_up(
     assert done.code == 0
     assert "Bad[a]: in doubt" in done.text
     assert box.shelf("bad")["a"] == {"size": 1}
+
+
+@pytest.mark.parametrize("how", ["python", "program"])
+def test_a_look_at_what_was_done_that_is_cut_leaves_it_in_doubt(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str
+) -> None:
+    """The summary is printed, state is written, and the next run finds all in order."""
+    process = slow("verifying", how)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    code, steps, summary, _ = finish(process)
+    assert (code, summary["exit_code"], summary["created"]) == (143, 143, 1)
+    assert (steps["Bad[a]"]["status"], steps["Good[after]"]["status"]) == ("failed", "skipped")
+    assert steps["Bad[a]"]["error"] == (
+        "its call was interrupted before its end was seen; the next run looks at what it has done"
+    )
+    box.env["WHERE"] = "nowhere"
+    done = box.run("apply", "site.json")
+    assert done.code == 0
+    assert "Bad[a]: in doubt" in done.text
 
 
 def test_an_ignored_signal_stays_ignored(slow: Callable[..., subprocess.Popen[bytes]]) -> None:
