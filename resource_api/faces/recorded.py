@@ -96,6 +96,6 @@ def all_of(known: StackState, text: str) -> list[Record]:
 def parsed(text: str) -> Reference:
     """Read a reference, or a URN, from the command line. Raises ``UsageError``."""
     try:
-        return reference.parse_urn(text).reference if text.startswith("urn:") else reference.parse(text)
+        return reference.named(text)
     except ValueError as error:
         raise UsageError(str(error)) from error

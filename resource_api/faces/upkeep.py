@@ -116,7 +116,7 @@ def take_over(
 
 def _declared(catalog: Catalog, target: str) -> Entry:
     try:
-        wanted = reference.parse(target)
+        wanted = reference.named(target)
     except ValueError as error:
         raise UsageError(str(error)) from error
     entry = catalog.find(wanted)

@@ -85,11 +85,14 @@ def chain(parent: str) -> list[Reference]:
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
 
+def named(text: str) -> Reference:
+    """Read what people call a resource: a reference, or a URN. Raises ``ValueError``."""
+    return parse_urn(text).reference if text.startswith("urn:") else parse(text)
+
+
 def alias(text: str, parent: str, type_name: str) -> Reference:
     """Read a name that a resource had: a title, a reference, or a URN. Raises ``ValueError``."""
-    if text.startswith("urn:"):
-        return parse_urn(text).reference
-    return parse(text) if "[" in text else child(parent, type_name, text)
+    return named(text) if "[" in text or text.startswith("urn:") else child(parent, type_name, text)
 
 
 def within(name: Reference, type_name: str) -> tuple[str, Reference]:

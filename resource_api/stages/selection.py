@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from resource_api.nouns.errors import UsageError, nearest
-from resource_api.nouns.reference import TYPE_NAME, Reference, around, chain
+from resource_api.nouns.reference import TYPE_NAME, Reference, around, chain, named
 from resource_api.stages.relationships import descendants
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> 
     """Give the indexes of what each of ``patterns`` names; raises ``UsageError`` for one that names nothing."""
     found: set[int] = set()
     for pattern in patterns:
-        matches = matcher(pattern)
+        matches = matcher(_reference(pattern, option))
         hits = {entry.index for entry in entries if any(map(matches, _names(entry)))}
         if not hits:
             hint = nearest(pattern, [name for entry in entries for name in _names(entry)])
@@ -58,6 +58,17 @@ def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> 
             raise UsageError(msg)
         found |= hits
     return found
+
+
+def _reference(pattern: str, option: str) -> str:
+    """Give a pattern for references; a URN means its resource."""
+    if not pattern.startswith("urn:"):
+        return pattern
+    try:
+        return str(named(pattern))
+    except ValueError as error:
+        msg = f"{option}: {error}"
+        raise UsageError(msg) from error
 
 
 def _names(entry: Entry) -> list[str]:

@@ -278,6 +278,8 @@ def test_a_change_of_a_component_triggers_a_replacement(bench: Bench) -> None:
         ({"targets": ("House",), "excludes": ("House[b]",)}, "a a a"),
         ({"targets": ("House[a]/Thing[wall]",)}, "a"),
         ({"targets": ("Thing[wall]",)}, "a b"),
+        ({"targets": ("urn:resource:default::world::house$thing::a::wall",)}, "a"),
+        ({"targets": ("urn:resource:default::world::house::a",)}, "a a a"),
         ({"targets": ("Engine",)}, "a b"),
         ({"targets": ("House[a]/*",)}, "a a a"),
         ({"tags": frozenset({"house"})}, "a a a b b b"),
@@ -296,8 +298,9 @@ def test_a_replacement_can_be_asked_of_a_component(bench: Bench) -> None:
     bench.apply({"House[a]": {}})
     plan = bench.plan({"House[a]": {}}, replace=("House[a]",))
     assert planned(plan) == dict.fromkeys((WALL, ROOF, ENGINE), "replace")
-    with pytest.raises(UsageError, match="matches no resource"):
-        bench.plan({"House[a]": {}}, replace=("House[b]",))
+    for wrong, says in (("House[b]", "matches no resource"), ("urn:resource:x", "is not a URN")):
+        with pytest.raises(UsageError, match=says):
+            bench.plan({"House[a]": {}}, replace=(wrong,))
 
 
 def test_pruning_takes_a_component_down_from_the_top(bench: Bench) -> None:
@@ -492,3 +495,18 @@ def test_what_goes_with_another_goes_with_a_resource(bench: Bench, host: str, sa
     for declared in ("Thing[t]", "House[b]"):
         (line,) = problems(bench, {"House[a]": {}, declared: {"lifecycle": {"deleted_with": host}}}).splitlines()
         assert says in line
+
+
+def test_a_declared_move_leads_into_a_component(bench: Bench) -> None:
+    """Where the thing was given another name by hand, ``moved`` says which one it was; and which a component's was."""
+    bench.apply({"Thing[x]": {"size": 1}})
+    things = bench.world.things["thing"]
+    things["a-wall"] = things.pop("x")
+    bench.apply({"House[a]": {}}, moved=[{"from": "Thing[x]", "to": WALL}])
+    assert bench.state.records["thing", "a-wall"].owned
+    assert ("thing", "x") not in bench.state.records
+    things["y"] = things.pop("a-wall")
+    assert acted(bench.apply({"Thing[y]": {}}, moved=[{"from": WALL, "to": "Thing[y]"}])) == {}
+    record = bench.record("Thing[y]")
+    assert record is not None
+    assert record.owned
