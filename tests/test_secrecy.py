@@ -134,6 +134,13 @@ class TestMarking:
         found = marked(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
         assert found["sum"] == Sensitive("5ea1")
 
+    def test_what_stands_beside_a_secret_is_none(self) -> None:
+        """Of a value that holds one, only that makes a secret of what repeats it."""
+        should = {"text": {"host": "db.example.org", "word": Sensitive("word-0815")}}
+        row = {"name": "a", "link": "on db.example.org", "sum": None}
+        assert marked(PAGE, row, should)["link"] == "on db.example.org"
+        assert marked(PAGE, {**row, "link": "with word-0815"}, should)["link"] == Sensitive("with word-0815")
+
     def test_nothing_is_made_of_what_is_not_there(self) -> None:
         """A value that is not set stays so."""
         assert marked(PAGE, {"text": None, "sum": None}, {"text": Sensitive("x")}) == {"text": None, "sum": None}

@@ -78,6 +78,52 @@ class Provider(SimpleProvider):
         rows = {**self._all(), name: row}
         (DOORS / "doors.json").write_text(json.dumps({key: value for key, value in rows.items() if value is not None}))
 """
+GATE: Final = '''
+"""Gates."""
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="gate",
+    docs="Gates.",
+    config={"token": Attribute("Sensitive[String]", "What lets one in.")},
+    attributes={
+        "name": Attribute("String", "Which.", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "Whether it is there.", default="present"),
+    },
+)
+'''
+GATES: Final = """
+import os
+from pathlib import Path
+
+from resource_api import BaseProvider
+
+GATES = Path(os.environ["DOORS"]) / "gates"
+
+
+class Provider(BaseProvider):
+    def configure(self, context, config):
+        self.token = config["token"].reveal()
+
+    def get(self, context):
+        if self.token != os.environ["TOKEN"]:
+            raise RuntimeError("nobody is let in")
+        return [{"name": name} for name in (GATES.read_text().split() if GATES.exists() else [])]
+
+    def set(self, context, changes):
+        for name, (_, should) in changes.items():
+            names = {each["name"] for each in self.get(context)} - {name}
+            GATES.write_text(" ".join(sorted(names | ({name} if should["ensure"] == "present" else set()))))
+"""
+GUARDED: Final = """
+project: gates
+inputs:
+  password: {type: "Sensitive[String]"}
+providers:
+  guard: {type: gate, config: {token: "${inputs.password}"}}
+resources:
+  Gate[north]: {provider: guard}
+"""
 MANIFEST: Final = """
 project: house
 inputs:
@@ -99,7 +145,10 @@ class House:
     def __init__(self, path: Path) -> None:
         """Lay it out; nothing is recorded."""
         self.path = path
-        for name, text in (("types/door.py", TYPE), ("providers/door.py", PROVIDER), ("site.yaml", MANIFEST)):
+        for name, text in (
+            *(("types/door.py", TYPE), ("providers/door.py", PROVIDER), ("site.yaml", MANIFEST)),
+            *(("types/gate.py", GATE), ("providers/gate.py", GATES), ("none.yaml", "project: gates\nresources: {}\n")),
+        ):
             (path / name).parent.mkdir(exist_ok=True)
             (path / name).write_text(text, encoding="utf-8")
         (path / "world").mkdir()
@@ -109,6 +158,7 @@ class House:
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
             "DOORS": str(path / "world"),
+            "TOKEN": SECRET,
             "RESOURCE_API_MODULE_PATH": str(path),
             "RESOURCE_API_STATE": f"sqlite:{path}/state/state.db",
         }
@@ -204,6 +254,26 @@ class TestDeleting:
         (house.path / "empty.yaml").write_text("project: house\nresources: {}\n", encoding="utf-8")
         house.ok("apply", "empty.yaml", "--prune")
         assert "login" not in (house.path / "world/deleted").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("key", ["key", ""], ids=["encrypted", "digests"])
+    def test_a_provider_gets_the_secrets_that_it_was_configured_with(self, house: House, key: str) -> None:
+        """From state with a key, when no manifest names it any more; without one they must be given."""
+        (house.path / "site.yaml").write_text(GUARDED, encoding="utf-8")
+        house.ok("apply", "site.yaml", key=key)
+        assert (house.path / "world/gates").read_text(encoding="utf-8") == "north"
+        if key:
+            assert "1 deleted" in house.ok("apply", "none.yaml", "--prune", key=key)
+            assert (house.path / "world/gates").read_text(encoding="utf-8") == ""
+        else:
+            assert "only a digest is kept" in house.fails(1, "apply", "none.yaml", "--prune")
+
+    def test_they_are_recorded_once_there_is_a_key(self, house: House) -> None:
+        """By an apply that changes nothing else."""
+        (house.path / "site.yaml").write_text(GUARDED, encoding="utf-8")
+        house.ok("apply", "site.yaml")
+        house.ok("state", "rekey", key="key")
+        assert "1 unchanged" in house.ok("apply", "site.yaml", key="key")
+        assert "1 deleted" in house.ok("apply", "none.yaml", "--prune", key="key")
 
 
 class TestExporting:

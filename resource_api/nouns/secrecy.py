@@ -51,5 +51,5 @@ def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -
     if not candidates:
         return []
     mask = Mask()
-    mask.add([each if isinstance(each, Sensitive) else Sensitive(each) for each in known if not is_sealed(each)])
+    mask.add([each if is_secret(each) else Sensitive(each) for each in known if not is_sealed(each)])
     return [name for name in candidates if mask.document(row[name]) != row[name]]
