@@ -25,6 +25,7 @@ from resource_api.nouns.mask import Mask
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import show
 from resource_api.nouns.values import reveal, same
+from resource_api.stages import configuring
 from resource_api.stages.snapshot import Snapshot
 from resource_api.testing.examples import literal
 from resource_api.testing.witness import Witness
@@ -79,7 +80,8 @@ class Bench:
 
     def manifest(self, *resources: Mapping[str, Any]) -> dict[str, Any]:
         """Give the manifest of ``resources`` that a user would write."""
-        return {"resources": {str(self._reference(each)): self._declared(each) for each in resources}}
+        config = {self.definition.name: {"config": dict(self.examples.config)}} if self.examples.config else {}
+        return {"providers": config, "resources": {str(self._reference(r)): self._declared(r) for r in resources}}
 
     def entries(self, *resources: Mapping[str, Any]) -> list[Entry]:
         """Give what the catalog makes of ``resources``, in their order. A refusal fails the law."""
@@ -133,7 +135,12 @@ class Bench:
 
     def provider(self) -> Any:
         """Give a provider as a new transaction has it."""
-        return Providers(self.registry, self.runtime.run).instance(self.definition.name)
+        return self._providers().instance(self.definition.name)
+
+    def _providers(self) -> Providers:
+        providers, name = Providers(self.registry, self.runtime.run), self.definition.name
+        providers.configure(name, configuring.check(providers.tools(name), self.examples.config)[0])
+        return providers
 
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:
         """Give the rows of one call of ``get``, as they come. Raises what it raises, ``CannotList`` too."""
@@ -201,7 +208,7 @@ class Bench:
 
     def snapshot(self) -> Snapshot:
         """Give a new transaction's view."""
-        return Snapshot(Providers(self.registry, self.runtime.run))
+        return Snapshot(self._providers())
 
     # Before and after
 

@@ -31,6 +31,8 @@ class Examples(NamedTuple):
     updated: Resource | None = None
     others: Sequence[Resource] = ()
     world: Callable[[], Any] | None = None
+    #: What the provider is configured with, as a manifest says it.
+    config: Mapping[str, Any] = {}
 
     @property
     def all(self) -> list[Resource]:

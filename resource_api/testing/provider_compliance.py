@@ -23,7 +23,7 @@ from resource_api.testing.running_laws import RunningLaws
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.definition import Resource
 
@@ -67,16 +67,26 @@ class ProviderCompliance(ReadingLaws, ChangingLaws, RunningLaws):
         return Registry.from_path(*self.module_path)
 
     @pytest.fixture
-    def bench(  # the fixtures that an author may define, in one
+    def config(self) -> Mapping[str, Any]:
+        """Give what the provider is configured with, as a manifest says it; a type without ``config`` needs none."""
+        return {}
+
+    @pytest.fixture
+    def examples(
         self,
-        registry: Registry,
         present: Resource,
         updated: Resource | None,
         others: Sequence[Resource],
         world: Callable[[], Any] | None,
-    ) -> Iterator[Bench]:
+        config: Mapping[str, Any],
+    ) -> trying.Examples:
+        """Give all that an author says, in one."""
+        return trying.Examples(present, updated, others, world, config)
+
+    @pytest.fixture
+    def bench(self, registry: Registry, examples: trying.Examples) -> Iterator[Bench]:
         """Give what the laws work with; afterwards everything is as it was, also when a law has failed."""
-        bench = Bench(registry, self.type_name, trying.Examples(present, updated, others, world))
+        bench = Bench(registry, self.type_name, examples)
         yield bench
         bench.restore()
 
