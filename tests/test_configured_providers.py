@@ -460,3 +460,18 @@ HELD = """
             self.note("close")
             raise OSError("it is gone already")
 """
+
+
+def test_a_replaced_provider_keeps_its_own_secrets_under_a_key(site: Site) -> None:
+    """Both the address and the token have changed: the old host is deleted with the old ones, over two runs."""
+    old, new = site.serve("token-old"), site.serve("token-new")
+    assert site.run("new", "key", "key").code == 0
+    text = ONE.format(url=old.url).replace("role: db", "role: db, password: hidden-word")
+    site.write("site.yaml", text.replace("token-one", "token-old"))
+    assert site.run("apply", "site.yaml", "--key", "file:key").code == 0
+    site.write("site.yaml", text.replace("token-one", "token-new").replace(old.url, new.url))
+    first = site.run("apply", "site.yaml", "--key", "file:key", "--target", "Inventory_host[a]")
+    assert (first.code, names(old), names(new)) == (0, ["b"], ["a"]), first.err
+    second = site.run("apply", "site.yaml", "--key", "file:key")
+    assert (second.code, names(old), names(new)) == (0, [], ["a", "b"]), second.err
+    assert site.run("state", "check", "--key", "file:key").code == 0
