@@ -32,11 +32,13 @@ _LENT: Final = "_resource_api_lent"
 
 
 def lent_to(provider: object) -> Context | None:
-    """Give the context of the call that ``provider`` is in, also from a thread that the provider started."""
+    """Give the context of the call that ``provider`` is in, also from a thread that the provider started.
+
+    Which of several calls such a thread belongs to cannot be told: under noop, if one of them is.
+    """
     found = current.get()
-    if found is None:
-        stack = getattr(provider, _LENT, None)
-        found = stack[-1] if stack else None
+    if found is None and (stack := tuple(getattr(provider, _LENT, ()))):
+        found = next((context for context in stack if context.noop), stack[-1])
     return found
 
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Command, Registry, Runtime, TypeDefinition
 from resource_api.contract.state import MemoryStore, StackName
 from resource_api.hands.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from resource_api.nouns.step import Report
@@ -426,6 +427,34 @@ def test_a_write_that_fails_ends_the_run_after_the_calls_that_are_under_way() ->
     with pytest.raises(FullError):
         side.apply({f"Wide[{number}]": {} for number in range(8)}, parallel=4)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("call-") and _busy(thread)]
+
+
+def test_a_thread_of_a_provider_changes_nothing_while_a_call_beside_it_is_noop(tmp_path: Path) -> None:
+    """Nobody can tell whose thread it is: what a noop call must not do is not done."""
+    both = threading.Barrier(3)
+
+    class Provider(BaseProvider):
+        touch = Command("touch")
+
+        def get(self, _context: Any) -> list[dict[str, Any]]:
+            return []
+
+        def set(self, _context: Any, changes: Mapping[str, Any], noop: bool) -> None:  # noqa: FBT001 - the contract's
+            both.wait(5)
+            if noop:
+                thread = threading.Thread(target=lambda: [self.touch(tmp_path / name) for name in changes])
+                thread.start()
+                thread.join()
+            both.wait(5)
+
+    attributes = {name: _ATTRIBUTES[name] for name in ("ensure", "name")}
+    features = {"parallel", "noop_handler"}
+    registry = Registry()
+    registry.register_type(TypeDefinition(name="it", docs="One.", attributes=attributes, features=features))
+    registry.register_provider("it", Provider)
+    resources = {"It[first]": {"noop": True}, "It[second]": {}, "It[third]": {}}
+    Runtime(registry, state=MemoryStore()).apply({"project": PROJECT, "resources": resources}, parallel=3)
+    assert (both.broken, list(tmp_path.iterdir())) == (False, [])
 
 
 @pytest.fixture
