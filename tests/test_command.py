@@ -22,7 +22,8 @@ from resource_api.hands import program
 from resource_api.hands.command import Command, Result
 from resource_api.hands.context import Context, Run, Subject
 from resource_api.hands.log import Line, Log
-from resource_api.nouns.definition import Attribute, TypeDefinition
+from resource_api.nouns.attribute import Attribute
+from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.errors import CommandError, ResourceError
 from resource_api.nouns.values import Sensitive
 
