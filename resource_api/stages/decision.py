@@ -176,10 +176,12 @@ class _Because(NamedTuple):
     fixed: Mapping[str, str] = {}
     #: Attributes whose change is declared to replace (``replace_on_changes``): that is leave.
     wanted: Sequence[str] = ()
+    #: Attributes for whose change the provider replaces: it has looked at both states, and says so itself.
+    provided: Sequence[str] = ()
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        return (*self.fixed, *(name for name in self.wanted if name not in self.fixed))
+        return tuple(dict.fromkeys((*self.fixed, *self.provided, *self.wanted)))
 
 
 def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known: Known) -> _Because:
@@ -187,17 +189,20 @@ def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known:
 
     What is not known yet counts where replacing is allowed, and where its source goes before it is made again.
     """
-    lifecycle, fixed = entry.meta.lifecycle, {}
+    lifecycle, fixed, provided = entry.meta.lifecycle, {}, []
     for attribute, is_, should, _ in found:
-        made_once = entry.definition.attributes[attribute].kind == "init_only"
-        if not made_once and attribute not in planned.replace:
+        if should is UNKNOWN and attribute not in known.lost and lifecycle.replace not in _LEAVE:
             continue
-        if attribute in known.lost and should is UNKNOWN:
+        if entry.definition.attributes[attribute].kind != "init_only":
+            provided += [attribute] if attribute in planned.replace else []
+        elif should is UNKNOWN and attribute in known.lost:
             fixed[attribute] = f"'{attribute}' comes from {known.lost[attribute]}, which is replaced"
-        elif should is not UNKNOWN or lifecycle.replace in _LEAVE:
-            how = "set at creation" if made_once else "changed by replacing it"
-            fixed[attribute] = f"'{attribute}' can only be {how}: it is {show(is_)} and should be {show(should)}"
-    return _Because(fixed, [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes])
+        else:
+            fixed[attribute] = (
+                f"'{attribute}' can only be set at creation: it is {show(is_)} and should be {show(should)}"
+            )
+    wanted = [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes]
+    return _Because(fixed, wanted, provided)
 
 
 def _lost(entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools: Tools, known: Known) -> _Because:
@@ -240,4 +245,6 @@ def _forced(because: _Because, known: Known, lost: Sequence[str]) -> str:
     """Give the reason that a change of values alone does not show."""
     if lost:
         return f"{lost[0]} comes from {known.lost[lost[0]]}, which is replaced"
+    if because.provided:
+        return f"the provider replaces for {', '.join(because.provided)}"
     return f"{', '.join(because.wanted)} changed" if because.wanted else ""
