@@ -80,6 +80,7 @@ def files(bench: Bench, count: int) -> Iterator[Row]:
     as_json, as_yaml = workloads.write(count, target, root / "site")
     make, check = (*FLOOR, "apply", str(as_json)), (*FLOOR, "check", str(as_json))
     yield Row("W1 create, JSON", count, "floor", pairs(make, ours(as_json), times, bench.fresh(target)), 4.0)
+    workloads.require(count, target)
     before = _stamps(target)
     yield Row("W2 no change, JSON, no state", count, "floor", pairs(check, ours(as_json), times), 3.0)
     cost(ours(as_json, database))

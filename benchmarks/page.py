@@ -33,7 +33,8 @@ At the peak, and what each further resource takes between two numbers.
 _PEERS = """
 ## Other tools
 
-The same files, with other tools, measured in the same way with as many as can be waited for.
+The same files, with other tools, measured in the same way with as many as can be waited for: `make bench-peers`
+installs and measures them. In place of ssh, bundlewrap gets a script that runs here what would be run elsewhere.
 """
 
 _EACH = """

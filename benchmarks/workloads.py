@@ -28,6 +28,16 @@ def files(count: int, directory: Path) -> Iterator[File]:
         yield File(f"{directory}/{number:06d}.conf", content, "0600" if number % 2 else "0644")
 
 
+def require(count: int, directory: Path) -> None:
+    """Raise ``RuntimeError`` unless all files, and nothing else, are in ``directory`` as they should be."""
+    right = {each.path: (each.content, int(each.mode, 8)) for each in files(count, directory)}
+    found = {str(path): (path.read_text(), path.stat().st_mode & 0o7777) for path in directory.iterdir()}
+    if found != right:
+        wrong = sorted(path for path in found.keys() | right.keys() if found.get(path) != right.get(path))
+        msg = f"{len(wrong)} of {count} files are not as they should be, {wrong[0]} among them"
+        raise RuntimeError(msg)
+
+
 def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:
     """Write the manifest of ``count`` files as JSON and as YAML; gives the two paths."""
     as_json, as_yaml = stem.with_suffix(".json"), stem.with_suffix(".yaml")
