@@ -43,8 +43,9 @@ FEATURES: Final[Mapping[str, set[str]]] = {
 class Conductor:
     """Holds every call to a provider back, and lets one after the other go on in an order drawn from a seed."""
 
-    def __init__(self, seed: int | None = None) -> None:
-        """Let all go on at once unless there is a ``seed``."""
+    def __init__(self, seed: int | None = None, *, together: int = 1) -> None:
+        """Let all go on at once unless there is a ``seed``; nobody before so many have arrived ``together``."""
+        self._together = together
         self._random = random.Random(seed)  # noqa: S311 - chance is what is wanted
         self._open = seed is None
         self._change = threading.Condition()
@@ -87,13 +88,14 @@ class Conductor:
     def _conduct(self) -> None:
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._waiting or self._ended)
+                self._change.wait_for(lambda: len(self._waiting) >= self._together or self._ended)
                 if self._ended:
                     for each in self._waiting:
                         each.set()
                     return
             time.sleep(0.0005)  # who else is about to arrive
             with self._change:
+                self._together = 1
                 self._waiting.pop(self._random.randrange(len(self._waiting))).set()
 
 
@@ -237,7 +239,7 @@ def test_any_schedule_ends_as_one_by_one(
 
 def test_a_parallel_provider_gets_so_many_calls_and_no_more() -> None:
     """A segment is split into equal parts; what is verified is what each call was about."""
-    with Conductor(1) as conductor:
+    with Conductor(1, together=4) as conductor:
         side = Side(conductor)
         report = side.apply({f"Wide[{number}]": {} for number in range(40)}, parallel=4)
     assert report.summary.created == 40
@@ -303,7 +305,7 @@ def test_what_depends_on_a_failure_by_way_of_what_is_in_order_is_skipped(paralle
 
 def test_types_stand_beside_each_other() -> None:
     """A provider that is not parallel is called once at a time, beside those of other types."""
-    with Conductor(3) as conductor:
+    with Conductor(3, together=2) as conductor:
         side = Side(conductor)
         resources = {f"{kind}[{number}]": {} for number in range(4) for kind in ("Narrow", "Whole")}
         side.apply(resources, parallel=3)
