@@ -241,7 +241,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     if problems:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):
-        problems.append("no attribute is a namevar; one must identify the resource")
+        problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
 
 

@@ -61,14 +61,10 @@ def set(self, context, changes):
 
 
 def test_a_provider_may_say_that_a_change_needs_a_replacement(bench: Bench) -> None:
-    """It needs leave, as an ``init_only`` change does: nothing is deleted because a provider wants it."""
+    """Its wish is as good as the user's, unless that is ``never``."""
     bench.probe(PLANNING, features=("plan",))
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 1})
-    refused = bench.stream("resources: {'Probe[a]': {size: 2}}")
-    assert refused.code == 1
-    assert "lifecycle.replace: delete_first would replace it" in refused.ends()["Probe[a]"]["error"]
-    assert bench.things("probe")["a"]["size"] == 1
-    done = bench.stream("resources: {'Probe[a]': {size: 2, lifecycle: {replace: delete_first}}}")
+    done = bench.stream("resources: {'Probe[a]': {size: 2}}")
     assert done.code == 0, done
     assert done.ends()["Probe[a]"]["action"] == "replace"
     never = bench.apply("resources: {'Probe[a]': {size: 3, lifecycle: {replace: never}}}")
