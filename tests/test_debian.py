@@ -7,7 +7,6 @@ directories of apt and dpkg takes all writes. It is gone with the namespace, how
 from __future__ import annotations
 
 import compileall
-import ctypes
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import resource_api
+from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,6 @@ ASIDE: Final = {Path("/etc/.pwd.lock")} | {
 }
 #: What crontab(1) writes above a table: when it was installed.
 _HEADER: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
-CLONE_NEWNS: Final = 0x00020000
 
 #: A key made up; nobody has the other half.
 KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
@@ -323,17 +322,10 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def machine(key: tuple[str, str], tmp_path: Path) -> Iterator[Machine]:
     """Enter a namespace with a furnished machine, and leave it whatever happens."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    here, before = Path.cwd(), os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-    try:
+    with private_mounts():
         isolate()
         furnish(key[1])
         yield Machine(tmp_path, key[0])
-    finally:
-        assert libc.setns(before, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-        os.close(before)
-        os.chdir(here)
     assert not REPOSITORY.exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import re
@@ -22,6 +21,7 @@ from resource_api.hands import loader
 from resource_api.hands.context import Run
 from resource_api.hands.log import Log
 from resource_api.testing import ProviderCompliance
+from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,6 @@ apt_key = loader.execute(loader.BUNDLED / "providers" / "apt_key.py", "ra_test_a
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
-CLONE_NEWNS: Final = 0x00020000
 
 
 def run(*argv: str | Path, data: bytes | None = None) -> bytes:
@@ -75,10 +74,7 @@ def keys() -> Iterator[Keys]:
 @pytest.fixture(autouse=True)
 def _etc_apt() -> Iterator[None]:
     """Enter a mount namespace with directories of apt that are its own, and leave it whatever happens."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    home, before = Path.cwd(), os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-    try:
+    with private_mounts():
         run("mount", "--make-rprivate", "/")
         run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
         for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
@@ -88,10 +84,6 @@ def _etc_apt() -> Iterator[None]:
         for part in ("apt.conf.d", "preferences.d", "trusted.gpg.d"):
             Path("/etc/apt", part).mkdir()
         yield
-    finally:
-        assert libc.setns(before, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-        os.close(before)
-        os.chdir(home)
 
 
 @contextmanager

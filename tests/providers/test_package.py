@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import threading
@@ -20,6 +18,7 @@ from resource_api.hands import loader
 from resource_api.hands.context import Run, Subject
 from resource_api.hands.log import Log
 from resource_api.testing import ProviderCompliance
+from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +34,6 @@ REPOSITORY: Final = STAGE / "ra-test-repository"
 HISTORY: Final = Path("/var/log/apt/history.log")
 CONFIG: Final = STAGE / "ra-test-config.conf"  # of the package ra-test-config
 MANY: Final = [f"ra-test-n{number:02}" for number in range(20)]
-CLONE_NEWNS: Final = 0x00020000
 
 
 def run(*argv: str | Path) -> str:
@@ -87,10 +85,7 @@ def isolate() -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _repository() -> Iterator[None]:
     """Enter a mount namespace with a repository of packages, and leave it whatever happens."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    home, before = Path.cwd(), os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-    try:
+    with private_mounts():
         isolate()
         REPOSITORY.mkdir()
         index = [build("ra-test-a", version) for version in ("1.0", "1.1", "1.1+")]
@@ -101,10 +96,6 @@ def _repository() -> Iterator[None]:
         (REPOSITORY / "Packages").write_text("\n".join(index))
         run("apt-get", "update")
         yield
-    finally:
-        assert libc.setns(before, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-        os.close(before)
-        os.chdir(home)
 
 
 @pytest.fixture(autouse=True)
