@@ -6,6 +6,7 @@ is free (``AssertPlanValid`` in OpenTofu). Pure.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.errors import reason
@@ -34,6 +35,10 @@ def predict(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, An
     if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
         msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
         raise Incomparable(msg)
+    for field, value in (("unknown", answer.unknown), ("replace", answer.replace)):
+        if not _are_names(value):
+            msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
+            raise Incomparable(msg)
     if problems := list(_broken_rules(entry.definition, answer, is_ or {}, should)):
         msg = f"the provider's plan is wrong: {'; '.join(problems)}"
         raise Incomparable(msg)
@@ -44,6 +49,10 @@ def foreseen(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give the values that only the resource itself can tell, as far as its provider foresees them."""
     known = {name: value for name, value in planned.state.items() if name not in planned.unknown}
     return {name: value for name, value in known.items() if name not in should and value is not UNKNOWN}
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
 
 def _broken_rules(

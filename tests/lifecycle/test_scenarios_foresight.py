@@ -115,6 +115,8 @@ def test_what_is_said_to_be_unknown_is_unknown(shelf: Shelf) -> None:
         (Planned(replace=["weight"]), "no attribute 'weight'"),
         (None, "plan must return Planned"),
         ({"size": 2}, "plan must return Planned"),
+        (Planned(replace=True), "plan must give replace as a list of attributes, not bool"),  # type: ignore[arg-type] # wrong on purpose
+        (Planned(unknown="number"), "plan must give unknown as a list of attributes, not str"),
         (ZeroDivisionError("oops"), "plan failed: ZeroDivisionError: oops"),
     ],
 )
