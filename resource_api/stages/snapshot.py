@@ -107,7 +107,7 @@ class Snapshot:
     def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
         """Read ``names`` (None: all) unless they are known; ``fresh`` also when something has changed since.
 
-        A failure is kept and told by ``seen``; ``CannotList`` passes, because only who asked for all can handle it.
+        A failure is kept and told by ``seen``; ``CannotList`` passes to who asked for all, who alone can handle it.
         """
         reading = self._readings.setdefault(definition.instance, _Reading())
         missing = self._missing(reading, names, fresh=fresh)
@@ -123,9 +123,9 @@ class Snapshot:
                 self._use(definition.instance, reading, reading.kept if names is None else names)
             else:
                 self._accept(definition, reading, asked, got)
-        except CannotList:
-            raise
-        except Exception as error:  # noqa: BLE001 - contained: it fails the resources of this type
+        except Exception as error:  # contained: it fails the resources of this type
+            if names is None and isinstance(error, CannotList):
+                raise
             self._refuse(reading, asked, reason(error))
 
     def _missing(self, reading: _Reading, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:

@@ -201,6 +201,23 @@ def test_a_type_that_cannot_be_listed_says_why(bench: Bench) -> None:
     assert bench.apply("resources: {'Probe[a]': {}}", "--detailed-exitcodes").code == 0
 
 
+def test_a_type_that_can_neither_be_listed_nor_filtered_fails_alone(bench: Bench) -> None:
+    """Its resources fail with what it said, each by name; the others are done."""
+    bench.probe(
+        """
+        def get(self, context):
+            raise CannotList("there are too many of them")
+        def set(self, context, changes): pass
+        """
+    )
+    text = "resources: {'Probe[a]': {}, 'Widget[b]': {size: 1}}"
+    planned = bench.plan(text)
+    assert planned.code == 1
+    assert "Error: Probe[a]: there are too many of them" in planned.lines
+    ends = bench.stream(text).ends()
+    assert {name: end["status"] for name, end in ends.items()} == {"Probe[a]": "failed", "Widget[b]": "success"}
+
+
 def test_the_provider_is_made_once_and_late(bench: Bench) -> None:
     """One instance per transaction; what it keeps on itself lives as long."""
     bench.probe(
