@@ -207,7 +207,8 @@ class Scope:
         elif datatype.optional:
             value = None
         else:
-            msg = f"is not given and has no default; give it with -i {name}=VALUE"
+            wanted = "@FILE" if datatype.sensitive else "VALUE"
+            msg = f"is not given and has no default; give it with -i {name}={wanted}"
             raise ValueError(msg)
         if isinstance(value, Given) and not isinstance(value, FromFile) and datatype.sensitive:
             msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"

@@ -240,3 +240,11 @@ def test_a_missing_manifest_is_told_by_its_name(bench: Bench) -> None:
     assert done.code == 65
     assert "nosuch.yaml" in done.err
     assert done.out == ""
+
+
+def test_a_missing_secret_is_asked_for_as_a_file(bench: Bench) -> None:
+    """What the error says to write is not refused a moment later."""
+    done = bench.plan('inputs: {word: {type: "Sensitive[String]"}, size: {type: Integer}}')
+    assert done.code == 65
+    assert "input 'word': is not given and has no default; give it with -i word=@FILE" in done.err
+    assert "input 'size': is not given and has no default; give it with -i size=VALUE" in done.err
