@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from resource_api import __version__
-from resource_api.faces.render import differences
 from resource_api.nouns import codec, event
 from resource_api.nouns.assets import Content
 from resource_api.nouns.change import inner, kind
@@ -75,7 +74,7 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
         "parent": each.entry.parent or None,
         "action": str(each.action),
         "previous": each.previous or None,
-        "reasons": [*each.decision.reasons, *([f"deferred: {each.deferred}"] if each.deferred else [])],
+        "reasons": list(each.reasons),
         "is": plain(each.shown),
         "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
         "unknown": list(each.unknown),
@@ -84,15 +83,15 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
             for name, value in each.entry.pending.items()
         },
         "sensitive": sorted(name for name, value in each.should.items() if is_secret(value)),
-        "replaces_because": list(each.decision.replaces_because),
-        "changes": [planned_change(each, difference) for difference in differences(each)],
+        "replaces_because": list(each.replaces_because),
+        "changes": [planned_change(each, difference) for difference in each.changes],
         "depends_on": [str(entries[i].reference) for i in planned.catalog.requires.get(index, ())],
         "notifies": [str(entries[i].reference) for i in after.get(index, ())],
         "refreshed_by": list(each.refreshed_by),
         "options": {"noop": each.noop, "loglevel": each.entry.meta.loglevel, "tags": sorted(each.entry.meta.tags)},
     }
-    if each.decision.error:
-        document["error"] = each.decision.error
+    if each.error:
+        document["error"] = each.error
     return document
 
 
@@ -206,7 +205,7 @@ def told(happened: event.Event) -> dict[str, Any] | None:
         return line("step_start", _named(happened.step))
     if isinstance(happened, event.PlannedChange):
         each = happened.step
-        planned: dict[str, Any] = {"changes": [planned_change(each, d) for d in differences(each)], "noop": each.noop}
+        planned: dict[str, Any] = {"changes": [planned_change(each, d) for d in each.changes], "noop": each.noop}
         return line("planned_change", {**_named(each), **planned, "error": each.decision.error or None})
     return None
 

@@ -55,23 +55,10 @@ def _step(step: Step, *, notified: bool, color: bool) -> Iterator[str]:
     if step.deferred:
         yield f"    (decided at its turn: {escape(step.deferred)})"
         return
-    for difference in differences(step):
+    for difference in step.changes:
         yield from _attribute(step.definition, difference)
     for attribute in step.decision.replaces_because:
         yield f"    # a change of {attribute} replaces it"
-
-
-def differences(step: Step) -> list[Difference]:
-    """Give every attribute that a step would change; a creation sets all that is declared."""
-    found = {difference.attribute: difference for difference in step.decision.differences}
-    if step.action in {Action.CREATE, Action.REPLACE}:
-        shown = (step.action is Action.REPLACE and step.shown) or {}
-        for name in step.definition.managed:
-            if name in step.should and name not in found:
-                is_ = shown.get(name)
-                if step.action is Action.CREATE or is_ != step.should[name]:
-                    found[name] = Difference(name, is_, step.should[name])
-    return list(found.values())
 
 
 def _attribute(definition: TypeDefinition, difference: Difference) -> Iterator[str]:

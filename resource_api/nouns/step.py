@@ -107,6 +107,35 @@ class Step(NamedTuple):
         return self.decision.action
 
     @property
+    def changes(self) -> Sequence[Difference]:
+        """Every attribute that the step would change; a creation sets all that is declared."""
+        found = {difference.attribute: difference for difference in self.decision.differences}
+        if self.action in {Action.CREATE, Action.REPLACE}:
+            shown = (self.action is Action.REPLACE and self.shown) or {}
+            for name in self.definition.managed:
+                if name in self.should and name not in found:
+                    is_ = shown.get(name)
+                    if self.action is Action.CREATE or is_ != self.should[name]:
+                        found[name] = Difference(name, is_, self.should[name])
+        return tuple(found.values())
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Why it does what it does, beside what differs."""
+        deferred = (f"deferred: {self.deferred}",) if self.deferred else ()
+        return (*self.decision.reasons, *deferred)
+
+    @property
+    def replaces_because(self) -> Sequence[str]:
+        """Attributes whose change needs a replacement."""
+        return self.decision.replaces_because
+
+    @property
+    def error(self) -> str:
+        """Why it could not be planned; empty: it could."""
+        return self.decision.error
+
+    @property
     def acts(self) -> bool:
         """Whether it would change something: it neither fails in the plan, nor is it noop, read, or same."""
         if self.decision is SAME and not self.refreshed_by:

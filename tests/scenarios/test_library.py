@@ -94,6 +94,14 @@ def test_a_mapping_is_planned_and_applied(runtime: Runtime, coins: dict[str, dic
     assert runtime.apply(wanted).summary.unchanged == 1
 
 
+def test_a_step_tells_what_its_document_tells(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """What would change, why, and what is wrong are typed values of the step itself."""
+    (step,) = runtime.plan(manifest(a={"worth": 5})).steps
+    assert [(each.attribute, each.should) for each in step.changes] == [("ensure", "present"), ("worth", 5)]
+    assert (tuple(step.reasons), tuple(step.replaces_because), step.error) == ((), (), "")
+    assert coins == {}
+
+
 def test_noop_touches_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
     """The report says what would be."""
     report = runtime.apply(manifest(a={}), noop=True)
