@@ -148,16 +148,19 @@ class Runtime:
                         self.log.write("warning", str(entry.reference), text)
             return self._carry_out(plan, snapshot, "resource", record=False)
 
-    def resources(self, type_name: str, names: Sequence[Any] | None = None) -> list[dict[str, Any]]:
+    def resources(
+        self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
+    ) -> list[dict[str, Any]]:
         """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
 
+        ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
         Raises ``ProviderError`` when they cannot be read.
         """
         with Providers(self.registry, self.run) as providers:
             tools = providers.tools(type_name)
             if tools.definition.config.attributes:
                 providers.configure(type_name, configuring.default(tools))
-            return Snapshot(providers).existing(tools.definition, names)
+            return Snapshot(providers, strict).existing(tools.definition, names)
 
     def tools(self, type_name: str) -> Tools:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""

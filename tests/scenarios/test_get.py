@@ -174,6 +174,18 @@ def test_below_error_the_run_goes_on(bench: Bench, strict: str, level: str | Non
     assert bench.things("probe")["a"]["size"] == 2
 
 
+@pytest.mark.parametrize(
+    ("strict", "code", "level"), [("error", 1, "Error"), ("warning", 0, "Warning"), ("off", 0, "")]
+)
+def test_resources_are_read_as_strictly_as_is_asked(bench: Bench, strict: str, code: int, level: str) -> None:
+    """Without a manifest too: listed, shown or changed."""
+    bench.probe(BAD_ROWS)
+    for arguments in ((), ("b",), ("b", "ensure=present")):
+        done = bench.run("resource", "probe", *arguments, "--strict", strict)
+        assert (done.code, "Probe[b]" in done.out) == (code, code == 0)
+        assert {line.split(":")[0] for line in done.lines} == ({level} if level else set())
+
+
 def test_a_name_that_stands_twice_is_an_error(bench: Bench) -> None:
     """Nobody can tell which of the two it is."""
     bench.probe(GET_ALONE.format(body="return [{'name': 'a', 'size': 1}, {'name': 'a', 'size': 2}]"))

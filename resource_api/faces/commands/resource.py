@@ -42,16 +42,21 @@ def resource(type_name: str, name: str | None, changes: tuple[str, ...], **setti
     def work() -> int:
         definition = find(session, type_name)
         if name is None:
-            return _show(session, definition, session.runtime.resources(definition.name))
+            return _show(session, definition, _read(session, definition, None))
         code = 0
         if changes:
             code = _change(session, definition, name, changes)
             if code not in {0, 2}:
                 return code
-        _show(session, definition, session.runtime.resources(definition.name, [_identity(session, definition, name)]))
+        _show(session, definition, _read(session, definition, name))
         return code
 
     return session.carry(work)
+
+
+def _read(session: Session, definition: TypeDefinition, title: str | None) -> list[dict[str, Any]]:
+    names = None if title is None else [_identity(session, definition, title)]
+    return session.runtime.resources(definition.name, names, strict=session.settings["strict"])
 
 
 def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> int:
@@ -90,7 +95,7 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
 
 def _change(session: Session, definition: TypeDefinition, name: str, changes: Sequence[str]) -> int:
     given = _attributes(definition, name, changes)
-    (row,) = session.runtime.resources(definition.name, [_identity(session, definition, name)])
+    (row,) = _read(session, definition, name)
     # Of what exists only what is given is needed.
     kept = {key: _escaped(reveal(row[key])) for key in definition.mandatory if row.get(key) is not None}
     manifest = {"resources": {str(Reference(definition.name, name)): {**kept, **given}}}
