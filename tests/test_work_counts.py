@@ -238,3 +238,10 @@ def test_showing_a_resource_imports_nothing_heavy() -> None:
 def test_a_run_from_json_without_news_imports_nothing_heavy(tmp_path: Path) -> None:
     """Nothing to explain, nothing to start, nothing to keep: nothing for it is loaded."""
     assert _HEAVY.isdisjoint(imported("apply", str(files(tmp_path, 3)), "--state", "memory:"))
+
+
+def test_an_input_that_is_right_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Whether a value is accepted is told without the library that explains refusals."""
+    site = tmp_path / "site.json"
+    site.write_text(json.dumps({"inputs": {"port": {"type": "Integer[1, 65535]"}}, "resources": {}}))
+    assert _HEAVY.isdisjoint(imported("apply", str(site), "-i", "port=80", "--state", "memory:"))

@@ -219,7 +219,8 @@ class Scope:
             value = coercion.coerce(datatype, str(value))
         if datatype.holds_contents:
             value = self._made(value, declared.place().file)
-        if problems := schemas.explain(datatype, value):
+        # To explain costs the import of a library; who accepts needs none.
+        if not datatype.accepts(value) and (problems := schemas.explain(datatype, value)):
             raise ValueError("; ".join(message for _, message in problems))
         self.inputs[name] = Sensitive(value) if datatype.sensitive and value is not None else value
 
