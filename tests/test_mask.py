@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from resource_api.nouns.mask import Mask
 from resource_api.nouns.text import escape, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size=30).filter(
@@ -30,6 +33,16 @@ def test_a_secret_is_masked_wherever_it_stands(secret: str, before: str, after: 
     mask.add({"deep": [Sensitive(secret)]})
     for spelt in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
         assert spelt not in mask(f"{before}{spelt}{after}").replace("<sensitive>", "")
+
+
+@pytest.mark.parametrize("spell", [quote, quote_plus, shlex.quote], ids=["path", "query", "shell"])
+@pytest.mark.parametrize("secret", ["user/pass word&more", "it's/a 'quoted'+secret", "two words\nand two more"])
+def test_a_secret_is_masked_as_urls_and_shells_quote_it(spell: Callable[[str], str], secret: str) -> None:
+    """In the path of a URL, in its query, and in a command line."""
+    mask = Mask()
+    mask.add(Sensitive(secret))
+    assert spell(secret) not in mask(f"at {spell(secret)} it ends")
+    assert mask(f"at {spell(secret).strip(chr(39))} it ends") == "at <sensitive> it ends"
 
 
 def test_short_secrets_do_not_mask_ordinary_words() -> None:

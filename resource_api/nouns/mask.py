@@ -76,14 +76,15 @@ class Mask:
 def _spellings(text: str) -> set[str]:
     """Give a secret as programs, exceptions and protocols write it."""
     from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 - only with a secret
-    from urllib.parse import quote  # noqa: PLC0415 - the same
+    from urllib.parse import quote, quote_plus  # noqa: PLC0415 - the same
 
     data = text.encode("utf-8", "surrogateescape")
     return {
         *(text, text.strip(), *(line.strip() for line in text.splitlines())),
         "".join(map(_visible, text)),
         *(repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]),
-        *(repr(data)[2:-1], quote(data, safe=""), data.hex(), data.hex().upper()),
+        *(repr(data)[2:-1], data.hex(), data.hex().upper(), text.replace("'", "'\"'\"'")),
+        *(quote(data), quote(data, safe=""), quote_plus(data), quote_plus(data, safe="/")),
         *(b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode().rstrip("=")),
     }
 
