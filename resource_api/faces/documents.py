@@ -14,7 +14,6 @@ from resource_api.nouns.assets import Content
 from resource_api.nouns.change import inner, kind
 from resource_api.nouns.codec import Sealed
 from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret
-from resource_api.stages.selection import reverse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +45,6 @@ def plain(value: Any) -> Any:
 def plan(planned: Plan) -> dict[str, Any]:
     """Give the one document of ``plan --json``."""
     manifest = planned.catalog.manifest
-    after = reverse(planned.catalog.subscribes)
     return {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
@@ -55,7 +53,7 @@ def plan(planned: Plan) -> dict[str, Any]:
         "lineage": planned.prior.state.lineage,
         "serial": planned.prior.state.serial,
         "manifest_sha256": manifest.sha256,
-        "steps": [step(planned, each, after) for each in planned.steps],
+        "steps": [step(each) for each in planned.steps],
         "drift": [drift(each.reference, each.changes) for each in planned.drift],
         "outputs": plain(planned.outputs),
         "summary": summary(planned.summary),
@@ -64,13 +62,12 @@ def plan(planned: Plan) -> dict[str, Any]:
     }
 
 
-def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[str, Any]:
+def step(each: Step) -> dict[str, Any]:
     """Give one step of a plan's document."""
-    entries = planned.catalog.entries
-    index, hidden = each.entry.index, each.definition.write_only
+    hidden = each.definition.write_only
     document = {
         "reference": str(each.reference),
-        "urn": planned.urn(each.entry),
+        "urn": each.urn,
         "parent": each.entry.parent or None,
         "action": str(each.action),
         "previous": each.previous or None,
@@ -80,15 +77,15 @@ def step(planned: Plan, each: Step, after: Mapping[int, Sequence[int]]) -> dict[
         "unknown": list(each.unknown),
         "expressions": {
             name: "<sensitive>" if name in hidden or name in each.definition.sensitive else _spelt(value)
-            for name, value in each.entry.pending.items()
+            for name, value in each.expressions.items()
         },
-        "sensitive": sorted(name for name, value in each.should.items() if is_secret(value)),
+        "sensitive": each.sensitive,
         "replaces_because": list(each.replaces_because),
         "changes": [planned_change(each, difference) for difference in each.changes],
-        "depends_on": [str(entries[i].reference) for i in planned.catalog.requires.get(index, ())],
-        "notifies": [str(entries[i].reference) for i in after.get(index, ())],
+        "depends_on": list(map(str, each.depends_on)),
+        "notifies": list(map(str, each.notifies)),
         "refreshed_by": list(each.refreshed_by),
-        "options": {"noop": each.noop, "loglevel": each.entry.meta.loglevel, "tags": sorted(each.entry.meta.tags)},
+        "options": each.options,
     }
     if each.error:
         document["error"] = each.error

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.nouns.change import Action, Difference
 from resource_api.nouns.secrecy import marked
+from resource_api.nouns.values import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.nouns.definition import Name, TypeDefinition
     from resource_api.nouns.entry import Entry
@@ -68,6 +69,21 @@ class Operation(NamedTuple):
         return self.step.former or self.step.entry.definition if self.removal else self.step.entry.definition
 
 
+class Around(NamedTuple):
+    """What the steps of one plan have in common: how its resources are called, and how they relate."""
+
+    #: Gives a resource's name across stacks.
+    urn: Callable[[Entry], str]
+    #: The entries of the catalog, and for each of them by index which come before it and which it notifies.
+    entries: Sequence[Entry]
+    requires: Mapping[int, Sequence[int]]
+    notifies: Callable[[], Mapping[int, Sequence[int]]]
+
+    def named(self, indices: Iterable[int]) -> tuple[Reference, ...]:
+        """Give the references of entries."""
+        return tuple(self.entries[index].reference for index in indices)
+
+
 class Step(NamedTuple):
     """One resource in a plan."""
 
@@ -90,6 +106,41 @@ class Step(NamedTuple):
     corrective: bool = False
     #: The type of the one that goes, where another configured provider answers for it than for the new one.
     former: TypeDefinition | None = None
+    #: What it shares with the other steps; None: it stands alone.
+    around: Around | None = None
+
+    @property
+    def urn(self) -> str:
+        """The resource's name across stacks."""
+        return self.around.urn(self.entry) if self.around is not None else ""
+
+    @property
+    def depends_on(self) -> Sequence[Reference]:
+        """What comes directly before it."""
+        around = self.around
+        return around.named(around.requires.get(self.entry.index, ())) if around is not None else ()
+
+    @property
+    def notifies(self) -> Sequence[Reference]:
+        """What is refreshed when this changes."""
+        around = self.around
+        return around.named(around.notifies().get(self.entry.index, ())) if around is not None else ()
+
+    @property
+    def expressions(self) -> Mapping[str, Any]:
+        """The values that refer to other resources, as declared."""
+        return self.entry.pending
+
+    @property
+    def sensitive(self) -> Sequence[str]:
+        """The attributes whose values are secrets, sorted."""
+        return sorted(name for name, value in self.should.items() if is_secret(value))
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """How it is carried out and told."""
+        meta = self.entry.meta
+        return {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
 
     @property
     def shown(self) -> Mapping[str, Any] | None:

@@ -6,16 +6,18 @@ plan of the empty manifest and ``--noop`` a plan that is not applied: there are 
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.errors import DefinitionError
-from resource_api.nouns.reference import Reference, urn
-from resource_api.nouns.step import COUNTED, SAME, Decision, Known, Operation, Step, Summary
+from resource_api.nouns.reference import Reference
+from resource_api.nouns.step import COUNTED, SAME, Around, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import accord, drifting, foresight, sequence
 from resource_api.stages.calm import Calm, calm
 from resource_api.stages.decision import decide, forgotten, heeded
+from resource_api.stages.selection import reverse
 from resource_api.stages.succession import Succession
 from resource_api.stages.wishes import Wishes
 
@@ -71,8 +73,7 @@ class Plan(NamedTuple):
 
     def urn(self, entry: Entry) -> str:
         """Give a resource's name across stacks."""
-        state = self.prior.state
-        return str(urn(state.stack, state.project, entry.parent, Reference(entry.type, entry.title)))
+        return self.prior.urn(entry)
 
 
 def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World, options: Options) -> Plan:
@@ -108,6 +109,9 @@ class _Planner:
         self.acting = False
         self.wishes = Wishes(catalog, prior, options)
         self._resolve = catalog.scope.resolver(self._of_resource, self._invoke)
+        notifies = cache(lambda: reverse(catalog.subscribes))
+        around = Around(prior.urn, catalog.entries, catalog.requires, notifies)
+        self._make = partial(Step, around=around)
 
     def add(self, entry: Entry) -> None:
         step = self._step(entry)
@@ -123,7 +127,7 @@ class _Planner:
     def keep(self, entry: Entry, row: Mapping[str, Any]) -> None:
         """Add what is in order as it was read."""
         record = self.prior.records.get(entry.index)
-        step = Step(entry, row, entry.should, SAME, self.options.noop, record=record)
+        step = self._make(entry, row, entry.should, SAME, self.options.noop, record=record)
         self.steps[entry.index] = self._refresh(step) if "refreshable" in entry.definition.features else step
         self.acting = self.acting or self.steps[entry.index].acts
 
@@ -131,7 +135,7 @@ class _Planner:
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known(entry) if entry.pending else (entry.should, (), "")
         if error := error or self.prior.broken.get(entry.index, ""):
-            return Step(entry, None, should, Decision(Action.UPDATE, error=error), noop)
+            return self._make(entry, None, should, Decision(Action.UPDATE, error=error), noop)
         if entry.index in self.prior.ghosts and (step := self._let_go(entry, noop=noop)) is not None:
             return step
         failure, later = self.world.awaited(entry.instance, self._resolve) if self.catalog.instances else ("", False)
@@ -142,41 +146,41 @@ class _Planner:
         if failure:
             decision = Decision(Action.RUN if imperative else Action.UPDATE)
             if self.acting or later:
-                return Step(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
-            return Step(entry, None, should, decision._replace(error=failure), noop)
+                return self._make(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
+            return self._make(entry, None, should, decision._replace(error=failure), noop)
         known = self.wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
         if entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
             should = heeded(entry, row, should)
         if not unknown:
-            return Step(entry, row, should, decision, noop)
-        return Step(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
+            return self._make(entry, row, should, decision, noop)
+        return self._make(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
 
     def _let_go(self, entry: Entry, *, noop: bool) -> Step | None:
         """Plan for a ghost what does not depend on what there is: it is only forgotten, or nobody can delete it."""
         known = self.wishes.known(entry, self.steps)
         if why := forgotten(entry, known):
             row = self.world.seen(entry)[0]
-            return Step(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
+            return self._make(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
         try:
             self.world.tools(entry.instance)
         except DefinitionError as error:
             why = f"cannot be deleted: {error}; bring its type back, or forget it: state rm {entry.reference}"
-            return Step(entry, None, entry.should, Decision(Action.DELETE, error=why), noop)
+            return self._make(entry, None, entry.should, Decision(Action.DELETE, error=why), noop)
         return None
 
     def _imperative(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if unknown:
             why = "it needs values that are not yet known"
-            return Step(entry, None, should, Decision(Action.RUN), noop, deferred=why, unknown=unknown)
+            return self._make(entry, None, should, Decision(Action.RUN), noop, deferred=why, unknown=unknown)
         entry.should.update(should)
         run, why, failure = self.world.due(entry)
         if failure and self.acting:
-            return Step(entry, None, should, Decision(Action.RUN), noop, deferred=failure)
+            return self._make(entry, None, should, Decision(Action.RUN), noop, deferred=failure)
         if failure:
-            return Step(entry, None, should, Decision(Action.RUN, error=failure), noop)
+            return self._make(entry, None, should, Decision(Action.RUN, error=failure), noop)
         reasons = (why,) if why else ()
-        return Step(entry, None, should, Decision(Action.RUN, reasons=reasons) if run else SAME, noop)
+        return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run else SAME, noop)
 
     def _recall(self, step: Step) -> Step:
         """Add what was recorded: the former title, and whether the system has moved away from what was asked."""

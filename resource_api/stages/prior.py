@@ -15,7 +15,7 @@ from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError, ManifestError, Problem
 from resource_api.nouns.record import Commit, Record, StackState
-from resource_api.nouns.reference import around
+from resource_api.nouns.reference import Reference, around, urn
 from resource_api.stages.instances import Lineup, current
 from resource_api.stages.renaming import Former, renames, told_apart
 from resource_api.stages.upgrading import upgrade
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.nouns.record import Key
-    from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
 
@@ -49,6 +48,10 @@ class Prior(NamedTuple):
     broken: Mapping[int, str] = {}
     #: Which configured provider answers for what.
     lineup: Lineup = Lineup(StackState("", ""))
+
+    def urn(self, entry: Entry) -> str:
+        """Give a resource's name across stacks."""
+        return str(urn(self.state.stack, self.state.project, entry.parent, Reference(entry.type, entry.title)))
 
 
 def match(catalog: Catalog, lineup: Lineup, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:

@@ -20,6 +20,7 @@ from resource_api import (
     SimpleProvider,
     TypeDefinition,
 )
+from resource_api.faces import documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +101,18 @@ def test_a_step_tells_what_its_document_tells(runtime: Runtime, coins: dict[str,
     assert [(each.attribute, each.should) for each in step.changes] == [("ensure", "present"), ("worth", 5)]
     assert (tuple(step.reasons), tuple(step.replaces_because), step.error) == ((), (), "")
     assert coins == {}
+
+
+def test_a_step_knows_what_it_is_called_and_how_it_relates(runtime: Runtime) -> None:
+    """Every field of a step's document is one of the step; what both say is the same."""
+    wanted = manifest(a={"worth": 5, "tag": "old"}, b={"require": "Coin[a]", "subscribe": "Coin[a]"})
+    first, then = runtime.plan(wanted).steps
+    assert first.urn.endswith("::coin::a")
+    assert list(map(str, first.notifies)) == ["Coin[b]"]
+    assert list(map(str, then.depends_on)) == ["Coin[a]"]
+    assert (first.options["tags"], list(first.sensitive), dict(then.expressions)) == (["old"], [], {})
+    for name in documents.step(first):
+        assert hasattr(first, {"is": "is_"}.get(name, name)) or name == "parent", name
 
 
 def test_noop_touches_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
