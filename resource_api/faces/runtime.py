@@ -21,7 +21,7 @@ from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
 from resource_api.nouns.errors import UsageError
 from resource_api.nouns.event import Diagnosed, Finished
-from resource_api.nouns.options import Options
+from resource_api.nouns.options import Options, carried_out
 from resource_api.nouns.record import StackState
 from resource_api.stages import appointing, configuring, selection
 from resource_api.stages import plan as planning
@@ -203,7 +203,7 @@ class Runtime:
         judge = self._judge()
         providers.judge = judge.resource if judge else None
         if isinstance(source, planning.Plan):
-            catalog, options = source.catalog, source.options._replace(noop=options.noop)
+            catalog, options = source.catalog, carried_out(source.options, options)
             catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
         else:
             catalog = self.catalog(source, inputs, providers)

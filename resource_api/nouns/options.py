@@ -30,3 +30,10 @@ class Options(NamedTuple):
     def partial(self) -> bool:
         """Whether only some of the manifest's resources are meant."""
         return bool(self.targets or self.excludes or self.tags or self.skip_tags)
+
+
+def carried_out(planned: Options, now: Options) -> Options:
+    """Give the wishes of a plan as it is carried out: what it shows stays, how it is done may be wished anew."""
+    return planned._replace(
+        noop=now.noop, parallel=max(planned.parallel, now.parallel), fail_fast=planned.fail_fast or now.fail_fast
+    )

@@ -247,6 +247,15 @@ def test_a_parallel_provider_gets_so_many_calls_and_no_more() -> None:
     assert conductor.peak["wide"] == 4
 
 
+def test_a_plan_may_be_carried_out_side_by_side() -> None:
+    """How many calls are made at once is no part of what a plan shows."""
+    with Conductor(1, together=4) as conductor:
+        side = Side(conductor)
+        plan = side.runtime.plan({"project": PROJECT, "resources": {f"Wide[{number}]": {} for number in range(8)}})
+        report = side.runtime.apply(plan, parallel=4)
+    assert (report.summary.created, len(side.calls), conductor.peak["wide"]) == (8, 4, 4)
+
+
 def test_what_waits_for_another_stays_in_its_call() -> None:
     """Chains are not torn, so that a failure in one leaves out its rest alone."""
     side = Side()
