@@ -240,6 +240,7 @@ def test_a_run_from_json_without_news_imports_nothing_heavy(tmp_path: Path) -> N
     assert _HEAVY.isdisjoint(imported("apply", str(files(tmp_path, 3)), "--state", "memory:"))
 
 
+@pytest.mark.usefixtures("_unmeasured")
 def test_an_input_that_is_right_imports_nothing_heavy(tmp_path: Path) -> None:
     """Whether a value is accepted is told without the library that explains refusals."""
     site = tmp_path / "site.json"
