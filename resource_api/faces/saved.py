@@ -97,7 +97,7 @@ def _secrets(plan: Plan, salt: bytes) -> list[list[str]]:
     for step in plan.steps:
         states = sealed([dict(step.is_ or {}), {k: v for k, v in step.should.items() if not is_unknown(v)}], salt)
         if is_sealed(states):
-            found.append([plan.urn(step.entry), str(step.reference), seal(encode(states), salt).digest])
+            found.append([step.urn, str(step.reference), seal(encode(states), salt).digest])
     return found
 
 

@@ -131,8 +131,9 @@ class Ending:
             return
         self._reported.add(step.entry.index)
         seconds = time.monotonic() - work.started if work.started else 0.0
-        urn = self.plan.urn(step.entry)
-        report = StepReport(str(step.reference), urn, action, status, tuple(changes), error, step.corrective, seconds)
+        report = StepReport(
+            str(step.reference), step.urn, action, status, tuple(changes), error, step.corrective, seconds
+        )
         self.reports.append(report)
         self.tell(StepEnd(report))
 

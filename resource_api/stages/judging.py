@@ -15,7 +15,6 @@ from resource_api.nouns.declaration import Place
 from resource_api.nouns.errors import Problem, ResourceError, reason
 from resource_api.nouns.event import Diagnosed
 from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
-from resource_api.nouns.reference import Reference, urn
 from resource_api.nouns.values import copied
 from resource_api.stages.plan import would
 from resource_api.stages.selection import tags
@@ -39,14 +38,14 @@ class Judge:
     def __init__(self, policies: Sequence[Policy], tell: Callable[[Event], None]) -> None:
         """Judge by ``policies``, of whichever stack is brought."""
         self._policies = policies
-        self._stack = self._project = ""
+        self._urn: Callable[[Entry], str] = lambda _entry: ""
         self._manifest: Manifest | None = None
         self._tell = tell
         self._told: set[Problem] = set()
 
     def judge(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
         """Judge what is declared and known; what is forbidden cannot be planned, whatever there is."""
-        self._stack, self._project = prior.state.stack, prior.state.project
+        self._urn = prior.urn
         self._manifest = catalog.manifest
         broken = dict(prior.broken)
         for entry in catalog.entries:
@@ -67,10 +66,9 @@ class Judge:
         return "; ".join(errors)
 
     def _declared(self, entry: Entry, should: Mapping[str, Any]) -> PolicyResource:
-        own = Reference(entry.type, entry.title)
         return PolicyResource(
             str(entry.reference),
-            str(urn(self._stack, self._project, entry.parent, own)),
+            self._urn(entry),
             entry.type,
             entry.title,
             entry.name,
@@ -138,12 +136,15 @@ def _known(policy: Policy, shown: PolicyPlan, problems: Iterator[Problem]) -> It
 
 def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
     """Fail the steps that errors are about; one about no step is about all that act."""
-    whole = [error.message for error in errors if not error.reference]
+    by_reference: dict[str, list[str]] = {}
+    for error in errors:
+        by_reference.setdefault(error.reference or "", []).append(error.message)
+    whole = by_reference.pop("", [])
     if whole and not any(map(would, planned.steps)):
         raise ResourceError("; ".join(whole))
     failed: dict[int, Step] = {}
     for step in planned.steps:
-        own = [error.message for error in errors if error.reference == str(step.reference)]
+        own = by_reference.get(str(step.reference), [])
         if messages := [*own, *(whole if would(step) else [])]:
             said = [step.decision.error] if step.decision.error else []
             decision = step.decision._replace(error="; ".join([*said, *messages]))
@@ -159,15 +160,15 @@ def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
 
 def _shown(planned: Plan) -> PolicyPlan:
     state = planned.prior.state
-    steps = tuple(_step(planned, step) for step in planned.steps)
+    steps = tuple(map(_step, planned.steps))
     return PolicyPlan(state.project, state.stack, steps, planned.complete)
 
 
-def _step(planned: Plan, step: Step) -> PolicyStep:
+def _step(step: Step) -> PolicyStep:
     entry = step.entry
     return PolicyStep(
         str(entry.reference),
-        planned.urn(entry),
+        step.urn,
         entry.type,
         entry.title,
         entry.name,

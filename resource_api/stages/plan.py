@@ -71,10 +71,6 @@ class Plan(NamedTuple):
             self.prior.ghosts.get(index, ""),
         )
 
-    def urn(self, entry: Entry) -> str:
-        """Give a resource's name across stacks."""
-        return self.prior.urn(entry)
-
 
 def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World, options: Options) -> Plan:
     """Decide every selected entry, in order, so that references find what was decided before them."""

@@ -1,6 +1,6 @@
 """Carries out a plan, segment by segment: late and fresh reads, one ``set``, one verifying ``get``.
 
-A segment is a run of consecutive operations of one type. Failures are contained: a failed resource skips its dependents
+A segment is what one call is about (``schedule``). Failures are contained: a failed resource skips its dependents
 and nothing else. What must be done with a resource is decided by the same rule as in the plan (``decision``).
 """
 

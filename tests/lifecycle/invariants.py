@@ -30,7 +30,7 @@ class Before(NamedTuple):
 
 def of_plan(plan: Plan) -> None:
     """Every step once, every operation after what it waits for, and no deletion beside another step of one thing."""
-    urns = [plan.urn(step.entry) for step in plan.steps]
+    urns = [step.urn for step in plan.steps]
     assert len(urns) == len(set(urns)), urns
     seen: dict[tuple[Any, Any], list[tuple[Action, bool]]] = {}
     for place, operation in enumerate(plan.operations):

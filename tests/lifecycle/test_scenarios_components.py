@@ -75,7 +75,7 @@ def test_a_component_is_the_resources_that_it_makes(bench: Bench) -> None:
 def test_its_resources_carry_it_in_their_urn_and_in_state(bench: Bench) -> None:
     """The chain of types, and the chain of titles."""
     plan = bench.plan({"House[a]": {}})
-    assert plan.urn(plan.steps[0].entry) == "urn:resource:default::world::house$thing::a::wall"
+    assert plan.steps[0].urn == "urn:resource:default::world::house$thing::a::wall"
     bench.apply({"House[a]": {}})
     record = bench.state.records["thing", "a-wall"]
     assert (str(record.reference), record.parent, record.title) == (WALL, "House[a]", "wall")
