@@ -6,12 +6,13 @@ Also what a file must define to be a type or a provider. Where files lie is not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.provider import broken_promises
 from resource_api.hands import loader
 from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,12 @@ Who may write is the store's business.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from resource_api.contract import rows
 from resource_api.hands import database as databases
 from resource_api.hands import marker as markers
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from resource_api.contract import rows
 from resource_api.hands import database as databases
@@ -17,6 +17,7 @@ from resource_api.hands import marker as markers
 from resource_api.hands.database import Database
 from resource_api.hands.marker import Marker
 from resource_api.nouns.errors import StateError, UsageError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ holds, for each table, how many rows there are and the sum of their checksums: a
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.contract.packing import pack, unpack
 from resource_api.contract.state import StackName, merged
@@ -15,6 +15,7 @@ from resource_api.contract.table import SPAN, Table, plain, to_bytes, total
 from resource_api.hands.database import RECOVER, damage, row
 from resource_api.nouns import codec
 from resource_api.nouns.errors import StateError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.record import Intent, Record, StackState
 
 if TYPE_CHECKING:

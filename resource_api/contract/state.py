@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from resource_api.nouns import codec
 from resource_api.nouns.errors import UsageError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.record import Intent, StackState
 from resource_api.nouns.reference import STACK_NAME
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import textwrap
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.faces import abilities
 from resource_api.nouns.component import ComponentDefinition
 from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import escape, escape_lines, show
 

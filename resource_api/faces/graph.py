@@ -7,8 +7,9 @@ relationships hold, are the catalog's.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference, around
 from resource_api.nouns.text import escape
 from resource_api.stages import binding

@@ -6,23 +6,24 @@ Quoted where needed, ``${`` escaped, secrets left out. Only what manifests need:
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.assets import Content
 from resource_api.nouns.reference import Reference
+from resource_api.nouns.regex import regex
 from resource_api.nouns.text import escape
 from resource_api.nouns.values import is_secret
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Mapping
 
     from resource_api.nouns.definition import TypeDefinition
 
-_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
+_PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
 _WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
-_PLAIN_KEY: Final = re.compile(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
-_NON_PRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
+_PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
+_NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 
 
 def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

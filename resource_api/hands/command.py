@@ -11,12 +11,13 @@ import os
 import shlex
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypedDict, Unpack
 
 from resource_api.hands import program
 from resource_api.hands.context import current, lent_to
 from resource_api.hands.process import STDOUT, Invocation, Process, ending, stop_all
 from resource_api.nouns.errors import CommandError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.output import Lines, text
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ import time
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

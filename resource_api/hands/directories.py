@@ -10,7 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
+
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -11,13 +11,14 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.hands import rights, temporaries, trees
 from resource_api.hands.directories import LISTING, Directories
 from resource_api.hands.durability import Durability
 from resource_api.hands.rights import DIRECTORY_MODE, Rights
 from resource_api.hands.temporaries import Temporaries
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,11 +59,8 @@ def read(path: str, limit: int) -> bytes:
     with Directories() as held:
         seen, content = look(held, path, limit)
     if content is None:
-        raise OSError(
-            errno.EFBIG if stat.S_ISREG(seen.st_mode) else errno.EINVAL,
-            f"no regular file of at most {limit} bytes",
-            path,
-        )
+        number = errno.EFBIG if stat.S_ISREG(seen.st_mode) else errno.EINVAL
+        raise OSError(number, f"no regular file of at most {limit} bytes", path)
     return content
 
 

@@ -12,9 +12,10 @@ import os
 import signal
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.errors import ProviderError, reason
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,6 @@ What a manifest means does not enter.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined] # not in typeshed; the decoder's own, in C
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.nouns import document, scalar
 from resource_api.nouns.document import Document, Node
 from resource_api.nouns.errors import ManifestError, Problem
+from resource_api.nouns.regex import regex
 from resource_api.nouns.values import Sensitive
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _HIGH: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW: Final = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_SUSPECT: Final = re.compile(rf"\\u0000|{_HIGH}(?!{_LOW})|(?<!\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]){_LOW}")
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_WORD: Final = re.compile(r"-?[A-Za-z]+")
+_SUSPECT: Final = regex(rf"\\u0000|{_HIGH}(?!{_LOW})|(?<!\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]){_LOW}")
+_SPACE: Final = regex(r"[ \t\n\r]*")
+_NUMBER: Final = regex(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_WORD: Final = regex(r"-?[A-Za-z]+")
 _WORDS: Final = frozenset({"null", "true", "false"})
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 

@@ -6,9 +6,10 @@ each) and of whom one may speak of. The words that authors use are the context's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.errors import ProviderError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import capital
 from resource_api.nouns.text import show
 

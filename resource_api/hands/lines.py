@@ -10,11 +10,12 @@ Files of other users are read and edited too; ``directories`` says which symboli
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from resource_api.hands import files
 from resource_api.hands.directories import Directories
 from resource_api.nouns.errors import ResourceError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,10 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from resource_api.nouns.errors import StateError, StateLocked
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import io
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.nouns.mask import Mask
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.text import escape
 
 if TYPE_CHECKING:

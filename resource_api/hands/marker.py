@@ -10,9 +10,10 @@ import json
 import os
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.errors import StateError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,9 @@ import os
 import stat
 import struct
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
+
+from resource_api.nouns.named import NamedTuple
 
 #: A new file's and a new directory's mode, whatever the umask is.
 FILE_MODE: Final = 0o644

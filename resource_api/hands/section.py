@@ -6,10 +6,11 @@ Resource API, "Logging contexts").
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.nouns.change import Difference, describe, differing, status
 from resource_api.nouns.errors import reason
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,9 +14,10 @@ import signal
 import sys
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands import descendants
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,13 +12,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.hands.directories import LISTING
+from resource_api.nouns.regex import regex
 
 if TYPE_CHECKING:
     from resource_api.hands.directories import Directory
 
 #: What no daemon reads that loads all of a directory, and run-parts(8) and dpkg(1) do not either; hidden too.
 SUFFIX: Final = ".resource-api~"
-_NAME: Final = re.compile(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
+_NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
 #: With four bytes each and the rest of the name, less than the 255 bytes that a name can have.
 _KEPT: Final = 40
 

@@ -9,12 +9,13 @@ import json
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.hands import files
 from resource_api.hands.directories import Directories
 from resource_api.nouns.assets import member_name
 from resource_api.nouns.errors import ResourceError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from hashlib import file_digest, sha256
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from resource_api.hands import files
 from resource_api.hands.archives import DIRECTORY_MODE
@@ -18,6 +18,7 @@ from resource_api.hands.directories import LISTING, Directories
 from resource_api.hands.unpacked import Part, Unpacked
 from resource_api.nouns.assets import Member
 from resource_api.nouns.errors import ResourceError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

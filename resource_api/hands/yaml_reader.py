@@ -16,6 +16,7 @@ from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEv
 from resource_api.nouns import document, scalar
 from resource_api.nouns.document import Document, Node, Position
 from resource_api.nouns.errors import ManifestError, ResourceAPIError
+from resource_api.nouns.regex import regex
 
 try:
     from yaml._yaml import CParser
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from yaml._yaml import Mark
 
 # Each %TAG is compared with all before it; there is no use for them where only core tags are allowed.
-_TAG_DIRECTIVE: Final = re.compile(r"^%TAG\b", re.MULTILINE)
-_LINE_END: Final = re.compile("\r\n|[\r\n\u2028\u2029]")
+_TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
+_LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
 _OPEN: Final = object()
 _MANY: Final = 100
 

@@ -5,9 +5,10 @@ How a manifest spells them is read here. Nothing is opened: whoever reads conten
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from resource_api.nouns.errors import ResourceError, nearest
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, same
 

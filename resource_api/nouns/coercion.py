@@ -8,10 +8,10 @@ that a secret should not come this way, is the caller's business.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.nouns import values
+from resource_api.nouns.regex import regex
 from resource_api.nouns.wording import spell
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from resource_api.nouns.datatype import DataType
 
 #: Python converts no more digits at once.
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4000}\Z")
-_HEXADECIMAL: Final = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]{1,3000})\Z")
-_FLOAT: Final = re.compile(r"[+-]?[0-9]{1,400}\.[0-9]{1,400}([eE][+-]?[0-9]{1,4})?\Z")
+_INTEGER: Final = regex(r"[+-]?[0-9]{1,4000}\Z")
+_HEXADECIMAL: Final = regex(r"([+-]?)0[xX]([0-9a-fA-F]{1,3000})\Z")
+_FLOAT: Final = regex(r"[+-]?[0-9]{1,400}\.[0-9]{1,400}([eE][+-]?[0-9]{1,4})?\Z")
 _NOTHING: Final = object()
 
 

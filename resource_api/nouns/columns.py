@@ -6,8 +6,9 @@ One question then answers for thousands of values. What the values mean is not k
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.values import FLAT
 
 if TYPE_CHECKING:

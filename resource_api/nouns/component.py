@@ -6,11 +6,12 @@ business.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import attribute as attributes_
 from resource_api.nouns.attribute import unknown_keywords
 from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import TYPE_NAME
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ It is made by reading an expression (``datatypes``), never by hand; how expressi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import acceptance
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from typing import Self

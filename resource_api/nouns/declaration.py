@@ -6,8 +6,9 @@ and what a value must look like is the catalog's business.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference, child, instance
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from resource_api.nouns.attribute import hint, unknown_keywords
 from resource_api.nouns.attribute_set import AttributeSet
 from resource_api.nouns.errors import DefinitionError
 from resource_api.nouns.reference import TYPE_NAME
+from resource_api.nouns.regex import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.function import Function
 
 #: The versions that a type may have: releases, and what precedes them, as PEP 440 spells them.
-VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
+VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
 #: One resource, read or wanted: attribute → value.
 Resource = dict[str, Any]
 #: What identifies a resource within its type: the namevar's value, or a tuple of them.

@@ -6,11 +6,12 @@ No format's grammar enters, nor what a manifest means.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import text
 from resource_api.nouns.errors import ManifestError, Problem
+from resource_api.nouns.named import NamedTuple
+from resource_api.nouns.regex import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,15 +28,15 @@ QUOTING: Final = "a reference inside [...] or {...}, or with ': ' or ' #' in its
 Position = tuple[int, int]
 
 _CONTROL_BYTES: Final = bytes([*range(9), 11, 12, *range(14, 32), 127])
-_FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
-_KEY_FLAW: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_VALUE_FLAW: Final = re.compile("[\x00\ud800-\udfff]")
+_FORBIDDEN: Final = regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+_KEY_FLAW: Final = regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_VALUE_FLAW: Final = regex("[\x00\ud800-\udfff]")
 _SHOWN: Final = 80
 # Nobody pastes more, and a hostile line must not cost more.
 _LONGEST_LINE: Final = 1000
-_WORD: Final = re.compile(r"(?<!\w)[A-Za-z]\w*\[")
+_WORD: Final = regex(r"(?<!\w)[A-Za-z]\w*\[")
 # A capital marks a reference; what else looks like one may be a secret and is not repeated.
-_PASTABLE: Final = re.compile(r"(?<![\w\"'])(?:\$\{|[A-Z][a-z0-9_]*\[)")
+_PASTABLE: Final = regex(r"(?<![\w\"'])(?:\$\{|[A-Z][a-z0-9_]*\[)")
 
 
 class Node(NamedTuple):

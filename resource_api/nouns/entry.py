@@ -6,9 +6,10 @@ catalog's business; they are not changed once it is compiled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import exists
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference, child, parts
 
 if TYPE_CHECKING:

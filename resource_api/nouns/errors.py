@@ -19,7 +19,9 @@ Nothing but the tree and its ``Problem`` belongs here: it imports nothing of our
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
+
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

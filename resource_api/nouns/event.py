@@ -5,7 +5,9 @@ The order of these is the order of what happens. Log lines travel on their own r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

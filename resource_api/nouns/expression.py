@@ -6,10 +6,11 @@ nothing that it yields is ever read as an expression again.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import reference
+from resource_api.nouns.named import NamedTuple
+from resource_api.nouns.regex import regex
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.reference import Reference
 
-_OPEN: Final = re.compile(r"\$\$\{|\$\{")
-_SCOPE: Final = re.compile(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)+)\}")
-_HEAD: Final = re.compile(r"[A-Za-z][a-z0-9_]*\[")
-_TAIL: Final = re.compile(r"\]\.([a-z_][a-z0-9_]*)")
-_REST: Final = re.compile(r"((?:\.[A-Za-z0-9_-]+)*)\}")
+_OPEN: Final = regex(r"\$\$\{|\$\{")
+_SCOPE: Final = regex(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)+)\}")
+_HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
+_TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
+_REST: Final = regex(r"((?:\.[A-Za-z0-9_-]+)*)\}")
 
 
 class Path(NamedTuple):

@@ -13,11 +13,12 @@ from base64 import b64decode, b64encode
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.assets import KINDS, Content
 from resource_api.nouns.change import Change, Difference
 from resource_api.nouns.errors import Problem, ProviderError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.tools import Planned
 from resource_api.nouns.values import UNKNOWN, Sensitive
 

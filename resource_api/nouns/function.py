@@ -5,12 +5,13 @@ A function reads and changes nothing. How it is called is not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import attribute_set, datatypes
 from resource_api.nouns.attribute import unknown_keywords
 from resource_api.nouns.attribute_set import AttributeSet
 from resource_api.nouns.errors import DataTypeError
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,9 +5,10 @@ Its name is what its resources are told apart by: ``vm_host@lab``. What became o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.entry import NOTHING
+from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ Plain data shared by planning and applying; where each wish comes from (command 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from resource_api.nouns.named import NamedTuple
 
 
 class Options(NamedTuple):

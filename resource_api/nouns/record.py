@@ -6,9 +6,10 @@ is the store's business.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference, child, instance
 
 if TYPE_CHECKING:

@@ -6,13 +6,15 @@ exists is not known here.
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple
+from typing import Final
 
-TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
-STACK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_STEP: Final = re.compile(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
-_QUALIFIED: Final = re.compile(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
+from resource_api.nouns.named import NamedTuple
+from resource_api.nouns.regex import regex
+
+TYPE_NAME: Final = regex(r"[a-z][a-z0-9_]*\Z")
+STACK_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_STEP: Final = regex(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
+_QUALIFIED: Final = regex(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
 
 
 class Reference(NamedTuple):

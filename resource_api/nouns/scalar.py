@@ -6,8 +6,9 @@ Where the word stands, and the rest of the grammar, is not known here.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
+
+from resource_api.nouns.regex import regex
 
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**63 - 1
@@ -20,10 +21,10 @@ WORDS: Final[dict[str, Any]] = {
 #: A word that begins otherwise, and is none of ``WORDS``, is text.
 NUMERIC: Final = frozenset("0123456789+-.")
 
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+\Z")
-_BASED: Final = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_INTEGER: Final = regex(r"[-+]?[0-9]+\Z")
+_BASED: Final = regex(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT: Final = regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_NOT_FINITE: Final = regex(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _BASES: Final = {"0o": 8, "0x": 16}
 _LONGEST: Final = 64
 _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": int, CORE + "float": float}

@@ -5,9 +5,10 @@ Values that the planner makes and the transaction reports; neither decides anyth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, Difference
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.secrecy import marked
 from resource_api.nouns.values import is_secret
 

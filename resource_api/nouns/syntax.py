@@ -7,14 +7,16 @@ brackets, words, numbers, quotes and regular expressions; which types exist and 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from resource_api.nouns.errors import DataTypeError
+from resource_api.nouns.named import NamedTuple
+from resource_api.nouns.regex import regex
 
 #: Deeper types are nobody's wish, and Python's stack is finite.
 DEPTH: Final = 50
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = regex(
     r"""(?P<name>[A-Za-z_]\w*(?:[-.:@+]+\w+)*)
     |(?P<number>-?(?:0x[0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?!\w))
     |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
@@ -23,8 +25,8 @@ _TOKEN: Final = re.compile(
     |(?P<end>\Z)""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-_SPACE: Final = re.compile(r"\s*")
-_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_SPACE: Final = regex(r"\s*")
+_ESCAPED: Final = regex(r"\\(.)", re.DOTALL)
 _DOUBLE_QUOTED: Final = {"n": "\n", "t": "\t", "r": "\r", "s": " "}
 _UNCLOSED: Final = {"'": "the quote is not closed", '"': "the quote is not closed", "/": "no '/' ends this pattern"}
 _LONGEST_NUMBER: Final = 400

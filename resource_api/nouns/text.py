@@ -6,11 +6,15 @@ terminal's cursor or forge a line (as advisories about sudo and kubectl have sho
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.nouns.regex import regex
+
+if TYPE_CHECKING:
+    import re
 
 #: C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE: Final = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -6,8 +6,9 @@ is the business of the plan and the transaction; both ask here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.stages.instances import come_true, record_of, recorded, settle
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ The plainest alone are told: of all others nothing is said here, and the planner
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import exists
 from resource_api.nouns.entry import NO_META
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.record import Record
 from resource_api.stages.comparison import level
 

@@ -6,9 +6,10 @@ are collected, each with its place, and raised at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.errors import ManifestError
+from resource_api.nouns.named import NamedTuple
 from resource_api.stages import binding, configuring, invoking, relationships
 from resource_api.stages.complaints import Complaints
 from resource_api.stages.entering import Register

@@ -5,9 +5,10 @@ Pure. Order, references and what other resources do are not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, Difference, exists
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.step import SAME, Decision, Known
 from resource_api.nouns.text import show
 from resource_api.nouns.tools import Planned

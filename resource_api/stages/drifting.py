@@ -5,10 +5,11 @@ Of managed attributes and of existence only; ``read_only`` values change by them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import Difference, exists
 from resource_api.nouns.codec import Sealed, seal, sealed
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.secrecy import secret
 from resource_api.nouns.values import Sensitive, same
 

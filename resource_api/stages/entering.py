@@ -6,13 +6,14 @@ at here. Pure: types and components come in through functions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression, reference
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.entry import Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.group import Group
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import capital, chain, child, parse, parts
 from resource_api.nouns.values import is_secret
 from resource_api.stages.expanding import Expander

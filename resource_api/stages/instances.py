@@ -7,12 +7,13 @@ another name until its resources are replaced. Pure: what providers compare come
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
 from resource_api.nouns.codec import bare, is_sealed, opened, sealed
 from resource_api.nouns.errors import reason
 from resource_api.nouns.instance import RECORDED, Instance
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.reference import instance as instance_of
 from resource_api.nouns.reference import parts

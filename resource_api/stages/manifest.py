@@ -6,13 +6,13 @@ All problems of all files are collected and raised once. Types, attributes and w
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import document
 from resource_api.nouns.declaration import Manifest
 from resource_api.nouns.errors import ManifestError
+from resource_api.nouns.regex import regex
 from resource_api.stages import includes
 from resource_api.stages.sections import Gatherer
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAPPING: Final = "<mapping>"
 
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_UNFIT: Final = regex(r"[^A-Za-z0-9._-]+")
 
 
 def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:

@@ -7,10 +7,11 @@ plan of the empty manifest and ``--noop`` a plan that is not applied: there are 
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.errors import DefinitionError
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.step import COUNTED, SAME, Around, Decision, Known, Operation, Step, Summary
 from resource_api.nouns.values import UNKNOWN, is_unknown

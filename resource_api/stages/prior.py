@@ -6,7 +6,7 @@ declares any more becomes a *ghost*: an entry that should be absent, ordered aft
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.attribute import Attribute
 from resource_api.nouns.codec import is_sealed, opened
@@ -14,6 +14,7 @@ from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.definition import TypeDefinition
 from resource_api.nouns.entry import Entry, Lifecycle, Meta
 from resource_api.nouns.errors import DefinitionError, ManifestError, Problem
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.record import Commit, Record, StackState
 from resource_api.nouns.reference import Reference, around, urn
 from resource_api.stages.instances import Lineup, current

@@ -5,8 +5,9 @@ What refers to a former name in what is recorded refers to the present one. Pure
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference, alias, chain, child, parse
 
 if TYPE_CHECKING:

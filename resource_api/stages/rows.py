@@ -6,9 +6,10 @@ conclude from a row, is not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.errors import ProviderError, nearest, reason
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, is_secret, same
 from resource_api.stages import settle

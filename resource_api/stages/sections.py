@@ -5,7 +5,6 @@ Every problem becomes a value with its place; nothing is raised. What to do with
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import document, reference, text
@@ -21,6 +20,7 @@ from resource_api.nouns.declaration import (
 )
 from resource_api.nouns.errors import Problem
 from resource_api.nouns.reference import Reference
+from resource_api.nouns.regex import regex
 from resource_api.stages import shapes
 from resource_api.stages.shapes import Flaw
 
@@ -43,7 +43,7 @@ SECTIONS: Final = (
 
 _PROVIDER_KEYS: Final = ("type", "version", "config")
 _INPUT_KEYS: Final = ("type", "default", "docs")
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
+_NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
 
 class Gatherer:

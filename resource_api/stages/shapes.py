@@ -7,10 +7,12 @@ No value is repeated in a message: it may be a secret in the wrong place.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import document
 from resource_api.nouns.errors import nearest
+from resource_api.nouns.named import NamedTuple
+from resource_api.nouns.regex import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +25,8 @@ LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
 REPLACEMENTS: Final = ("never", "delete_first", "create_first")
 OPERATIONS: Final = ("create", "update", "delete")
 
-_TAG: Final = re.compile(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
-_CUT: Final = re.compile(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
+_TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
+_CUT: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
 
 class Flaw(NamedTuple):

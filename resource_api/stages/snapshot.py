@@ -6,7 +6,7 @@ this stage alone calls ``get`` and ``due``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from resource_api.contract.provider import collect
 from resource_api.hands import guard
@@ -14,6 +14,7 @@ from resource_api.hands.context import Context
 from resource_api.hands.ledger import Subject
 from resource_api.nouns.change import exists
 from resource_api.nouns.errors import CannotList, ProviderError, reason
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.secrecy import marked
 from resource_api.stages.rows import Judge, Seen
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.values import UNKNOWN
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ What is done with them is not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
 from resource_api.nouns.assets import Archive, Asset
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
