@@ -8,6 +8,7 @@ Importing this module configures nothing.
 from __future__ import annotations
 
 import io
+from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -16,7 +17,7 @@ from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
 _WORDS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
@@ -49,6 +50,8 @@ class Log:
         self.mask = Mask()
         #: Lines come from several threads, and from a signal that has interrupted one of them.
         self._writing = RLock()
+        #: What is said together and not shown yet; None: each line is shown at once.
+        self._held: list[Line] | None = None
 
     @property
     def level(self) -> str:
@@ -64,17 +67,40 @@ class Log:
         if self.enabled(level):
             with self._writing:
                 line = Line(level, self.mask(subject), self.mask(text))
+                if self._held is not None:
+                    self._held.append(line)
+                    return
                 for sink in self.sinks:
                     sink(line)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Show what is said in here at the end of it, at once: of ten thousand lines each would be a system call.
+
+        Other threads wait with what they have to say. Who listens line by line goes on doing so.
+        """
+        streams = [sink for sink in self.sinks if isinstance(sink, _Sink)]
+        if len(streams) < len(self.sinks) or self._held is not None:
+            yield
+            return
+        with self._writing:
+            self._held = []
+            try:
+                yield
+            finally:
+                lines, self._held = self._held, None
+                for sink in streams if lines else ():
+                    sink(*lines)
 
 
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
     """Give a sink that writes lines for people; a stream that has gone away never stops a run."""
 
     # Without structlog: a line for people has nothing to be processed, and there may be ten thousand of them.
-    def write(line: Line) -> None:
-        tint = _COLORS[line.level] if color else ""
-        stream.write(f"{tint}{line}{_PLAIN}\n" if tint else f"{line}\n")
+    def write(lines: Sequence[Line]) -> None:
+        tints = _COLORS if color else {}
+        spelt = [f"{tint}{line}{_PLAIN}\n" if (tint := tints.get(line.level)) else f"{line}\n" for line in lines]
+        stream.write("".join(spelt))
         stream.flush()
 
     return _Sink(lambda: write)
@@ -111,26 +137,27 @@ def structured() -> Callable[[Line], None]:
 class _Sink:
     """What writes to one stream, made with its first line; silent once the stream is gone."""
 
-    def __init__(self, make: Callable[[], Callable[[Line], None]]) -> None:
+    def __init__(self, make: Callable[[], Callable[[Sequence[Line]], None]]) -> None:
         self._make = make
-        self._write: Callable[[Line], None] | None = None
+        self._write: Callable[[Sequence[Line]], None] | None = None
 
-    def __call__(self, line: Line) -> None:
+    def __call__(self, *lines: Line) -> None:
         if self._write is None:
             self._write = self._make()
         try:
-            self._write(line)
+            self._write(lines)
         except (OSError, ValueError):
             self._write = _drop
 
 
-def _logger(stream: TextIO, render: Callable[..., str]) -> Callable[[Line], None]:
+def _logger(stream: TextIO, render: Callable[..., str]) -> Callable[[Sequence[Line]], None]:
     """Give a structlog logger of one stream."""
     import structlog  # noqa: PLC0415 - with the first line
 
     class Lines(structlog.BoundLoggerBase):
-        def __call__(self, line: Line) -> None:
-            self._proxy_to_logger("msg", line.text, level=line.level, subject=line.subject)
+        def __call__(self, lines: Sequence[Line]) -> None:
+            for line in lines:
+                self._proxy_to_logger("msg", line.text, level=line.level, subject=line.subject)
 
     return Lines(structlog.WriteLogger(stream), processors=[render], context={})
 
@@ -185,5 +212,5 @@ class _Spoken(io.RawIOBase):
         self._tell(line.decode("utf-8", "backslashreplace"))
 
 
-def _drop(_line: Line) -> None:
+def _drop(_lines: Sequence[Line]) -> None:
     """Say nothing: the stream is gone."""

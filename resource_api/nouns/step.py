@@ -223,14 +223,27 @@ class Step(NamedTuple):
 class StepReport(NamedTuple):
     """What became of one step: only those that acted, failed, were skipped or noop have one."""
 
-    reference: str
-    urn: str
+    step: Step
     action: Action
     status: str
     changes: Sequence[Difference] = ()
     error: str = ""
-    corrective: bool = False
     seconds: float = 0.0
+
+    @property
+    def reference(self) -> str:
+        """The user's name of the resource."""
+        return str(self.step.reference)
+
+    @property
+    def urn(self) -> str:
+        """The resource's name across stacks."""
+        return self.step.urn
+
+    @property
+    def corrective(self) -> bool:
+        """Whether the system had moved away from what was declared before and is declared now."""
+        return self.step.corrective
 
 
 #: The counts of a summary, by the action that has succeeded (or, under noop, would be done).

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Seen = Callable[[Name], tuple[Mapping[str, Any] | None, str]]
 
 
-def arrived(works: Iterable[Work], seen: Seen, tools: Tools) -> set[int]:
-    """Give the operations of which certainly nothing is missing, told for all of them at once."""
+def arrived(works: Iterable[Work], seen: Seen, tools: Tools) -> dict[int, Mapping[str, Any]]:
+    """Give the operations of which certainly nothing is missing, with what was read; told for all of them at once."""
     numbers, pairs = [], []
     for work in works:
         entry, row = work.step.entry, seen(work.name)[0]
@@ -31,7 +31,7 @@ def arrived(works: Iterable[Work], seen: Seen, tools: Tools) -> set[int]:
         if plain and row is not None and exists(row) and exists(entry.should):
             numbers.append(work.operation.number)
             pairs.append((entry, row))
-    return {numbers[place] for place in level(pairs, tools)}
+    return {numbers[place]: pairs[place][1] for place in level(pairs, tools)}
 
 
 def missing(work: Work, seen: Seen, tools: Tools) -> list[Difference]:

@@ -131,9 +131,7 @@ class Ending:
             return
         self._reported.add(step.entry.index)
         seconds = time.monotonic() - work.started if work.started else 0.0
-        report = StepReport(
-            str(step.reference), step.urn, action, status, tuple(changes), error, step.corrective, seconds
-        )
+        report = StepReport(step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
         self.tell(StepEnd(report))
 

@@ -40,7 +40,8 @@ class Segment:
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
         self._blocked = Prerequisites(self.works, ending.waits, ending.bad).blocked
-        self._arrived: set[int] = set()
+        #: What was read of those of which nothing is missing any more, by the number of the operation.
+        self._arrived: Mapping[int, Mapping[str, Any]] = {}
 
     def carry_out(self) -> None:
         """Do what is not noop, tell what is, then refresh what was notified."""
@@ -165,11 +166,22 @@ class Segment:
         """Read again, and settle each work: succeeded, failed, or skipped because its prerequisite failed."""
         if not self.imperative:
             self._read(called)
-        for work in self.works:
-            if not work.acts:
-                self._spoilt(work)
-            elif not work.finished:
-                self._conclude_one(work)
+        with self.ending.log.together():
+            for work in self.works:
+                if not work.acts:
+                    self._spoilt(work)
+                elif not (work.finished or self._plainly_done(work)):
+                    self._conclude_one(work)
+
+    def _plainly_done(self, work: Work) -> bool:
+        """Settle what is there as asked, and of which nobody has said anything: nearly all."""
+        row = self._arrived.get(work.operation.number)
+        if row is None or work.outcome.status is not None or work.why or work.unproven:
+            return False
+        work.is_ = row
+        self.ending.say(work)
+        self.ending.succeed(work, work.decision.action)
+        return True
 
     def _conclude_one(self, work: Work) -> None:
         if not self.imperative:

@@ -61,12 +61,20 @@ class Turn:
             row, failure = self.snapshot.seen(definition.instance, work.name)
             if failure and work.decision.action is not Action.FORGET:
                 self.ending.fail(work, failure)
-                continue
-            work.is_ = row
-            if not work.removal:
-                self._decide_one(work)
-            elif work.step.unknown and not (work.step.decision.reasons or work.step.create_first):
-                self._spare(work)
+            elif not (row is work.is_ and self._holds(work)):
+                work.is_ = row
+                self._decide_anew(work)
+
+    def _holds(self, work: Work) -> bool:
+        """Whether what was planned holds as long as nothing else is read: all that decides was known then."""
+        return not (work.removal or work.step.deferred or work.step.entry.pending)
+
+    def _decide_anew(self, work: Work) -> None:
+        step = work.step
+        if not work.removal:
+            self._decide_one(work)
+        elif step.unknown and not (step.decision.reasons or step.create_first):
+            self._spare(work)
 
     def _ready(self, works: Sequence[Work]) -> bool:
         """Configure a provider that waits for resources, with what is known by now; or fail its works with why not."""
