@@ -12,23 +12,23 @@ from resource_api.nouns.values import same
 from resource_api.stages.comparison import Incomparable, compare, level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from resource_api.nouns.definition import Name
     from resource_api.nouns.tools import Tools
+    from resource_api.stages.rows import Seen
     from resource_api.stages.work import Work
 
-    #: Give what was read of a name, and why nothing could be.
-    Seen = Callable[[Name], tuple[Mapping[str, Any] | None, str]]
 
-
-def arrived(works: Iterable[Work], seen: Seen, tools: Tools) -> dict[int, Mapping[str, Any]]:
+def arrived(works: Iterable[Work], rows: Mapping[Name, Seen], tools: Tools) -> dict[int, Mapping[str, Any]]:
     """Give the operations of which certainly nothing is missing, with what was read; told for all of them at once."""
     numbers, pairs = [], []
     for work in works:
-        entry, row = work.step.entry, seen(work.name)[0]
-        plain = work.asked() is entry.should and not (work.removal or work.decision.foreseen)
-        if plain and row is not None and exists(row) and exists(entry.should):
+        entry, found = work.step.entry, rows.get(work.name)
+        if found is None or work.removal or work.decision.foreseen or work.asked() is not entry.should:
+            continue
+        row = found[0]
+        if row is not None and exists(row) and exists(entry.should):
             numbers.append(work.operation.number)
             pairs.append((entry, row))
     return {numbers[place]: pairs[place][1] for place in level(pairs, tools)}
@@ -36,7 +36,7 @@ def arrived(works: Iterable[Work], seen: Seen, tools: Tools) -> dict[int, Mappin
 
 def missing(work: Work, seen: Seen, tools: Tools) -> list[Difference]:
     """Give what of a change is not there yet."""
-    row, failure = seen(work.name)
+    row, failure = seen
     asked = work.asked()
     if failure:
         return [Difference("ensure", None, None, failure)]

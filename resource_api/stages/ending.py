@@ -79,6 +79,16 @@ class Ending:
         work.finished = True
         self.same_works.append(work)
 
+    def carried_out(self, work: Work) -> None:
+        """What was decided has been done, or under noop would be; what its provider did not report is said."""
+        step, action = work.step, work.decision.action
+        level = step.entry.meta.loglevel
+        if self.log.enabled(level) and not (work.removal and action is Action.REPLACE):
+            reference = str(step.entry.reference)
+            for line in work.lines():
+                self.log.write(level, reference, line)
+        self.succeed(work, action)
+
     def succeed(self, work: Work, action: Action) -> None:
         """An operation has been carried out, or under noop would be; the last one of a step reports it."""
         noop = work.step.noop
@@ -89,8 +99,10 @@ class Ending:
         if action is Action.REFRESH and work.decision.action is Action.SAME and not noop:
             self.refreshed.append(work)
         if not noop:
-            self.changed.add(work.operation.number)
-            self._stir(work.operation.number)
+            number = work.operation.number
+            self.changed.add(number)
+            if number not in self.stirred:
+                self._stir(number)
 
     def _stir(self, number: int) -> None:
         """Note what has changed and all that comes after it; what comes after those that are noted is noted too."""
@@ -119,6 +131,8 @@ class Ending:
 
     def skip_for(self, work: Work) -> bool:
         """Skip a work that waits for something that has failed; gives whether there is such a thing."""
+        if not (self.bad or self.doomed):
+            return False
         number = work.operation.number
         cause = next((self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(number))
         if cause is not None:
@@ -134,14 +148,6 @@ class Ending:
         report = StepReport(step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
         self.tell(StepEnd(report))
-
-    def say(self, work: Work) -> None:
-        """Say what the provider did not report."""
-        level = work.step.entry.meta.loglevel
-        if self.log.enabled(level) and not (work.removal and work.decision.action is Action.REPLACE):
-            reference = str(work.step.reference)
-            for line in work.lines():
-                self.log.write(level, reference, line)
 
     def refreshers(self, work: Work) -> list[str]:
         """Give the references of those that have changed and notify this resource, now or in a run before."""

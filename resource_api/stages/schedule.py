@@ -27,14 +27,11 @@ class Draft:
     def __init__(self, plan: Plan) -> None:
         """Begin with no operation."""
         self.operations: list[Operation] = []
+        #: Whether it has a call of its own: nothing may be added.
+        self.closed = False
         self._plan = plan
         self._members: set[int] = set()
         self._names: set[Any] = set()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has a call of its own: nothing may be added."""
-        return bool(self.operations) and _alone(self.operations[-1])
 
     def takes(self, operation: Operation) -> bool:
         """Whether an operation can share a call with those that are in already."""
@@ -43,9 +40,13 @@ class Draft:
         if self.closed or _alone(operation):
             return False
         step, waits, operations = operation.step, self._plan.waits, self._plan.operations
-        name = step.old_name if operation.removal else step.name
+        if (step.old_name if operation.removal else step.entry.name) in self._names:
+            return False
+        forgotten = step.decision.action is Action.FORGET
+        if not (forgotten or step.unknown or step.entry.pending or step.refreshed_by):
+            return True
         inside = self._members.intersection(waits.get(operation.number, ()))
-        if name in self._names or (inside and (step.unknown or step.action is Action.FORGET)):
+        if inside and (step.unknown or forgotten):
             return False
         # What is foreseen of another must have come true before it is used.
         if step.entry.pending and any(operations[index].step.decision.foreseen for index in inside):
@@ -55,9 +56,11 @@ class Draft:
 
     def add(self, operation: Operation) -> None:
         """Take an operation in."""
+        step = operation.step
+        self.closed = _alone(operation)
         self.operations.append(operation)
         self._members.add(operation.number)
-        self._names.add(operation.step.old_name if operation.removal else operation.step.name)
+        self._names.add(step.old_name if operation.removal else step.entry.name)
 
 
 def in_order(plan: Plan) -> Iterator[list[Operation]]:
@@ -221,5 +224,5 @@ def _kind(operation: Operation) -> str:
 
 
 def _alone(operation: Operation) -> bool:
-    step = operation.step
-    return "imperative" in step.definition.features or step.entry.meta.timeout is not None
+    entry = operation.step.entry
+    return "imperative" in entry.definition.features or entry.meta.timeout is not None

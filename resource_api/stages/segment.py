@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands.ledger import Outcome
 from resource_api.nouns.change import Action, Change, Difference, exists
@@ -22,10 +22,12 @@ from resource_api.stages.prerequisites import Prerequisites
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.nouns.definition import Name
     from resource_api.stages.ending import Ending
     from resource_api.stages.rows import Seen
     from resource_api.stages.work import Work
+
+#: What does nothing to the system, and needs no call.
+_NOTHING: Final = frozenset({Action.SAME, Action.READ})
 
 
 class Segment:
@@ -117,7 +119,7 @@ class Segment:
 
     def _renewed(self, work: Work, change: Change) -> Change:
         """Give the change from what is there now."""
-        row, failure = self.snapshot.seen(self.definition.instance, work.name)
+        row, failure = self._seen(work)
         return change if failure else Change(deepcopy(dict(row)) if row is not None else None, change.should)
 
     def _stop(self, works: Sequence[Work], stopped: Stopped) -> None:
@@ -133,13 +135,12 @@ class Segment:
     def _stopped(self, work: Work, why: str) -> None:
         """Settle a work whose call was cut: what is as it should be has succeeded; ``why`` when nobody was named."""
         if not self.imperative:
-            work.is_, work.unread = self.snapshot.seen(self.definition.instance, work.name)
+            work.is_, work.unread = self._seen(work)
         if work.outcome.status == "failed":
             work.why = work.outcome.reason
             self.ending.fail(work, work.why, told=True)
         elif self._done(work):
-            self.ending.say(work)
-            self.ending.succeed(work, work.decision.action)
+            self.ending.carried_out(work)
         elif why:
             work.why = why
             self.ending.fail(work, why)
@@ -151,16 +152,18 @@ class Segment:
     def _read(self, works: Sequence[Work]) -> None:
         """Read again, and note of which works nothing is missing."""
         self.snapshot.read(self.definition, [work.name for work in works], fresh=True)
-        self._arrived = arrived(works, self._seen, self.ending.providers.tools(self.definition.instance))
+        instance = self.definition.instance
+        rows = {} if self.snapshot.failure(instance) else self.snapshot.rows(instance)
+        self._arrived = arrived(works, rows, self.ending.providers.tools(instance))
 
-    def _seen(self, name: Name) -> Seen:
-        return self.snapshot.seen(self.definition.instance, name)
+    def _seen(self, work: Work) -> Seen:
+        return self.snapshot.seen(self.definition.instance, work.name)
 
     def _missing(self, work: Work) -> list[Difference]:
         """Give what of a change is not there yet, after a fresh read."""
         if work.operation.number in self._arrived:
             return []
-        return missing(work, self._seen, self.ending.providers.tools(self.definition.instance))
+        return missing(work, self._seen(work), self.ending.providers.tools(self.definition.instance))
 
     def _conclude(self, called: Sequence[Work]) -> None:
         """Read again, and settle each work: succeeded, failed, or skipped because its prerequisite failed."""
@@ -170,22 +173,18 @@ class Segment:
             for work in self.works:
                 if not work.acts:
                     self._spoilt(work)
-                elif not (work.finished or self._plainly_done(work)):
+                elif not work.finished:
                     self._conclude_one(work)
 
-    def _plainly_done(self, work: Work) -> bool:
-        """Settle what is there as asked, and of which nobody has said anything: nearly all."""
-        row = self._arrived.get(work.operation.number)
-        if row is None or work.outcome.status is not None or work.why or work.unproven:
-            return False
-        work.is_ = row
-        self.ending.say(work)
-        self.ending.succeed(work, work.decision.action)
-        return True
-
     def _conclude_one(self, work: Work) -> None:
+        row = self._arrived.get(work.operation.number)
+        if row is not None and not (work.outcome.status or work.why or work.unproven):
+            # Nearly always: it is there as asked, and nobody has said anything of it.
+            work.is_ = row
+            self.ending.carried_out(work)
+            return
         if not self.imperative:
-            work.is_, work.unread = self.snapshot.seen(self.definition.instance, work.name)
+            work.is_, work.unread = self._seen(work)
         if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
             self.ending.skip_for(work)
             return
@@ -193,8 +192,7 @@ class Segment:
         if failed or work.outcome.status == "failed":
             self.ending.fail(work, failed or "failed", told=work.outcome.status == "failed")
             return
-        self.ending.say(work)
-        self.ending.succeed(work, work.decision.action)
+        self.ending.carried_out(work)
 
     def _done(self, work: Work) -> bool:
         """Whether what was asked is there, and can be seen to be."""
@@ -210,7 +208,7 @@ class Segment:
             return ""
         if work.why:
             return work.why
-        if failure := self.snapshot.seen(self.definition.instance, work.name).failure:
+        if failure := self._seen(work).failure:
             work.why = failure
             return failure
         return self._unconverged(work, missing)
@@ -231,21 +229,23 @@ class Segment:
 
     def _pretend(self, works: Sequence[Work]) -> None:
         """Tell what would be done; a provider that handles noop is asked to tell more."""
-        acting = [work for work in works if work.decision.action not in {Action.SAME, Action.READ}]
+        acting = [work for work in works if work.decision.action not in _NOTHING]
         if acting and "noop_handler" in self.definition.features:
             self._pretend_by_provider(acting)
-        for work in works:
-            if work.finished:
-                continue
-            if work in acting:
-                self.ending.say(work)
-                self.ending.succeed(work, work.decision.action)
-            elif work.step.refreshed_by:
-                text = f"would be refreshed by {', '.join(work.step.refreshed_by)} (noop)"
-                self.ending.log.write("notice", str(work.step.reference), text)
-                self.ending.succeed(work, Action.REFRESH)
-            else:
-                self.ending.same(work)
+        with self.ending.log.together():
+            for work in works:
+                if not work.finished:
+                    self._pretend_one(work)
+
+    def _pretend_one(self, work: Work) -> None:
+        if work.decision.action not in _NOTHING:
+            self.ending.carried_out(work)
+        elif work.step.refreshed_by:
+            text = f"would be refreshed by {', '.join(work.step.refreshed_by)} (noop)"
+            self.ending.log.write("notice", str(work.step.reference), text)
+            self.ending.succeed(work, Action.REFRESH)
+        else:
+            self.ending.same(work)
 
     def _pretend_by_provider(self, works: list[Work]) -> None:
         changes: Mapping[Any, Change] = {work.name: work.change() for work in works}
