@@ -7,12 +7,14 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.contract.state import MemoryStore
+from resource_api.hands.log import console
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -188,6 +190,29 @@ def files(directory: Path, count: int) -> Path:
     return manifest
 
 
+def test_ten_more_created_are_not_one_more_write_to_the_log() -> None:
+    """What one segment has done is told at once, each on a line of its own."""
+    stream, world = Stream(), World()
+    world.runtime.log.sinks[:] = [console(stream)]
+    world.apply(flat(_COUNT))
+    (text,) = stream.writes
+    assert text == "".join(f"Notice: Part[{number}]: created\n" for number in range(_COUNT))
+
+
+class Stream(StringIO):
+    """Notes what is written at once."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        super().__init__()
+        self.writes: list[str] = []
+
+    def write(self, text: str) -> int:
+        """Note it."""
+        self.writes.append(text)
+        return super().write(text)
+
+
 def system_calls(manifest: Path) -> Counter[str]:
     """Count the system calls of one run, by name; those that only manage memory are not counted."""
     trace = manifest.with_suffix(".trace")
@@ -208,6 +233,18 @@ def test_an_unchanged_file_costs_four_system_calls(tmp_path: Path) -> None:
     more = system_calls(many) - system_calls(few)
     assert {name for name, count in more.items() if count >= 200} == {"newfstatat", "openat", "read", "close"}
     assert sum(more.values()) < 4.1 * 200
+
+
+def test_a_created_file_costs_eleven_system_calls(tmp_path: Path) -> None:
+    """Look, look again before it is replaced, make it whole under another name, rename it, and read what is there."""
+    few, many = files(tmp_path, 50), files(tmp_path, 250)
+    cost = []
+    for manifest in (few, many):
+        for path in tmp_path.glob("[0-9]*"):
+            path.unlink()
+        cost.append(system_calls(manifest))
+    more = cost[1] - cost[0]
+    assert sum(more.values()) < 11.1 * 200
 
 
 def imported(*arguments: str) -> set[str]:

@@ -29,7 +29,7 @@ class Temporaries:
 
     def __init__(self) -> None:
         """Begin a batch."""
-        self._token = os.urandom(4).hex()
+        self._token = f"{os.getpid()}.{os.urandom(4).hex()}"
         self._count = 0
         self._swept: set[str] = set()
 
@@ -39,7 +39,7 @@ class Temporaries:
             self._swept.add(directory.path)
             sweep(directory)
         self._count += 1
-        return f".{name[:_KEPT]}.{os.getpid()}.{self._token}{self._count:x}{SUFFIX}"
+        return f".{name[:_KEPT]}.{self._token}{self._count:x}{SUFFIX}"
 
 
 def discard(fd: int, name: str) -> None:
