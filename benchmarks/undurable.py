@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from resource_api.faces.cli import main
+from resource_api.__main__ import main
 from resource_api.hands import database, durability
 
 

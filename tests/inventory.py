@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parent.parent
 EXAMPLE: Final = ROOT / "examples" / "inventory"
 
-service: Any = loader.execute(EXAMPLE / "server.py", "ra_test_inventory_server")
+service: Any = loader.execute(f"{EXAMPLE}/server.py", "ra_test_inventory_server")
 
 
 class Outcome(NamedTuple):

@@ -29,8 +29,8 @@ GUIDE = ROOT / "docs" / "testing-a-provider.md"
 TYPES = {name: Registry.from_path(MEMORY).type(name) for name in ("memory", "memory_run")}
 LAWS = sorted(name for name in dir(ProviderCompliance) if name.startswith("test_"))
 
-Memory: Any = loader.execute(MEMORY / "providers" / "memory.py", "ra_test_memory").Provider
-MemoryRun: Any = loader.execute(MEMORY / "providers" / "memory_run.py", "ra_test_memory_run").Provider
+Memory: Any = loader.execute(f"{MEMORY}/providers/memory.py", "ra_test_memory").Provider
+MemoryRun: Any = loader.execute(f"{MEMORY}/providers/memory_run.py", "ra_test_memory_run").Provider
 
 PRESENT = {"name": "ra-test-a", "owner": "me", "size": 3, "labels": ["b", "a"], "password": "sesame-1", "pin": "4711-a"}
 EXAMPLES = Examples(PRESENT, {**PRESENT, "size": 4}, alike(TYPES["memory"], PRESENT))

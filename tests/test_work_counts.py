@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.change import Change
     from resource_api.nouns.record import Commit, Intent, StackState
 
-_COMMAND: Final = "from resource_api.faces.cli import main; main()"
+_COMMAND: Final = "from resource_api.__main__ import main; main()"
 #: What costs milliseconds to import, and which runs need it.
 _HEAVY: Final = {"jsonschema", "structlog", "sh", "psutil", "yaml", "sqlite3", "subprocess", "socket", "tempfile"}
 _COUNT: Final = 40

@@ -6,6 +6,7 @@ Also what a file must define to be a type or a provider. Where files lie is not 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.provider import broken_promises
@@ -16,7 +17,6 @@ from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
     from types import ModuleType
 
 
@@ -24,39 +24,43 @@ class Edition(NamedTuple):
     """One version of a type; ``place`` is the directory that holds it, None for the one that is found first."""
 
     definition: TypeDefinition
-    place: Path | None = None
+    place: str | None = None
 
     @classmethod
-    def load(cls, path: Path) -> Edition:
+    def load(cls, path: str) -> Edition:
         """Execute a type's file beside others of its name. Raises ``DefinitionError``."""
-        place = path.parent.parent
+        place = path.rsplit("/", 2)[0]
         return cls(the_type(path, loader.execute(path, _module(place, "types", path))), place)
 
 
-def provider_in(place: Path, definition: TypeDefinition) -> type[Any]:
+def provider_in(place: str, definition: TypeDefinition) -> type[Any]:
     """Give the provider that lies beside a type, executed anew. Raises ``DefinitionError``."""
-    path = place / "providers" / f"{definition.name}.py"
-    if not path.is_file():
+    path = f"{place}/providers/{definition.name}.py"
+    if not os.path.isfile(path):  # noqa: PTH113 - text
         msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
         raise DefinitionError(msg)
     return the_provider(path, loader.execute(path, _module(place, "providers", path)), definition)
 
 
-def _module(place: Path, kind: str, path: Path) -> str:
+def _module(place: str, kind: str, path: str) -> str:
     """Give a name that tells a file's module from that of another version."""
-    return f"resource_api.{kind}.{path.stem}@{place}"
+    return f"resource_api.{kind}.{_stem(path)}@{place}"
 
 
-def the_type(path: Path, module: ModuleType) -> TypeDefinition:
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".py")
+
+
+def the_type(path: str, module: ModuleType) -> TypeDefinition:
     """Give the type that a file defines. Raises ``DefinitionError``."""
     value: TypeDefinition = _defined(path, module, "TYPE", TypeDefinition)
-    if value.name != path.stem:
-        msg = f"{path}: TYPE is named '{value.name}' but its file is named '{path.stem}'"
+    if value.name != _stem(path):
+        msg = f"{path}: TYPE is named '{value.name}' but its file is named '{_stem(path)}'"
         raise DefinitionError(msg)
     return value
 
 
-def the_provider(path: Path, module: ModuleType, definition: TypeDefinition) -> type[Any]:
+def the_provider(path: str, module: ModuleType, definition: TypeDefinition) -> type[Any]:
     """Give the provider that a file defines, held to what its type promises. Raises ``DefinitionError``."""
     value: type[Any] = _defined(path, module, "Provider", type)
     if problems := broken_promises(definition, value):
@@ -64,7 +68,7 @@ def the_provider(path: Path, module: ModuleType, definition: TypeDefinition) -> 
     return value
 
 
-def _defined(path: Path, module: ModuleType, constant: str, expected: type[Any]) -> Any:
+def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) -> Any:
     value = getattr(module, constant, None)
     if value is None:
         msg = f"{path}: defines no {constant}"

@@ -28,7 +28,7 @@ def _policy(finder: loader.Finder, name: str) -> Policy:
     assert path is not None  # noqa: S101 - it has just been listed
     module = loader.execute(path, f"resource_api.policies.{name}")
     functions = {word: getattr(module, word, None) for word in ("resource", "plan")}
-    return made(name, str(path), functions)
+    return made(name, path, functions)
 
 
 def made(name: str, file: str, functions: dict[str, object]) -> Policy:

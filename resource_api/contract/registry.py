@@ -6,8 +6,8 @@ Features declared by a type are checked against its provider's methods here. Pro
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.contract import policies
@@ -21,7 +21,6 @@ from resource_api.nouns.reference import TYPE_NAME, capital
 
 if TYPE_CHECKING:
     import builtins
-    import os
     from collections.abc import Callable, Sequence
 
     from resource_api.nouns.policy import Policy, PolicyPlan, PolicyResource
@@ -49,7 +48,7 @@ class Registry:
     @classmethod
     def from_path(cls, *directories: str | os.PathLike[str], bundled: bool = True) -> Self:
         """Give a registry of the types in ``directories`` (with ``types/`` and ``providers/``) and the bundled ones."""
-        places = [Path(directory).resolve() for directory in directories]
+        places = [os.path.realpath(directory) for directory in directories]
         return cls(loader.Finder([*places, loader.BUNDLED] if bundled else places))
 
     def register_type(self, definition: TypeDefinition) -> None:
@@ -121,7 +120,7 @@ class Registry:
         found = set(self._finder.names("components")) if self._finder else set()
         return sorted(found | {name for name, component in self._components.items() if component})
 
-    def _component_file(self, finder: loader.Finder, name: str) -> Path | None:
+    def _component_file(self, finder: loader.Finder, name: str) -> str | None:
         """Find a component's file; distributions are asked only for what nothing else on the module path is called."""
         path = finder.find("components", name, installed=False)
         other = finder.find("types", name, installed=False)
@@ -137,7 +136,7 @@ class Registry:
         """
         edition = self._edition(name, versions) if versions else None
         if edition is not None and edition.place is not None:
-            return [str(edition.place)]
+            return [edition.place]
         self.type(name)
         provided = name not in self._providers or ("providers", name) in self._loaded
         if self._finder is None or ("types", name) not in self._loaded or not provided:
@@ -213,7 +212,7 @@ class Registry:
         return f"unknown type '{capital(name)}'" + (f"; {hint}" if hint else "")
 
 
-def _component(path: Path, name: str, value: Any, build: Any) -> Component:
+def _component(path: str, name: str, value: Any, build: Any) -> Component:
     """Check what a component's file defines."""
     if not isinstance(value, ComponentDefinition):
         msg = f"{path}: COMPONENT must be a ComponentDefinition, not {type(value).__name__}"

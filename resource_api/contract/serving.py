@@ -13,7 +13,6 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +56,7 @@ def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> N
         if hello["protocol"] != PROTOCOL:
             channel.send("ready", protocol=PROTOCOL)
             return
-        _Server(channel, Registry(Finder([Path(place) for place in places], distributions=False)), hello).serve()
+        _Server(channel, Registry(Finder(places, distributions=False)), hello).serve()
     except Disconnected:
         os._exit(DISCONNECTED)
 

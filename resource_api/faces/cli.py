@@ -5,7 +5,6 @@ Importing it costs click and nothing else: each subcommand is a module that is i
 
 from __future__ import annotations
 
-import gc
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -17,9 +16,6 @@ from resource_api import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-#: So many more objects than before are looked through for circles at once.
-_YOUNG: Final = 100_000
 
 #: Command → the module that holds it, and what it does in a line (so that ``--help`` loads none of them).
 COMMANDS: Final = {
@@ -65,15 +61,6 @@ def cli() -> None:
 
     Start with: resource-api resource user root
     """
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with the documented exit code."""
-    # A run makes many objects and no rubbish in circles: looking for it more often, or at the end, finds none.
-    gc.set_threshold(_YOUNG, 50, 50)
-    code = run(arguments)
-    gc.freeze()
-    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

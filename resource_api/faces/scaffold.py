@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.hands import loader
@@ -15,7 +16,6 @@ from resource_api.nouns.reference import TYPE_NAME, capital
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 LONGEST: Final = 64
 
@@ -237,7 +237,7 @@ def _refusal(name: str) -> str:
         return f"'{name}' cannot be the name of a type: it takes lower case letters, digits and underscores{hint}"
     if len(name) > LONGEST:
         return f"the name of a type has at most {LONGEST} characters, this one has {len(name)}"
-    if (loader.BUNDLED / "types" / f"{name}.py").exists():
+    if Path(loader.BUNDLED, "types", f"{name}.py").exists():
         return f"'{name}' is a type that comes with the package; choose another name"
     return ""
 

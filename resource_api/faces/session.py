@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -225,9 +224,9 @@ def _log(settings: Mapping[str, Any], stream: TextIO) -> Log:
     return Log(threshold, console(stream, color=_colored(settings.get("color", "auto"), stream)))
 
 
-def _places(module_path: Sequence[str], manifest: str | None) -> list[Path]:
+def _places(module_path: Sequence[str], manifest: str | None) -> list[str]:
     """Give the module path: what was named, the manifest's own directory, what is bundled."""
-    places = [Path(directory).resolve() for directory in module_path]
+    places = [os.path.realpath(directory) for directory in module_path]
     if manifest is not None:
-        places.append(Path(manifest).resolve().parent)
+        places.append(os.path.dirname(os.path.realpath(manifest)))  # noqa: PTH120 - text
     return [*places, BUNDLED]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.step import Report
 
 TYPE = Registry.from_path().type("apt_key")
-apt_key = loader.execute(loader.BUNDLED / "providers" / "apt_key.py", "ra_test_apt_key")
+apt_key = loader.execute(f"{loader.BUNDLED}/providers/apt_key.py", "ra_test_apt_key")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")

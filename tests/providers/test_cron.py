@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("cron")
-cron = loader.execute(loader.BUNDLED / "providers" / "cron.py", "ra_test_cron")
+cron = loader.execute(f"{loader.BUNDLED}/providers/cron.py", "ra_test_cron")
 SPOOL = Path("/var/spool/cron/crontabs")
 NAME = "ra-test-job"
 MARKED = f"# resource-api: {NAME}\n"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("file")
-types = loader.execute(loader.BUNDLED / "types" / "file.py", "ra_test_file_type")
-file = loader.execute(loader.BUNDLED / "providers" / "file.py", "ra_test_file")
+types = loader.execute(f"{loader.BUNDLED}/types/file.py", "ra_test_file_type")
+file = loader.execute(f"{loader.BUNDLED}/providers/file.py", "ra_test_file")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 NOBODY: Final = 65534
 TYPE = Registry.from_path().type("file")
-file = loader.execute(loader.BUNDLED / "providers" / "file.py", "ra_test_file_safety")
+file = loader.execute(f"{loader.BUNDLED}/providers/file.py", "ra_test_file_safety")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 
 READER: Final = """

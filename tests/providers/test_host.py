@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("host")
-host = loader.execute(loader.BUNDLED / "providers" / "host.py", "ra_test_host")
+host = loader.execute(f"{loader.BUNDLED}/providers/host.py", "ra_test_host")
 PEOPLE = b"""# caf\xe9
 127.0.0.1 localhost   me\t# this machine
 
@@ -126,10 +126,10 @@ def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
     """With /etc/hosts in a mount namespace of our own, so that the machine keeps its file."""
     program = f"""
 import socket, sys
-sys.path.insert(0, {str(loader.PACKAGE.parent)!r})
+sys.path.insert(0, {loader.PACKAGE.rpartition("/")[0]!r})
 from resource_api import Change
 from resource_api.hands import loader
-provider = loader.execute(loader.BUNDLED / "providers" / "host.py", "host").Provider()
+provider = loader.execute(loader.BUNDLED + "/providers/host.py", "host").Provider()
 should = {{"ensure": "present", "name": "ra-test.example", "ip": "192.0.2.7", "host_aliases": ["ra-test-alias"]}}
 provider.set(None, {{("ra-test.example", "/etc/hosts"): Change(None, should)}})
 assert "ra-test.example" in {{row["name"] for row in provider.get(None)}}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.step import Report
 
 TYPE = Registry.from_path().type("package")
-package = loader.execute(loader.BUNDLED / "providers" / "package.py", "ra_test_package")
+package = loader.execute(f"{loader.BUNDLED}/providers/package.py", "ra_test_package")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 REPOSITORY: Final = STAGE / "ra-test-repository"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("ssh_authorized_key")
-ssh = loader.execute(loader.BUNDLED / "providers" / "ssh_authorized_key.py", "ra_test_ssh_authorized_key")
+ssh = loader.execute(f"{loader.BUNDLED}/providers/ssh_authorized_key.py", "ra_test_ssh_authorized_key")
 TARGET = "~/.ssh/authorized_keys"
 NAME = "ra-test key of alice"
 RSA = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + "C" * 128
