@@ -13,15 +13,21 @@ from resource_api.nouns.values import FLAT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_INPUTS, _SHOULD, _IS = map(Record._fields.index, ("inputs", "should", "is_"))
+_INPUTS, _SHOULD, _IS, _RARE = map(Record._fields.index, ("inputs", "should", "is_", "value_requires"))
 #: What the last fields of a record are where no row says it, and how many every row has; sequences come back as lists.
 _USUAL: Final = tuple([] if value == () else value for value in Record._field_defaults.values())
 _FEWEST: Final = len(Record._fields) - len(_USUAL)
+#: What nobody says of nearly all records.
+_SELDOM: Final = _USUAL[_RARE - _FEWEST :]
 
 
 def pack(record: Record) -> list[Any]:
     """Give what a row keeps of a record: how it should be beyond what is written, how it is beyond that."""
-    kind, name, title, inputs, should, is_, *more = record._replace(requires=list(record.requires))
+    fields: tuple[Any, ...] = record
+    kind, name, title, inputs, should, is_, owned, requires = fields[:_RARE]
+    more = [owned, list(requires)]
+    if fields[_RARE:] != _SELDOM:
+        more += fields[_RARE:]
     while more and more[-1] == _USUAL[len(more) - 1]:
         more.pop()
     return [kind, name, title, inputs, _beyond(should, inputs), None if is_ is None else _beyond(is_, should), *more]
@@ -39,8 +45,10 @@ def unpack(values: list[Any]) -> Record:
 
 def _beyond(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
     """Give what ``values`` has that ``base`` has not, or not so; then the names that only ``base`` has."""
+    if not base:
+        return [dict(values)]
     more = {name: value for name, value in values.items() if not (name in base and _alike(value, base[name]))}
-    return [more, *(name for name in base if name not in values)]
+    return [more] if base.keys() <= values.keys() else [more, *(name for name in base if name not in values)]
 
 
 def _with(base: Mapping[str, Any], beyond: list[Any]) -> dict[str, Any]:
@@ -52,4 +60,5 @@ def _with(base: Mapping[str, Any], beyond: list[Any]) -> dict[str, Any]:
 
 def _alike(left: Any, right: Any) -> bool:
     """Whether one may be written for the other; what holds something else is compared by nobody."""
-    return type(left) is type(right) and type(left) in FLAT and bool(left == right)
+    kind = type(left)
+    return kind is type(right) and kind in FLAT and bool(left == right)

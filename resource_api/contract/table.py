@@ -55,21 +55,22 @@ class Table:
 
     def put(self, database: Database, items: Iterable[tuple[Hashable, Any]]) -> None:
         """Write values by key; one that was there keeps its place."""
-        rows, places, weights = [], self._places, self._total
+        made: dict[Hashable, Row] = {}
+        gone = []
         for key, value in items:
-            place = places.get(key)
-            if place is None:
+            if key in made:
+                row_id = made[key][0]
+            elif key in self._places:
+                row_id, weight = self._places[key]
+                gone.append(weight)
+            else:
                 row_id = self._base + self._top
                 self._top += 1
-            else:
-                row_id = place[0]
-                weights ^= place[1]
-            made = row(row_id, to_bytes(value))
-            (weight,) = self._weights([made])
-            weights ^= weight
-            places[key] = row_id, weight
-            rows.append(made)
-        self._total = weights
+            made[key] = row(row_id, to_bytes(value))
+        rows = list(made.values())
+        weights = self._weights(rows)
+        self._places.update(zip(made, zip([each[0] for each in rows], weights, strict=True), strict=True))
+        self._total = reduce(xor, [*gone, *weights], self._total)
         database.put(self.name, rows)
 
     def drop(self, database: Database, keys: Iterable[Hashable]) -> None:

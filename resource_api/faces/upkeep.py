@@ -17,7 +17,7 @@ from resource_api.nouns.event import Drifted
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.step import Summary
 from resource_api.stages import appointing, drifting
-from resource_api.stages.recorder import told, written
+from resource_api.stages.keeping import told, written
 from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.upgrading import upgrade
 

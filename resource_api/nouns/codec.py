@@ -135,13 +135,9 @@ def _all(value: Any) -> list[Sealed]:
 
 def encode(value: Any) -> str:
     """Give the one JSON text of a value without secrets in clear. Raises ``TypeError`` for an unknown or a secret."""
-    text = _dumps(value)
+    text = _ENCODER.encode(value)
     # Nearly nothing is more than JSON, and looking for it in the text is cheaper than in the value.
-    return _dumps(_escaped(value)) if _TAG in text else text
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _ENCODER.encode(_escaped(value)) if _TAG in text else text
 
 
 def _escaped(value: Any) -> Any:
@@ -183,6 +179,10 @@ def _tagged(value: Any) -> Any:
     )
     msg = f"{what} cannot be kept"
     raise TypeError(msg)
+
+
+#: Made once: for ten thousand records that is half of the time that it takes to spell them.
+_ENCODER: Final = json.JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def document(content: Content) -> dict[str, Any]:

@@ -6,6 +6,7 @@ exists is not known here.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from resource_api.nouns.named import NamedTuple
@@ -39,12 +40,14 @@ def instance(type_name: str, provider: str | None) -> str:
     return type_name if provider is None or provider == type_name else f"{type_name}@{provider}"
 
 
+@lru_cache
 def parts(instance_name: str) -> tuple[str, str | None]:
     """Give the type's and the provider's name of an instance, None for the default provider."""
     type_name, _, provider = instance_name.partition("@")
     return type_name, provider or None
 
 
+@lru_cache
 def capital(type_name: str) -> str:
     """Give a type's name as references spell it: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
     return type_name[:1].upper() + type_name[1:]

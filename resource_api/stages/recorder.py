@@ -9,21 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
-from resource_api.nouns.codec import bare, seal, sealed
+from resource_api.nouns.codec import bare, sealed
 from resource_api.nouns.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.nouns.reference import parts
-from resource_api.nouns.secrecy import marked
-from resource_api.nouns.values import is_flat, is_secret, is_unknown
 from resource_api.stages.calm import required
 from resource_api.stages.decision import protected
 from resource_api.stages.instances import unused
+from resource_api.stages.keeping import are_plain, as_it_is, keep
 from resource_api.stages.renaming import renames, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.contract.state import StackName, StateStore
-    from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.record import Key, StackState
     from resource_api.stages.plan import Plan
@@ -81,15 +79,18 @@ class Recorder:
         put = self._all_news(same)
         drop = self._gone(same)
         works = [work for work in works if not work.unread]
+        plain = are_plain(works)
         for work in works:
             if work.removal or work.action in {Action.DELETE, Action.FORGET}:
                 if pending := self._pending(work):
                     put.append(pending)
                 elif not exists(work.is_) or work.action is Action.FORGET or work.spared:
                     drop.append(work.key)
-            elif (record := self.record(work)) is not None:
-                put += [record, *self._replaced(work)]
-                drop += self._succeeded(work, record)
+            elif (record := self.record(work, plain=plain)) is not None:
+                put.append(record)
+                if self._plan.prior.successors:
+                    put += self._replaced(work)
+                    drop += self._succeeded(work, record)
         done = [*self._resolved(same), *(work.key for work in works)]
         put = [record for record in put if record.key not in drop] if drop else put
         self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
@@ -151,25 +152,27 @@ class Recorder:
         if commit.done or not commit.empty:
             self._known = self._store.commit(self._name, commit)
 
-    def record(self, work: Work) -> Record | None:
-        """Give what is to be recorded of a work; None when there is nothing and nothing was recorded."""
+    def record(self, work: Work, *, plain: bool = False) -> Record | None:
+        """Give what is to be recorded of a work; None when there is nothing and nothing was recorded.
+
+        ``plain``: none of its values is a secret, unknown, or holds anything else.
+        """
         entry, step = work.step.entry, work.step
         before = self._plan.prior.records.get(entry.index)
-        salt = self._plan.prior.state.salt
         failed = work.outcome.status == "failed" or bool(work.why) or work.skipped
         if failed and before is None and not exists(work.is_):
             return None
         if work.skipped and before is not None and work.is_ == work.step.is_:
             return before
         stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
-        should = before.should if stays and before is not None else self._should(work, salt, failed=failed)
+        kept = as_it_is(work) if plain else keep(work, self._plan.prior.state.salt, failed=failed)
         return Record(
             type=entry.type,
             name=entry.name,
             title=entry.title,
-            inputs=written(entry, work.should, salt),
-            should=should,
-            is_=_sealed(told(step.definition, work.should, work.is_), salt) if work.is_ is not None else None,
+            inputs=kept.inputs,
+            should=before.should if stays and before is not None else kept.should,
+            is_=kept.is_,
             owned=self._owned(entry, work, before),
             requires=required(self._plan.catalog, entry),
             value_requires=_value_requires(entry),
@@ -184,16 +187,6 @@ class Recorder:
             parent=entry.parent,
         )
 
-    def _should(self, work: Work, salt: bytes, *, failed: bool) -> Mapping[str, Any]:
-        hidden = work.step.definition.write_only
-        known = _sealed(work.should, salt)
-        if hidden.isdisjoint(known):
-            return known
-        if failed:
-            # Nobody can tell whether it was set: the next run sets it again.
-            return {name: value for name, value in known.items() if name not in hidden}
-        return {**known, **{name: seal(work.should[name], salt) for name in hidden & known.keys()}}
-
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
         """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it.
 
@@ -201,9 +194,11 @@ class Recorder:
         """
         if entry.meta.lifecycle.owned is not None or entry.meta.lifecycle.external:
             return bool(entry.meta.lifecycle.owned)
-        cut = self._intents.get(entry.key)
         recorded = before is not None and before.owned
-        return recorded or work.action in MAKES_OURS or (cut is not None and cut.makes)
+        if recorded or work.action in MAKES_OURS:
+            return True
+        cut = self._intents.get(entry.key)
+        return cut is not None and cut.makes
 
     def _gone(self, works: Iterable[Work]) -> list[Key]:
         """Give what is recorded, should be absent and is: it has gone by itself, or in a run that was cut."""
@@ -251,27 +246,6 @@ def _status(work: Work, before: Record | None, *, failed: bool) -> str:
     return "pending" if gone and not exists(work.is_) else "partial"
 
 
-def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
-    """Give the values of a resource as written, sealed; what is a secret by its type was written in clear."""
-    definition = entry.definition
-    hidden = definition.sensitive | definition.write_only
-    if not is_flat(should):
-        hidden |= {name for name, value in should.items() if is_secret(value)}
-    kept = _sealed(entry.spelling, salt)
-    if hidden := hidden & kept.keys():
-        return {**kept, **{name: seal(entry.spelling[name], salt) for name in hidden}}
-    return kept
-
-
-def told(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what of a resource is kept: what is declared and what only it can tell; the rest is nobody's business.
-
-    ``should`` may be as declared or as recorded: what is secret in it comes back plain from where it was put.
-    """
-    kept = definition.kept
-    return {name: value for name, value in marked(definition, row, should).items() if name in should or name in kept}
-
-
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
     """Give, by attribute, the resources that its value comes from."""
     return entry.pending and {
@@ -286,10 +260,3 @@ def _fuller(record: Record, before: Record) -> bool:
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
     return None if resource is None else {name: resource.get(name) for name in attributes}
-
-
-def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
-    """Give what is known of values, secrets sealed; what holds neither is kept as it is."""
-    if is_flat(values):
-        return values
-    return {name: sealed(value, salt) for name, value in values.items() if not is_unknown(value)}
