@@ -201,12 +201,17 @@ class TypeDefinition(AttributeSet):
         row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
         return {**row, "ensure": "absent"} if self.ensurable else row
 
+    @cached_property
+    def named_by_title(self) -> bool:
+        """Whether the title is the name, as it stands, where no other is given."""
+        return not self.title_regexes and len(self.namevars) == 1
+
     def from_title(self, title: str) -> dict[str, Any] | None:
         """Give the namevars that a title says (itself, or what the first matching pattern gives), else defaults.
 
         None when no pattern matches.
         """
-        if not self.title_regexes and len(self.namevars) == 1:
+        if self.named_by_title:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
         if self.title_regexes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from resource_api.nouns import reference
+from resource_api.nouns.entry import NO_META
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.values import UNKNOWN, Sensitive
 from resource_api.stages.relationships import Edge
@@ -72,7 +73,8 @@ class _Binder:
         for group in dict.fromkeys(self._names.groups.values()):
             yield from self._explicit(group, group.members)
         for entry in self._number:
-            yield from self._automatic(entry, self._relations(entry.definition))
+            if relations := self._relations(entry.definition):
+                yield from self._automatic(entry, relations)
 
     def _explicit(self, declared: Entry | Group, subjects: Sequence[Entry]) -> Iterator[Edge]:
         """Give the edges that a declaration asks for; ``subjects`` are the resource itself, or all of a component."""
@@ -80,7 +82,13 @@ class _Binder:
             value = declared.declaration.meta.get(word)
             for text in [] if value is None else [value] if isinstance(value, str) else value:
                 for target in self._named(declared, word, text):
-                    yield from (self._edge(each, target, first=first, refresh=refresh) for each in subjects)
+                    for each in subjects:
+                        yield self._edge(each, target, first=first, refresh=refresh)
+        if declared.meta is not NO_META:
+            yield from self._living(declared, subjects)
+
+    def _living(self, declared: Entry | Group, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Give the edges that its lifecycle asks for."""
         # What replaces a resource when it changes comes before it.
         for text in self._triggers(declared):
             for target in self._named(declared, "lifecycle", text):
@@ -135,8 +143,8 @@ class _Binder:
     def _edge(
         self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False
     ) -> Edge:
-        pair = (target, entry) if first else (entry, target)
-        return Edge(self._number[pair[0]], self._number[pair[1]], refresh, automatic)
+        before, after = (target, entry) if first else (entry, target)
+        return Edge(self._number[before], self._number[after], refresh, automatic)
 
     def _relations(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
         """Give the automatic relationships of a type to types that are in the catalog: word, type, titles."""

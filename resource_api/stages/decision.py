@@ -5,6 +5,7 @@ Pure. Order, references and what other resources do are not known here.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, Difference, exists
@@ -98,10 +99,10 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
     if "ensure" not in should or not exists(should):
         return SAME
     if known.successor_of is None:
-        made = (Difference("ensure", "absent", should["ensure"]),)
         cut = known.record is not None and known.record.status == "pending"
-        reasons = ("its replacement was cut, and the old one has gone",) if cut else ()
-        return _anew(entry, Decision(Action.CREATE, made, reasons), should, tools)
+        ensure = should["ensure"]
+        creation = _creation if type(ensure) is str else _creation.__wrapped__
+        return _anew(entry, creation(ensure, cut=cut), should, tools)
     names = _renamed(entry, known.successor_of)
     reasons = (known.forced,) if known.forced else ()
     renamed = Decision(Action.REPLACE, names, reasons, replaces_because=tuple(each.attribute for each in names))
@@ -110,6 +111,13 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
     if entry.meta.lifecycle.replace == "never":
         return renamed._replace(error="would be replaced, and lifecycle.replace is never")
     return _anew(entry, renamed, should, tools)
+
+
+@lru_cache
+def _creation(ensure: str, *, cut: bool) -> Decision:
+    """Give the decision to make something: ten thousand resources share it."""
+    made = (Difference("ensure", "absent", ensure),)
+    return Decision(Action.CREATE, made, ("its replacement was cut, and the old one has gone",) if cut else ())
 
 
 def _renamed(entry: Entry, record: Record) -> tuple[Difference, ...]:

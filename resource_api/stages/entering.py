@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression, reference
 from resource_api.nouns.declaration import METAPARAMETERS
-from resource_api.nouns.entry import Entry, meta
+from resource_api.nouns.entry import NO_META, Entry, meta
 from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.group import Group
 from resource_api.nouns.named import NamedTuple
@@ -133,7 +133,8 @@ class Register:
             return
         if declaration.meta:
             entry.meta = meta(declaration.meta)
-            self._check_lifecycle(entry)
+            if entry.meta is not NO_META:
+                self._check_lifecycle(entry)
         self.entries.append(entry)
         defaults = manifest.defaults.get(declaration.file)
         self.given[entry] = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
@@ -255,6 +256,9 @@ class Register:
     def _name_from_title(self, entry: Entry, given: dict[str, Any]) -> None:
         definition = entry.definition
         if None not in map(given.get, definition.namevars):
+            return
+        if definition.named_by_title and "${" not in entry.title:
+            given[definition.namevars[0]] = entry.title
             return
         captured = definition.from_title(entry.title)
         if captured is None:

@@ -201,12 +201,12 @@ class Gatherer:
         self.defaults[source.file] = taken
         return metas
 
-    def _meta(self, source: Document, path: Path, body: dict[str, Any], named: str) -> dict[str, Any]:
+    def _meta(self, source: Document, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
         """Give the metaparameters among the keys of ``body`` that are declared, their shape checked."""
         meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         for key, value in meta.items():
             for flaw in shapes.flaws(key, value):
-                self._put(source, flaw._replace(path=(*path, *flaw.path)), named)
+                self._put(source, flaw._replace(path=(*path, *flaw.path)), str(named))
         return meta
 
     def _take_resource(
@@ -221,14 +221,13 @@ class Gatherer:
                 hint = "write each on its own line as attribute: value"
                 self._add(source, path, "the attributes of a resource must be a mapping", hint, str(named))
             body = {}
-        attributes, meta = body, {}
-        if not METAPARAMETERS.isdisjoint(body):
-            meta = self._meta(source, path, body, str(named))
-            attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
+        meta: dict[str, Any] = {}
+        # A body may stand for several resources by way of an alias; each gets its own mapping.
+        attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
+        if len(attributes) < len(body):
+            meta = self._meta(source, path, body, named)
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
-        # A body may stand for several resources by way of an alias; each gets its own mapping.
-        attributes = dict(attributes)
         origin = Origin(source, path)
         declared = Declaration(named.type, named.title, attributes, meta, source.file, *place, origin)
         first = self.resources.setdefault(named, declared)

@@ -158,11 +158,12 @@ class Valuation:
         return expression.walk(target.should[path.keys[0]], path, path.keys[1:])
 
     def _identify(self, entry: Entry) -> None:
-        name = tuple(map(entry.should.get, entry.definition.namevars))
-        if any(map(is_unknown, name)):
+        names = entry.definition.namevars
+        name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
+        if type(name) is not str and is_unknown(name):
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
-        entry.name = name[0] if len(name) == 1 else name
+        entry.name = name
         twin = self._register.by_name.setdefault(entry.key, entry)
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
