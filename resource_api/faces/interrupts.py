@@ -65,10 +65,10 @@ class Interrupts:
                     "warning", "", "interrupted: the running step ends, nothing new starts; again to stop it"
                 )
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
-            from resource_api.hands import command  # noqa: PLC0415 - only when interrupted
+            from resource_api.hands import process  # noqa: PLC0415 - only when interrupted
 
             self._run.hurry()
-            command.stop_all()
+            process.stop_all()
             if not self._run.applying or current.get() is not None:
                 raise KeyboardInterrupt
         else:

@@ -14,6 +14,7 @@ from resource_api.contract.providers import Providers
 from resource_api.contract.state import NoStore, StackName
 from resource_api.faces.announcement import announce, reorder
 from resource_api.faces.compiler import Compiler, Emptied
+from resource_api.faces.reader import Reader
 from resource_api.hands import guard
 from resource_api.hands.collector import unhurried
 from resource_api.hands.context import Run
@@ -23,14 +24,14 @@ from resource_api.nouns.errors import UsageError
 from resource_api.nouns.event import Diagnosed, Finished
 from resource_api.nouns.options import Options, carried_out
 from resource_api.nouns.record import StackState
-from resource_api.stages import appointing, configuring, selection
+from resource_api.stages import appointing, selection
 from resource_api.stages import plan as planning
 from resource_api.stages import prior as remembering
 from resource_api.stages.snapshot import Snapshot
 from resource_api.stages.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.event import Event
     from resource_api.nouns.step import Report
-    from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.judging import Judge
     from resource_api.stages.plan import Plan
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
-class Runtime:
+class Runtime(Reader):
     """Plans and applies manifests with the types of a registry.
 
     ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``, None for
@@ -68,15 +68,14 @@ class Runtime:
         isolate: bool = False,
     ) -> None:
         """Use ``registry`` for every run; nothing is read or opened yet."""
-        self.registry = registry
+        self.log = log or Log("notice", structured())
+        super().__init__(registry, Run(self.log))
+        self.run.isolate = isolate
         self.stack = stack
         self.project = project
-        self.log = log or Log("notice", structured())
         self.tell = tell or (lambda _event: None)
         self.lock_timeout = lock_timeout
         self.facts = Facts()
-        self.run = Run(self.log)
-        self.run.isolate = isolate
         if isinstance(key, str):
             from resource_api.hands.keys import named  # noqa: PLC0415 - most have none
 
@@ -84,7 +83,6 @@ class Runtime:
         self.key = key
         self._state = state
         self._store: StateStore | None = None if state is None or isinstance(state, str) else state
-        registry.warn = lambda message: self.log.write("warning", "", message)
 
     @property
     def store(self) -> StateStore:
@@ -147,24 +145,6 @@ class Runtime:
                         text = f"is recorded in stack '{stack.stack}' of '{stack.project}', which will mend this change"
                         self.log.write("warning", str(entry.reference), text)
             return self._carry_out(plan, snapshot, "resource", record=False)
-
-    def resources(
-        self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
-    ) -> list[dict[str, Any]]:
-        """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
-
-        ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
-        Raises ``ProviderError`` when they cannot be read.
-        """
-        with Providers(self.registry, self.run) as providers:
-            tools = providers.tools(type_name)
-            if tools.definition.config.attributes:
-                providers.configure(type_name, configuring.default(tools))
-            return Snapshot(providers, strict).existing(tools.definition, names)
-
-    def tools(self, type_name: str) -> Tools:
-        """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
-        return Providers(self.registry, self.run).tools(type_name)
 
     def catalog(
         self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any] | None, providers: Providers

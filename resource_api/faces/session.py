@@ -11,18 +11,18 @@ import json
 import os
 import sys
 from contextlib import suppress
+from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 from resource_api.contract.registry import Registry
-from resource_api.contract.state import NoStore
 from resource_api.faces import documents
 from resource_api.faces.interrupts import Interrupts
-from resource_api.faces.runtime import Runtime
-from resource_api.hands.context import current
+from resource_api.faces.reader import Reader
+from resource_api.hands.context import Run, current
 from resource_api.hands.loader import BUNDLED, Finder
 from resource_api.hands.log import Line, Log, console, json_lines, spoken
-from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError, reason
+from resource_api.nouns.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError, reason
 from resource_api.nouns.event import Diagnosed
 from resource_api.nouns.step import Summary
 from resource_api.nouns.text import escape_lines
@@ -30,8 +30,11 @@ from resource_api.nouns.text import escape_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from resource_api.faces.runtime import Runtime
     from resource_api.nouns.event import Event
+    from resource_api.nouns.step import Report
 
+    D = TypeVar("D")
 
 #: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
 _PATIENCE: Final = 2.0
@@ -56,7 +59,19 @@ class Session:
         if self.stream:
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
         self.registry = Registry(Finder(_places(settings.get("module_path") or (), manifest)))
-        self.runtime = Runtime(
+        self.run = Run(self.log)
+        self.run.isolate = bool(settings.get("isolate"))
+        self.reader = Reader(self.registry, self.run)
+        self.interrupts = Interrupts(self.run)
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        """The runtime, made when first asked for: looking at types and resources needs nothing that plans."""
+        from resource_api.contract.state import NoStore  # noqa: PLC0415 - see above
+        from resource_api.faces.runtime import Runtime  # noqa: PLC0415 - see above
+
+        settings = self.settings
+        runtime = Runtime(
             self.registry,
             state=NoStore() if settings.get("state") == "memory:" else settings.get("state"),
             stack=settings.get("stack") or "default",
@@ -65,9 +80,17 @@ class Session:
             lock_timeout=settings.get("lock_timeout") or 0.0,
             log=self.log,
             tell=self._told if self.stream else self._diagnosed,
-            isolate=bool(settings.get("isolate")),
         )
-        self.interrupts = Interrupts(self.runtime.run)
+        runtime.run = self.run  # the one that signals reach
+        return runtime
+
+    def exit_code(self, report: Report, *, detailed: bool) -> int:
+        """Give the documented code: 0, 1, or with details 0, 2, 4, 6; 130 and 143 after a signal."""
+        if self.interrupts.came:
+            return self.interrupts.exit_code
+        if not detailed or report.exit_code not in {0, 1}:
+            return report.exit_code
+        return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)
 
     def carry(self, work: Callable[[], int]) -> int:
         """Do a command's work; gives its exit code, also for every error, each shown as people or programs need it."""
@@ -167,6 +190,16 @@ class Session:
             except (OSError, ValueError):
                 # What is still in the buffer would fail once more at the end, and change the exit code to 120.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
+
+
+def named(find: Callable[[str], D], type_name: str) -> D:
+    """Give what ``find`` has under a type's name of the command line; one that does not exist is wrong usage."""
+    try:
+        return find(type_name[:1].lower() + type_name[1:])
+    except DefinitionError as error:
+        if str(error).startswith("unknown type"):
+            raise UsageError(str(error)) from error
+        raise
 
 
 def _code(error: ResourceAPIError) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from resource_api.faces import documents, options, render
-from resource_api.faces.commands.run import exit_code
 from resource_api.faces.session import Session
 from resource_api.nouns.errors import UsageError
 
@@ -39,7 +38,7 @@ def destroy(manifest: str, **settings: Any) -> int:
             if not settings["noop"] and planned.summary.changed and not _confirmed(session):
                 return 1
         report = session.runtime.destroy(manifest, inputs, **wishes)
-        code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
+        code = session.exit_code(report, detailed=settings["detailed_exitcodes"])
         if session.json:
             session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         else:

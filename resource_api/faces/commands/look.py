@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.faces import options
-from resource_api.faces.session import Session
-from resource_api.nouns.errors import DefinitionError, UsageError
+from resource_api.faces.session import Session, named
+from resource_api.nouns.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from resource_api.faces.graph import Form
     from resource_api.nouns.component import ComponentDefinition
     from resource_api.nouns.definition import TypeDefinition
-
-    D = TypeVar("D")
-
-
-def definition(session: Session, type_name: str) -> TypeDefinition:
-    """Give a type that the command line names; one that does not exist is wrong usage."""
-    return _named(session.registry.type, type_name)
-
-
-def _named(find: Callable[[str], D], type_name: str) -> D:
-    name = type_name[:1].lower() + type_name[1:]
-    try:
-        return find(name)
-    except DefinitionError as error:
-        if str(error).startswith("unknown type"):
-            raise UsageError(str(error)) from error
-        raise
 
 
 @click.command()
@@ -72,7 +53,7 @@ def describe(type_name: str, form: str, **settings: Any) -> int:
     def work() -> int:
         from resource_api.faces import describe as describing  # noqa: PLC0415 - only for this command
 
-        found = _named(lambda name: describing.definition_of(session.registry, name), type_name)
+        found = named(lambda name: describing.definition_of(session.registry, name), type_name)
         if session.json:
             session.print_json(describing.document(found))
         else:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.faces import documents, options, render, yaml_writer
-from resource_api.faces.commands.look import definition as find
-from resource_api.faces.commands.run import exit_code
-from resource_api.faces.session import Session
+from resource_api.faces.session import Session, named
 from resource_api.nouns.errors import ManifestError, UsageError, nearest
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import reveal
@@ -40,7 +38,7 @@ def resource(type_name: str, name: str | None, changes: tuple[str, ...], **setti
     session = Session(settings)
 
     def work() -> int:
-        definition = find(session, type_name)
+        definition = named(session.registry.type, type_name)
         if name is None:
             return _show(session, definition, _read(session, definition, None))
         code = 0
@@ -56,7 +54,7 @@ def resource(type_name: str, name: str | None, changes: tuple[str, ...], **setti
 
 def _read(session: Session, definition: TypeDefinition, title: str | None) -> list[dict[str, Any]]:
     names = None if title is None else [_identity(session, definition, title)]
-    return session.runtime.resources(definition.name, names, strict=session.settings["strict"])
+    return session.reader.resources(definition.name, names, strict=session.settings["strict"])
 
 
 def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> int:
@@ -89,7 +87,7 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
     except ValueError as error:
         msg = f"{Reference(definition.name, title)}: {error}"
         raise UsageError(msg) from error
-    canonicalize = session.runtime.tools(definition.name).canonicalize
+    canonicalize = session.reader.tools(definition.name).canonicalize
     return definition.name_of(canonicalize([row])[0] if canonicalize else row)
 
 
@@ -105,7 +103,7 @@ def _change(session: Session, definition: TypeDefinition, name: str, changes: Se
     except ManifestError as error:
         raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
     session.log.write("info", "", render.report(report))
-    return exit_code(report, session, detailed=session.settings["detailed_exitcodes"])
+    return session.exit_code(report, detailed=session.settings["detailed_exitcodes"])
 
 
 def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:

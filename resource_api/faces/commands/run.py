@@ -12,7 +12,6 @@ from resource_api.faces.session import Session
 from resource_api.nouns.options import Options
 
 if TYPE_CHECKING:
-    from resource_api.nouns.step import Report
     from resource_api.stages.plan import Plan
 
 
@@ -44,7 +43,7 @@ def apply(manifest: str, **settings: Any) -> int:
             inputs, wishes = options.inputs(settings), options.wishes(settings)
             gc.disable()
             report = session.runtime.apply_planned(manifest, inputs, Options(**wishes), begin)
-        code = exit_code(report, session, detailed=settings["detailed_exitcodes"])
+        code = session.exit_code(report, detailed=settings["detailed_exitcodes"])
         if session.json:
             session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         else:
@@ -53,15 +52,6 @@ def apply(manifest: str, **settings: Any) -> int:
         return code
 
     return session.carry(work)
-
-
-def exit_code(report: Report, session: Session, *, detailed: bool) -> int:
-    """Give the documented code: 0, 1, or with details 0, 2, 4, 6; 130 and 143 after a signal."""
-    if session.interrupts.came:
-        return session.interrupts.exit_code
-    if not detailed or report.exit_code not in {0, 1}:
-        return report.exit_code
-    return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)
 
 
 @click.command()

@@ -1,0 +1,45 @@
+"""Reads resources of a type, without a manifest: listing them needs nothing of what plans and applies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.contract.providers import Providers
+from resource_api.stages.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from resource_api.contract.registry import Registry
+    from resource_api.hands.context import Run
+    from resource_api.nouns.tools import Tools
+
+
+class Reader:
+    """Reads with the types of a registry; what becomes of it ``run`` knows, which also takes the lines."""
+
+    def __init__(self, registry: Registry, run: Run) -> None:
+        """Read nothing yet."""
+        self.registry = registry
+        self.run = run
+        registry.warn = lambda message: run.log.write("warning", "", message)
+
+    def resources(
+        self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
+    ) -> list[dict[str, Any]]:
+        """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
+
+        ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
+        Raises ``ProviderError`` when they cannot be read.
+        """
+        with Providers(self.registry, self.run) as providers:
+            tools = providers.tools(type_name)
+            if tools.definition.config.attributes:
+                from resource_api.stages import configuring  # noqa: PLC0415 - few types take a configuration
+
+                providers.configure(type_name, configuring.default(tools))
+            return Snapshot(providers, strict).existing(tools.definition, names)
+
+    def tools(self, type_name: str) -> Tools:
+        """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
+        return Providers(self.registry, self.run).tools(type_name)
