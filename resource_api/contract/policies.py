@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from resource_api.hands import loader
 from resource_api.nouns.errors import DefinitionError
-from resource_api.nouns.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from resource_api.nouns.policy import Policy
 
 
 def load(finder: loader.Finder) -> Sequence[Policy]:
@@ -40,4 +41,6 @@ def made(name: str, file: str, functions: dict[str, object]) -> Policy:
     if not any(functions.values()):
         msg = f"{file}: defines neither resource(resource) nor plan(plan)"
         raise DefinitionError(msg)
+    from resource_api.nouns.policy import Policy  # noqa: PLC0415 - most have none
+
     return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, just seen

@@ -24,7 +24,6 @@ from resource_api.hands.loader import BUNDLED, Finder
 from resource_api.hands.log import Line, Log, console, json_lines, spoken
 from resource_api.nouns.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError, reason
 from resource_api.nouns.event import Diagnosed
-from resource_api.nouns.step import Summary
 from resource_api.nouns.text import escape_lines
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ class Session:
             import traceback  # noqa: PLC0415 - only for those who debug
 
             self._complain("".join(traceback.format_exception(error)).rstrip("\n"))
+        from resource_api.nouns.step import Summary  # noqa: PLC0415 - what does not plan knows no steps
+
         for problem in problems:
             if self.stream:
                 self.emit(documents.line("diagnostic", documents.problem(problem)))

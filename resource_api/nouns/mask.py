@@ -75,6 +75,8 @@ class Mask:
 
 def _spellings(text: str) -> set[str]:
     """Give a secret as programs, exceptions and protocols write it."""
+    if len(text) == 1 and text.isascii() and text.isprintable():
+        return {text}  # an account that is locked: nobody spells it so long that it would be masked
     from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 - only with a secret
     from urllib.parse import quote, quote_plus  # noqa: PLC0415 - the same
 

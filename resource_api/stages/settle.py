@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns import schemas
 from resource_api.nouns.columns import are_flat, sheets
 from resource_api.nouns.errors import Problem, reason
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, is_unknown
@@ -75,6 +74,8 @@ def check(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
+        from resource_api.nouns import schemas  # noqa: PLC0415 - the slow path: only what is refused is explained
+
         for path, message in schemas.explain(definition.attributes[name].datatype, value):
             place = "".join(f"[{step}]" for step in path)
             problems.append(Problem(name, f"{name}{place} {message}", code="type_mismatch"))

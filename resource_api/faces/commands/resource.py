@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.faces import documents, options, render, yaml_writer
+from resource_api.faces import documents, options, yaml_writer
 from resource_api.faces.session import Session, named
 from resource_api.nouns.errors import ManifestError, UsageError, nearest
 from resource_api.nouns.reference import Reference
@@ -92,6 +92,8 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
 
 
 def _change(session: Session, definition: TypeDefinition, name: str, changes: Sequence[str]) -> int:
+    from resource_api.faces import render  # noqa: PLC0415 - only for changes
+
     given = _attributes(definition, name, changes)
     (row,) = _read(session, definition, name)
     # Of what exists only what is given is needed.
