@@ -16,8 +16,9 @@ from resource_api.nouns.values import is_secret
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.nouns.attribute import Attribute
     from resource_api.nouns.definition import TypeDefinition
 
 _PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
@@ -30,10 +31,12 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
     """Give the lines of a manifest that declares ``rows``, sorted by title; ``read_only`` values as comments."""
     yield "resources:"
     found = False
+    attributes = sorted(definition.attributes.items(), key=_rank)
     for text, row in sorted((title(definition, row), row) for row in rows):
         found = True
-        lines = list(_attributes(definition, text, row))
-        bare = not any(not line.lstrip().startswith("#") for line in lines)
+        own = text if len(definition.namevars) == 1 else None
+        lines = list(_attributes(attributes, own, row))
+        bare = not lines or lines[0].startswith("    #")  # comments come last
         yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
         yield from lines
     if not found:
@@ -45,17 +48,18 @@ def title(definition: TypeDefinition, row: Mapping[str, Any]) -> str:
     return " ".join(str(row[namevar]) for namevar in definition.namevars)
 
 
-def _attributes(definition: TypeDefinition, text: str, row: Mapping[str, Any]) -> Iterator[str]:
+def _attributes(
+    attributes: Sequence[tuple[str, Attribute]], title: str | None, row: Mapping[str, Any]
+) -> Iterator[str]:
+    """Give the lines of one resource; its namevar is left out where the title says the same."""
     comments = []
-    for name, attribute in sorted(definition.attributes.items(), key=_rank):
+    for name, attribute in attributes:
         value = row.get(name)
         if value is None or is_secret(value):
             continue
         if attribute.kind == "read_only" or isinstance(value, Content):
             comments.append(f"    # {name}: {_comment(value)}")
-        elif attribute.kind == "parameter" or (
-            attribute.kind == "namevar" and (name,) == definition.namevars and value == text
-        ):
+        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
         else:
             yield from _entry(name, value, "    ")
@@ -128,7 +132,7 @@ def _flow(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     spelt = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
-    return _NON_PRINTABLE.sub(_escaped, spelt)
+    return spelt if spelt.isascii() and spelt.isprintable() else _NON_PRINTABLE.sub(_escaped, spelt)
 
 
 def _escaped(found: re.Match[str]) -> str:
