@@ -35,7 +35,7 @@ EXCEPTIONS: Final[dict[str, str]] = {
 PURE: Final = frozenset(
     """
     __future__ abc base64 bisect collections contextlib copy dataclasses decimal difflib enum functools graphlib hashlib
-    heapq hmac itertools json jsonschema math operator re string textwrap types typing unicodedata urllib.parse
+    heapq hmac itertools json jsonschema marshal math operator re string textwrap types typing unicodedata urllib.parse
     """.split()  # noqa: SIM905 - thirty words read better than thirty lines
 )
 

@@ -146,6 +146,13 @@ class Registry:
             raise DefinitionError(self._unknown("providers", name))
         return self._finder.places(name)
 
+    def sources(self, name: str) -> list[str] | None:
+        """Give where a type and its provider are found now; None where they are not, or a component has the name."""
+        if self._finder is None or self._finder.find("components", name, installed=False):
+            return None
+        found = [self._finder.find(kind, name) for kind in ("types", "providers")]
+        return None if None in found else list(map(str, found))
+
     def register_policy(
         self,
         name: str,

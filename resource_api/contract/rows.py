@@ -61,6 +61,12 @@ class Header(NamedTuple):
                 raise StateError(msg) from error
         return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
+    def state(self, vault: Vault | None = None) -> StackState:
+        """Give what the row itself says of the stack, which has no records then."""
+        made = StackState(*self.name, *self.last, self.content["manifest"], self.salt(vault))
+        outputs = self.content["outputs"] if vault is None else vault.found_outputs(self.name, self.content["outputs"])
+        return made._replace(outputs=outputs, encrypted=self.sealing is not None)
+
 
 class Stack:
     """What is known of one stack, and where its rows are; each change is one call within a transaction.
@@ -88,15 +94,7 @@ class Stack:
         """
         content = header.content
         try:
-            state = StackState(
-                header.name.project,
-                header.name.stack,
-                *header.last,
-                content["manifest"],
-                header.salt(vault),
-                outputs=content["outputs"] if vault is None else vault.found_outputs(header.name, content["outputs"]),
-                encrypted=header.sealing is not None,
-            )
+            state = header.state(vault)
             stack = cls(header.number, state, vault, {name: tally[2] for name, tally in content["tallies"].items()})
             stack._fill(database)
             whole = all(table.agrees(content["tallies"][name]) for name, table in stack._tables.items())
@@ -105,6 +103,10 @@ class Stack:
         if not whole:
             raise _missing(database, header.name)
         return stack
+
+    def places(self, keys: Sequence[Key]) -> list[int] | None:
+        """Give the rows of records; None unless ``keys`` are those of all records."""
+        return self._tables["resource"].places(keys)
 
     def _fill(self, database: Database) -> None:
         records: dict[Key, Record] = {}
@@ -118,8 +120,7 @@ class Stack:
                     self._place(self.vault, records, rows)
                 table.fill(records, rows)
             elif name == "owed":
-                owed = {(kind, _name(key)): sources for kind, key, sources in values}
-                table.fill(owed, rows)
+                table.fill(owed := to_owed(values), rows)
             else:
                 numbers = [row_id - self.number * SPAN for row_id, _, _ in rows]
                 table.fill(numbers, rows)
@@ -283,6 +284,11 @@ def to_values(rows: Sequence[Row]) -> Iterator[Any]:
         bodies = [body for _, body, _ in rows[start : start + _TOGETHER]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
         yield from codec.decode(text) if "$resource_api" in text else json.loads(text)
+
+
+def to_owed(values: Iterable[Any]) -> dict[Key, Sequence[str]]:
+    """Give what rows say of refreshes that are owed."""
+    return {(kind, _name(key)): sources for kind, key, sources in values}
 
 
 def _intent(values: list[Any]) -> Intent:

@@ -7,45 +7,33 @@ writes. Without the lock each reading has its own connection, which can change n
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.contract import history, recovery, rows
-from resource_api.contract.opening import Opened, open_checked
+from resource_api.contract import history, keepsakes, recovery, rows
+from resource_api.contract.opening import open_checked
+from resource_api.contract.state import Recalled
 from resource_api.contract.vaults import Vaults
+from resource_api.contract.writer import Writer
 from resource_api.hands import database as databases
-from resource_api.hands import marker as markers
 from resource_api.hands.lock import Lock
-from resource_api.hands.marker import Marker
 from resource_api.nouns.errors import StateError, UsageError
 from resource_api.nouns.record import StackState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.contract.keepsakes import Kept
+    from resource_api.contract.opening import Opened
     from resource_api.contract.rows import Stack
     from resource_api.contract.state import StackName
     from resource_api.hands.database import Database
     from resource_api.hands.keys import Key
     from resource_api.nouns.record import Commit, Intent
-
-
-class _Writer:
-    """What the holder of the lock has: the connection, made when it is first needed, and what is written."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.opened: Opened | None = None
-        self.stacks: dict[StackName, Stack] = {}
-        self.marker: Marker | None = None
-        #: Serials and lineages as they are written.
-        self.known: dict[tuple[str, str], tuple[str, int]] = {}
-        self.checked = False
-        self.changed = False
-        self.broken = ""
+    from resource_api.nouns.record import Key as Identity
 
 
 class SqliteStore:
@@ -57,7 +45,7 @@ class SqliteStore:
         self._vaults = Vaults(key)
         self._lock = Lock(path)
         self._guard = threading.RLock()
-        self._writer: _Writer | None = None
+        self._writer: Writer | None = None
         self._salts: dict[StackName, bytes] = {}
 
     def load(self, name: StackName) -> StackState:
@@ -88,7 +76,7 @@ class SqliteStore:
             databases.refuse_newer(self.path)
             self._lock.announce(command)
             with self._guard:
-                self._writer = self._begin()
+                self._writer = Writer(self.path)
             try:
                 yield
             except BaseException:
@@ -117,14 +105,14 @@ class SqliteStore:
             writer = self._held()
             if name in writer.known and writer.known[name][0] != state.lineage:
                 del writer.known[name]
-                self._mark(writer)
+                writer.mark()
         self._write(name, lambda database, stack: stack.overwrite(database, state, stack.vault))
 
     def rekey(self, name: StackName, key: Key | None, *, drop: bool = False) -> StackState:
         """Encrypt a stack with a new data key, whatever it was before, or keep no secrets of it any more."""
         with self._guard:
             writer = self._held()
-            opened = self._writable(writer)
+            opened = writer.writable()
             if name not in opened.headers:
                 msg = f"nothing is recorded of project {name.project}, stack {name.stack}"
                 raise UsageError(msg)
@@ -143,10 +131,27 @@ class SqliteStore:
         """Note that a run is over, and in the marker what must be there from now on."""
         with self._guard:
             writer = self._held()
-            opened = self._writable(writer)
-            with self._breaking(writer), opened.database.transaction():
+            opened = writer.writable()
+            with writer.breaking(), opened.database.transaction():
                 history.add(opened.database, name, run)
-            self._mark(writer)
+            writer.mark()
+
+    def remember(self, label: str, name: StackName, content: Any, keys: Sequence[Identity]) -> None:
+        """Keep plain data without secrets for as long as the stack stays as it is."""
+        with self._guard:
+            writer = self._held()
+            if writer.opened is not None and self._vaults.key is None:
+                keepsakes.keep(writer.opened, label, self._stack(writer, name), keys, content)
+
+    def recall(self, label: str) -> Recalled | None:
+        """Give what was remembered, if its stack is as it was then and needs no key."""
+        with self._guard, self._reading() as opened:
+            kept = keepsakes.find(self.path, label, opened.headers) if opened and self._vaults.key is None else None
+        return None if kept is None else Recalled(kept.content, partial(self._picked, kept))
+
+    def _picked(self, kept: Kept, numbers: Iterable[int]) -> StackState | None:
+        with self._guard, self._reading() as opened:
+            return keepsakes.picked(opened, kept, numbers) if opened else None
 
     def check(self) -> Sequence[str]:
         """Verify everything that is kept; gives what was found good. Raises ``StateError``."""
@@ -193,31 +198,14 @@ class SqliteStore:
 
     # Writing
 
-    def _begin(self) -> _Writer:
-        writer = _Writer()
-        writer.opened = open_checked(self.path, write=True)
-        # Whoever made these held the lock, and was killed.
-        for half_made in (f"{self.path}.0", f"{self.path}.new"):
-            databases.clear(half_made)
-        writer.marker = markers.read(self.path)
-        if writer.opened is not None:
-            writer.known = {tuple(n): h.last for n, h in writer.opened.headers.items() if h.last[1]}  # type: ignore[misc] # two texts
-        return writer
-
     def _end(self) -> None:
         """Let go of the database: what was written is in its main file, the marker and a generation."""
         with self._guard:
             writer, self._writer = self._writer, None
-            if writer is None or writer.opened is None or writer.pid != os.getpid():
-                return
-            with writer.opened:
-                if writer.changed and not writer.broken:
-                    writer.opened.database.checkpoint()
-                    recovery.keep(writer.opened.database)
-                if not writer.broken:
-                    self._mark(writer)
+            if writer is not None:
+                writer.end()
 
-    def _held(self) -> _Writer:
+    def _held(self) -> Writer:
         if self._writer is None:
             msg = "state is written under the lock only"
             raise RuntimeError(msg)
@@ -225,19 +213,7 @@ class SqliteStore:
             raise StateError(self._writer.broken)
         return self._writer
 
-    def _writable(self, writer: _Writer) -> Opened:
-        """Give the database, made now if need be, its structure verified before the first write."""
-        if writer.opened is None:
-            writer.marker = Marker({}, making=True)
-            markers.write(self.path, writer.marker)
-            databases.create(self.path)
-            writer.opened = Opened(databases.open_for_writing(self.path), {})
-        elif not writer.checked:
-            writer.opened.database.check()
-        writer.checked = True
-        return writer.opened
-
-    def _stack(self, writer: _Writer, name: StackName) -> Stack:
+    def _stack(self, writer: Writer, name: StackName) -> Stack:
         stack = writer.stacks.get(name)
         if stack is None:
             headers = writer.opened.headers if writer.opened else {}
@@ -253,45 +229,17 @@ class SqliteStore:
         """Do ``work`` in one transaction; what is known afterwards is what is written."""
         with self._guard:
             writer = self._held()
-            database = self._writable(writer).database
+            database = writer.writable().database
             stack = self._stack(writer, name)
             serial = stack.state.serial
             try:
-                with self._breaking(writer), database.transaction():
+                with writer.breaking(), database.transaction():
                     work(database, stack)
             except BaseException:
-                self._forget(writer, name)
+                writer.forget(name)
                 raise
             state = stack.state
             if state.serial != serial or state.lineage:
                 writer.changed |= state.serial != serial
-                self._note(writer, name, state)
+                writer.note(name, state)
             return state
-
-    def _note(self, writer: _Writer, name: StackName, state: StackState) -> None:
-        """Note what is known of a stack; a new lineage is marked at once, a new serial when the run is over."""
-        new = tuple(name) not in writer.known
-        writer.known[name] = state.lineage, state.serial
-        if new:
-            self._mark(writer)
-
-    def _forget(self, writer: _Writer, name: StackName) -> None:
-        """After a write that raised: what is written is no longer known here."""
-        writer.stacks.pop(name, None)
-        if writer.opened is not None and not writer.broken:
-            writer.opened = writer.opened.again()
-
-    def _mark(self, writer: _Writer) -> None:
-        marker = Marker(dict(writer.known))
-        if marker != writer.marker:
-            markers.write(self.path, marker)
-            writer.marker = marker
-
-    @contextmanager
-    def _breaking(self, writer: _Writer) -> Iterator[None]:
-        """Write nothing more after the disk has refused something: a flush that failed is never tried again."""
-        try:
-            yield
-        except StateError as error:
-            writer.broken = str(error)
-            raise

@@ -17,7 +17,7 @@ from resource_api.nouns.record import Intent, StackState
 from resource_api.nouns.reference import STACK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from resource_api.hands import keys
@@ -39,6 +39,14 @@ class StackName(NamedTuple):
         return self
 
 
+class Recalled(NamedTuple):
+    """What was remembered of a stack that has not changed since."""
+
+    content: Any
+    #: Give the state with the records of these numbers alone, as ``remember`` counts them; None: it has just changed.
+    state: Callable[[Iterable[int]], StackState | None]
+
+
 class StateStore(Protocol):
     """Keeps what is known between runs.
 
@@ -53,6 +61,8 @@ class StateStore(Protocol):
     6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
        written. A store that was given a key writes what is sealed as ciphertext, and uses nothing that is not encrypted
        with that key; one without writes its digest, and uses nothing that is encrypted (``UsageError``).
+    7. ``recall`` gives what ``remember`` was given only as long as nothing else has been written of that stack and
+       nothing is in doubt; it may give nothing at any time, and never raises for what was remembered.
 
     Everything that writes is called while ``lock`` is held. A write that raises has written nothing; after
     ``StateError`` nothing more can be written under the same lock.
@@ -84,6 +94,14 @@ class StateStore(Protocol):
 
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
         """Give the last finished runs of a stack, the oldest first."""
+        ...
+
+    def remember(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+        """Keep plain data without secrets under ``label``; ``keys``: those of all records, which it numbers."""
+        ...
+
+    def recall(self, label: str) -> Recalled | None:
+        """Give what was remembered, if the stack that it is about is as it was then."""
         ...
 
     def overwrite(self, name: StackName, state: StackState) -> None:
@@ -162,6 +180,12 @@ class MemoryStore:
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
         """Give the finished runs of a stack, the oldest first."""
         return [run for run in self._runs if (run["project"], run["stack"]) == name]
+
+    def remember(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+        """Keep nothing: reading this store costs nothing that remembering would save."""
+
+    def recall(self, label: str) -> None:
+        """Give nothing."""
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Write a whole state in place of what is known."""

@@ -48,6 +48,12 @@ class Table:
         self._places = dict(zip(keys, zip([each[0] for each in rows], weights, strict=True), strict=True))
         self._total = reduce(xor, weights, 0)
 
+    def places(self, keys: Sequence[Hashable]) -> list[int] | None:
+        """Give the row of each of ``keys``; None unless these are all there are."""
+        if len(keys) != len(self._places) or not self._places.keys() >= set(keys):
+            return None
+        return [self._places[key][0] for key in keys]
+
     def agrees(self, tally: Sequence[int]) -> bool:
         """Whether the rows are those that a tally was made of, as far as it can be told without or with the key."""
         count, weights, top = self.tally

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
+    from resource_api.faces.shortcut import Wanted
     from resource_api.hands.keys import Key
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.event import Event
@@ -75,6 +76,8 @@ class Runtime(Reader):
         self.project = project
         self.tell = tell or (lambda _event: None)
         self.lock_timeout = lock_timeout
+        #: Whether plans may leave out what is in order, where an earlier run knows so already.
+        self.brief = False
         self.facts = Facts()
         if isinstance(key, str):
             from resource_api.hands.keys import named  # noqa: PLC0415 - most have none
@@ -104,7 +107,7 @@ class Runtime(Reader):
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
         """Give what ``apply`` would do; changes nothing, not even state. ``wishes`` are the fields of ``Options``."""
-        with self._planned(source, inputs, Options(**wishes)) as (plan, _):
+        with self._planned(source, inputs, Options(**wishes, shown=True)) as (plan, _):
             return plan
 
     def apply(self, source: Source | Plan, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
@@ -118,7 +121,13 @@ class Runtime(Reader):
         lock = nullcontext() if options.noop else self.store.lock("apply", self.lock_timeout)
         with lock, self._planned(source, inputs, options) as (plan, snapshot):
             check(plan)
-            return self._carry_out(plan, snapshot, "apply")
+            report = self._carry_out(plan, snapshot, "apply")
+            unjudged = snapshot.providers.judge is None
+            if self.brief and unjudged and not (options.noop or report.steps or report.exit_code):
+                from resource_api.faces import shortcut  # noqa: PLC0415 - not for programs that embed us
+
+                shortcut.remember(self._wanted(source, inputs, options), plan, self.registry, self.store)
+            return report
 
     def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
         """Carry out the plan of the empty manifest: delete what state records as ours, forget the rest."""
@@ -150,7 +159,10 @@ class Runtime(Reader):
         self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any] | None, providers: Providers
     ) -> Catalog:
         """Give the catalog of a manifest, with ``providers`` made for this run; its secrets are masked from now on."""
-        catalog = Compiler(self.registry, self.facts, self.log).compile(source, inputs or {}, providers)
+        return self._met(Compiler(self.registry, self.facts, self.log).compile(source, inputs or {}, providers))
+
+    def _met(self, catalog: Catalog) -> Catalog:
+        """Mask what is secret in a catalog from now on, and say what its manifest should not be like."""
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
         for entry in catalog.entries:
@@ -182,23 +194,52 @@ class Runtime(Reader):
     ) -> tuple[Plan, Snapshot]:
         judge = self._judge()
         providers.judge = judge.resource if judge else None
+        snapshot = Snapshot(providers, options.strict)
         if isinstance(source, planning.Plan):
             catalog, options = source.catalog, carried_out(source.options, options)
             catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
+        elif remember and (made := self._briefly(source, inputs, options, snapshot)) is not None:
+            return made, snapshot
         else:
             catalog = self.catalog(source, inputs, providers)
         name = self.name(catalog)
         state = self.store.load(name) if remember else StackState(*name)
-        self._may_prune(catalog, state, options)
+        selection.may_prune(catalog, state, options, named=self.project is not None)
+        return self._decide(catalog, state, options, snapshot, judge), snapshot
+
+    def _decide(
+        self, catalog: Catalog, state: StackState, options: Options, snapshot: Snapshot, judge: Judge | None = None
+    ) -> Plan:
+        """Give the plan of a catalog, of what is known of it, and of what is read for it."""
+        providers = snapshot.providers
         lineup = appointing.line_up(catalog, state, providers)
         catalog, prior = remembering.match(catalog, lineup, prune=options.prune, tools=providers.tools)
         self.log.mask.add([catalog.entries[index].should for index in prior.ghosts])
         selected = selection.select(catalog, options)
-        snapshot = Snapshot(providers, options.strict)
         world = survey(catalog, prior, selected, snapshot)
         prior = judge.judge(catalog, prior, selected) if judge else prior
         planned = planning.plan(catalog, prior, selected, world, options)
-        return (judge.plan(planned) if judge else planned), snapshot
+        return judge.plan(planned) if judge else planned
+
+    def _briefly(
+        self, source: Any, inputs: Mapping[str, Any] | None, options: Options, snapshot: Snapshot
+    ) -> Plan | None:
+        """Give a plan without what an earlier run knows to be in order; None where a whole one must be made."""
+        if not self.brief or snapshot.providers.judge is not None or isinstance(self.store, NoStore):
+            return None
+        from resource_api.faces.shortcut import Planner, plan  # noqa: PLC0415 - not for programs that embed us
+
+        compiler, inputs = Compiler(self.registry, self.facts, self.log), inputs or {}
+        planner = Planner(
+            lambda manifest: compiler.compile(manifest, inputs, snapshot.providers),
+            lambda catalog, state: self._decide(self._met(catalog), state, options, snapshot),
+        )
+        return plan(self._wanted(source, inputs, options), snapshot, self.store, planner)
+
+    def _wanted(self, source: Any, inputs: Mapping[str, Any], options: Options) -> Wanted:
+        from resource_api.faces.shortcut import Wanted  # noqa: PLC0415 - as above
+
+        return Wanted(source, inputs, options, self.stack, self.project)
 
     def _judge(self) -> Judge | None:
         """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""
@@ -211,17 +252,6 @@ class Runtime(Reader):
     def name(self, catalog: Catalog) -> StackName:
         """Give whose state a run is about. Raises ``UsageError`` for a stack or project that cannot be one."""
         return StackName(self.project or catalog.manifest.project, self.stack).checked()
-
-    def _may_prune(self, catalog: Catalog, state: StackState, options: Options) -> None:
-        """A project that is only a file's name may be somebody else's: then nothing is deleted for being undeclared."""
-        manifest = catalog.manifest
-        own = manifest.project_given or self.project is not None or state.manifest in {"", manifest.file}
-        if options.prune and not own:
-            msg = (
-                f"the state of project '{manifest.project}' was recorded from {state.manifest};"
-                f" write 'project:' into {manifest.file} to delete what it records"
-            )
-            raise UsageError(msg)
 
     def _carry_out(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
         """Carry out a plan under the lock; write what happened, however it ends."""

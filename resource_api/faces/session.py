@@ -91,6 +91,11 @@ class Session:
             return report.exit_code
         return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)
 
+    @property
+    def brief(self) -> bool:
+        """Whether nobody asks for what is in order: not even its place in a document, or what is said of it."""
+        return not (self.json or self.log.enabled("info"))
+
     def carry(self, work: Callable[[], int]) -> int:
         """Do a command's work; gives its exit code, also for every error, each shown as people or programs need it."""
         try:

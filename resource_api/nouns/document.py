@@ -71,6 +71,10 @@ class Document:
         self._heads = heads or {}
         self._root: Node | None = None
 
+    def holding(self, data: Any) -> Document:
+        """Give a document with a part of this one's data; all that is in it stands where it stood."""
+        return Document(data, self.file, self.raw, self._index, self._heads)
+
     def head(self, section: str) -> Mapping[str, Position]:
         """Give the positions of the keys of a top-level mapping that are known already; maybe none."""
         return self._heads.get(section, {})

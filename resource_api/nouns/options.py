@@ -25,6 +25,8 @@ class Options(NamedTuple):
     fail_fast: bool = False
     #: Whether a saved plan is carried out: then nothing is done that it does not show.
     saved: bool = False
+    #: Whether the plan is only shown.
+    shown: bool = False
 
     @property
     def partial(self) -> bool:

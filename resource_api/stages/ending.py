@@ -64,8 +64,9 @@ class Ending:
     def unchanged(self) -> int:
         """How many steps had nothing to do."""
         if self._resting:
-            return len(self.plan.steps)
-        return len({id(w.step) for w in self.same_works if w.step.entry.index not in self._reported})
+            return len(self.plan.steps) + self.plan.standing
+        same = {id(w.step) for w in self.same_works if w.step.entry.index not in self._reported}
+        return len(same) + self.plan.standing
 
     def rest(self) -> None:
         """Nothing was to be done at all; what that means for each is only of interest where it is recorded."""

@@ -55,7 +55,7 @@ def _suffix(path: str) -> str:
     return os.path.splitext(path)[1].lower()  # noqa: PTH122 - pathlib costs more than the file
 
 
-def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
+def contents(path: str) -> tuple[bytes, tuple[int, int]]:
     """Give the bytes of a regular file and what it is on disk; never waits, never reads more than the limit.
 
     Raises ``OSError`` or ``ValueError`` with a sentence.
@@ -85,7 +85,7 @@ class _Loader:
     def visit(self, path: str, shown: str, depth: int) -> str:
         """Read one file and what it includes; give why it cannot be read, or nothing."""
         try:
-            raw, identity = _contents(path)
+            raw, identity = contents(path)
         except (OSError, ValueError) as error:
             reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             if depth == 0:

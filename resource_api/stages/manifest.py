@@ -17,7 +17,7 @@ from resource_api.stages import includes
 from resource_api.stages.sections import Gatherer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from resource_api.nouns.document import Document
     from resource_api.nouns.errors import Problem
@@ -47,6 +47,15 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | No
     return assemble(documents, problems)
 
 
+def reduced(documents: Iterable[Document], keys: Collection[str]) -> Manifest:
+    """Put documents together without the resources that stand there as ``keys``. Raises ``ManifestError``."""
+    kept = []
+    for each in documents:
+        resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
+        kept.append(each.holding({**each.data, "resources": resources}))
+    return assemble(kept)
+
+
 def restore(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
     """Make a manifest again from what its ``text`` was; places are then not known. Raises ``ManifestError``.
 
@@ -64,7 +73,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
         gathered.gather(each, first=each is documents[-1])
     if gathered.problems:
         raise ManifestError(gathered.problems)
-    file = documents[-1].file
+    file = documents[-1].file if documents else MAPPING
     return Manifest(
         file=file,
         project=gathered.project or _fitting(file),

@@ -50,6 +50,8 @@ class Plan(NamedTuple):
     drift: Sequence[Drift] = ()
     #: Entries, by index, that are in order and recorded so: of them nothing is done, told or written.
     settled: Collection[int] = ()
+    #: How many more are in order, of which an earlier run knows that and the plan does not speak.
+    standing: int = 0
 
     @property
     def applicable(self) -> bool:
@@ -59,7 +61,8 @@ class Plan(NamedTuple):
     @property
     def summary(self) -> Summary:
         """How many steps of each kind."""
-        return count(self.steps)
+        found = count(self.steps)
+        return found._replace(unchanged=found.unchanged + self.standing)
 
     def known(self, step: Step) -> Known:
         """Give what decides about a step beside its two states."""

@@ -76,7 +76,7 @@ class Recorder:
         Records are in the order of execution then, which is what a deletion without known dependencies reverses.
         What could not be read afterwards stays in doubt: its intent and its record stay as they are.
         """
-        put = self._all_news(same)
+        put = self.news(same)
         drop = self._gone(same)
         works = [work for work in works if not work.unread]
         plain = are_plain(works)
@@ -121,7 +121,7 @@ class Recorder:
         manifest = self._plan.catalog.manifest.file
         kept = sealed(outputs, state.salt) if outputs is not None else None
         commit = Commit(
-            self._all_news(same),
+            self.news(same),
             [*self._plan.prior.superseded, *self._gone(same)],
             self._resolved(same),
             outputs=kept if kept != state.outputs or (state.encrypted and bare(kept) < bare(state.outputs)) else None,
@@ -213,7 +213,8 @@ class Recorder:
         """Give what was in doubt, has been looked at, and is in order."""
         return [work.step.entry.key for work in works if work.step.entry.key in self._intents] if self._intents else []
 
-    def _all_news(self, works: Iterable[Work]) -> list[Record]:
+    def news(self, works: Iterable[Work]) -> list[Record]:
+        """Give the records of what was left as it is and is not recorded so."""
         return [record for work in works if (record := self._news(work)) is not None]
 
     def _news(self, work: Work) -> Record | None:

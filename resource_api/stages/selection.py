@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.options import Options
+    from resource_api.nouns.record import StackState
     from resource_api.stages.catalog import Catalog
 
 
@@ -95,6 +96,21 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
         for first in before:
             after.setdefault(first, []).append(index)
     return after
+
+
+def may_prune(catalog: Catalog, state: StackState, options: Options, *, named: bool) -> None:
+    """A project that is only a file's name may be somebody else's: then nothing is deleted for being undeclared.
+
+    ``named``: whoever runs it has named the project. Raises ``UsageError``.
+    """
+    manifest = catalog.manifest
+    own = manifest.project_given or named or state.manifest in {"", manifest.file}
+    if options.prune and not own:
+        msg = (
+            f"the state of project '{manifest.project}' was recorded from {state.manifest};"
+            f" write 'project:' into {manifest.file} to delete what it records"
+        )
+        raise UsageError(msg)
 
 
 def tags(entry: Entry) -> set[str]:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 ABSENT: Final = Seen()
 
 
+class Unreadable(Exception):  # noqa: N818 - a finding
+    """A provider's ``get`` has failed: whoever reads in earnest is told why."""
+
+
 class Due(NamedTuple):
     """What ``due`` said of an imperative resource: whether to run, and why."""
 
@@ -129,6 +133,23 @@ class Snapshot:
                 raise
             self._refuse(reading, asked, reason(error))
 
+    def glance(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
+        """Read ``names`` and give the rows as they came; each is judged when it is asked for. Raises ``Unreadable``.
+
+        A row without ``ensure`` says that the resource exists.
+        """
+        filtered = "simple_get_filter" in definition.features
+        try:
+            got = self._get(definition, names if filtered else None, filtered=filtered)
+        except Exception as error:
+            raise Unreadable from error
+        reading = self._readings.setdefault(definition.instance, _Reading())
+        if definition.ensurable and definition.accepts["ensure"]("present"):
+            for row in got[0]:
+                row.setdefault("ensure", "present")
+        self._accept(definition, reading, _Asked(names, not filtered, self.epoch), got, judging=False)
+        return reading.kept
+
     def _missing(self, reading: _Reading, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
         """Give the names that must be asked for; None: all."""
         if reading.whole_at is not None and (not fresh or reading.whole_at == self.epoch):
@@ -164,6 +185,8 @@ class Snapshot:
         reading: _Reading,
         asked: _Asked,
         got: tuple[list[Resource], dict[Name, Seen]],
+        *,
+        judging: bool = True,
     ) -> None:
         """Keep what was read: rows that were asked for are judged, the others are kept as they are, for later."""
         # Another thread may have failed in the meantime: what was read is believed.
@@ -172,7 +195,7 @@ class Snapshot:
         names = asked.names
         tools = self.providers.tools(definition.instance)
         by_name, wrong = self._judge.by_names(tools, names, rows)
-        wanted = list(by_name) if names is None else [name for name in names if name in by_name]
+        wanted = [name for name in (by_name if names is None else names) if name in by_name] if judging else []
         judged = self._judge.judge(tools, [by_name[name] for name in wanted])
         newer = reading.newer(asked.epoch) if self.epoch != asked.epoch else {}
         if asked.whole:

@@ -186,6 +186,43 @@ class StateCompliance:
             assert store.commit(WEB, Commit([record("/z")])).serial == 8
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 
+    def test_what_is_remembered_holds_until_something_is_written(self) -> None:
+        """A store may forget at any time; what it recalls is what it was given, of a stack that is as it was."""
+        keys = [record("/b").key, record("/a").key]
+        with self.opened() as reopen:
+            store = reopen()
+            with store.lock("test", 0):
+                store.commit(WEB, Commit([record("/a"), record("/b"), record("/c")]))
+                store.remember("some", WEB, ["x"], keys)
+                store.commit(WEB, Commit(drop=[record("/c").key]))
+                store.remember("all", WEB, {"a": ["ü", None, 1.5]}, keys)
+            assert store.recall("other") is None
+            assert store.recall("some") is None
+            recalled = reopen().recall("all")
+            if recalled is not None:
+                assert recalled.content == {"a": ["ü", None, 1.5]}
+                found = recalled.state([0])
+                assert found is not None
+                assert list(found.records.values()) == [record("/b")]
+                assert content(found._replace(records={})) == content(store.load(WEB)._replace(records={}))
+            with store.lock("test", 0):
+                store.commit(WEB, Commit([record("/a", title="x")]))
+                assert store.recall("all") is None
+            assert reopen().recall("all") is None
+
+    def test_what_is_in_doubt_is_not_recalled(self) -> None:
+        """A run that was cut may have changed what was remembered; nor is anything in doubt remembered."""
+        intent = Intent("run", "file", "/a", "/a", "update")
+        with self.opened() as reopen:
+            store = reopen()
+            with store.lock("test", 0):
+                store.commit(WEB, Commit([record()]))
+                store.remember("all", WEB, 1, [record().key])
+                store.intend(WEB, [intent])
+                store.remember("again", WEB, 1, [record().key])
+            assert reopen().recall("all") is None
+            assert reopen().recall("again") is None
+
     def test_what_is_whole_needs_no_recovery(self) -> None:
         """Checking says what is good; recovering says that nothing was done, and does nothing."""
         with self.opened() as reopen:

@@ -1,0 +1,199 @@
+"""What an earlier run has concluded of a manifest, taken as it is as far as nothing that it rests on has changed.
+
+A run that finds everything in order says so (``remember``). The next one reads the system, compares what it reads with
+what was read then, and plans only what is left (``plan``). Whatever is not as it was, and whatever the shorter plan
+would do beyond showing a drift, a whole plan decides, which uses what has been read. The command takes this way where
+it shows only what acts: nobody is told more or less, or in other words, than without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from resource_api.contract.state import StackName
+from resource_api.hands import grounds
+from resource_api.nouns.converged import Converged
+from resource_api.nouns.errors import ResourceAPIError
+from resource_api.nouns.named import NamedTuple
+from resource_api.nouns.options import Options
+from resource_api.nouns.step import SAME
+from resource_api.stages import convergence, includes
+from resource_api.stages import manifest as reading
+from resource_api.stages.recorder import Recorder
+from resource_api.stages.snapshot import Unreadable
+from resource_api.stages.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.contract.registry import Registry
+    from resource_api.contract.state import Recalled, StateStore
+    from resource_api.nouns.declaration import Manifest
+    from resource_api.nouns.definition import Name, Resource
+    from resource_api.nouns.record import StackState
+    from resource_api.stages.catalog import Catalog
+    from resource_api.stages.plan import Plan
+    from resource_api.stages.snapshot import Snapshot
+
+
+class Wanted(NamedTuple):
+    """One run of the command: the manifest's file, the inputs that were given, the wishes, and whose state it is."""
+
+    source: str
+    inputs: Mapping[str, Any]
+    options: Options
+    stack: str
+    project: str | None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is wished that has a say in what is left to be planned."""
+        own = self.options
+        return own == Options(noop=own.noop, parallel=own.parallel, fail_fast=own.fail_fast, shown=own.shown)
+
+    @property
+    def label(self) -> str:
+        """What a conclusion is kept under."""
+        return json.dumps([self.source, os.path.abspath(self.source), self.stack, self.project])  # noqa: PTH100 - text
+
+
+class Planner(NamedTuple):
+    """How a run makes a catalog of a manifest, and a plan of that and of what is known of it."""
+
+    compile: Callable[[Manifest], Catalog]
+    plan: Callable[[Catalog, StackState], Plan]
+
+
+def remember(wanted: Wanted, plan: Plan, registry: Registry, store: StateStore) -> None:
+    """Keep what a run that had nothing to do has concluded, if it has written nothing either."""
+    catalog, prior = plan.catalog, plan.prior
+    name = StackName(prior.state.project, prior.state.stack)
+    said = plan.standing or catalog.warnings or catalog.notes
+    if said or not wanted.plain or store.load(name).serial != prior.state.serial:
+        return
+    found, code = convergence.conclude(plan), grounds.code()
+    files = _digests(catalog.manifest)
+    types = {each: registry.sources(each) for each in {entry.type for entry in catalog.entries}}
+    if found is not None and files is not None and None not in types.values():
+        keys = [prior.records[number].key for number in found.recorded]
+        store.remember(wanted.label, name, [[grounds.surroundings(), code, files, types], found], keys)
+
+
+def _digests(manifest: Manifest) -> list[list[str]] | None:
+    """Give every file of a manifest with the digest of what was read; None where one is a program."""
+    found = []
+    for document in manifest.documents:
+        if os.path.splitext(document.file)[1].lower() not in includes.READERS:  # noqa: PTH122 - text
+            return None
+        found.append([os.path.abspath(document.file), grounds.digest(document.raw)])  # noqa: PTH100 - the same
+    return found
+
+
+def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner) -> Plan | None:
+    """Give the plan of what is left to be planned; None where a whole one must be made.
+
+    What ``snapshot`` has read by then is not asked again.
+    """
+    if not wanted.plain or (recalled := store.recall(wanted.label)) is None:
+        return None
+    try:
+        (surroundings, code, files, types), values = recalled.content
+        converged = Converged.read(values)
+    except (ValueError, TypeError):
+        return None
+    registry = snapshot.providers.registry
+    same = (
+        surroundings == grounds.surroundings()
+        and grounds.unchanged(code)
+        and all(registry.sources(name) == found for name, found in types.items())
+        and all(_digest(file) == digest for file, digest in files)
+    )
+    try:
+        return _Shortcut(wanted, store, converged, recalled, snapshot).plan(planner, files) if same else None
+    except (ResourceAPIError, Unreadable):
+        # Whatever it is, a whole run says it properly.
+        return None
+
+
+def _digest(file: str) -> str:
+    try:
+        return grounds.digest(includes.contents(file)[0])
+    except (OSError, ValueError):
+        return ""
+
+
+class _Shortcut:
+    """One attempt to plan no more than what is left."""
+
+    def __init__(
+        self, wanted: Wanted, store: StateStore, converged: Converged, recalled: Recalled, snapshot: Snapshot
+    ) -> None:
+        self._wanted = wanted
+        self._store = store
+        self._converged = converged
+        self._recalled = recalled
+        self._shown = wanted.options.shown or wanted.options.noop
+        moved = convergence.moved(converged, dict(self._rows(snapshot)))
+        self._stirred = convergence.stirred(converged, moved)
+        self._left = convergence.remaining(converged, self._stirred)
+
+    def _rows(self, snapshot: Snapshot) -> Iterator[tuple[str, Mapping[Name, Resource]]]:
+        for group in convergence.asked(self._converged):
+            definition = snapshot.providers.tools(group.instance).definition
+            yield group.instance, snapshot.glance(definition, list(group.names))
+
+    def plan(self, planner: Planner, files: Sequence[Sequence[str]]) -> Plan | None:
+        """Give the plan of what is left, unless so much is left that it is not worth it."""
+        known = self._converged
+        if 2 * len(self._left) > len(known.keys):
+            return None
+        places = {number: place for place, number in enumerate(known.recorded) if number in self._left}
+        state = self._recalled.state(places.values())
+        manifest = self._manifest(files)
+        if state is None or manifest is None:
+            return None
+        catalog = planner.compile(manifest)
+        if catalog.warnings or catalog.notes or len(catalog.entries) != len(self._left):
+            return None
+        made = planner.plan(catalog, convergence.known(catalog, state))._replace(
+            standing=len(known.keys) - len(self._left)
+        )
+        return made if self._says_nothing_new(made) else None
+
+    def _manifest(self, files: Sequence[Sequence[str]]) -> Manifest | None:
+        """Give what is left of the manifest; None if it has just been changed."""
+        known = self._converged
+        if not self._left and known.bare and not self._wanted.inputs:
+            return reading.assemble([])._replace(
+                file=known.file, project=known.project, project_given=known.project_given
+            )
+        documents, problems = includes.load(self._wanted.source)
+        digests = [grounds.digest(document.raw) for document in documents]
+        if problems or digests != [digest for _, digest in files]:
+            return None
+        gone = {key for number, key in enumerate(known.keys) if key is not None and number not in self._left}
+        return reading.reduced(documents, gone)
+
+    def _says_nothing_new(self, made: Plan) -> bool:
+        """Whether a plan speaks of nobody else, and does nothing; it may show what only comes of what has moved."""
+        numbers = {
+            (group.instance, name): number
+            for group in self._converged.standing
+            for number, name in zip(group.numbers, group.names, strict=True)
+        }
+        for step in made.steps:
+            number = numbers.get(step.entry.key)
+            if number is None or number not in self._left:
+                return False
+            still = step.decision is SAME and not step.refreshed_by and not step.deferred and not step.previous
+            if not still and not (self._shown and number in self._stirred):
+                return False
+        nobody_else = not (made.prior.undeclared or made.prior.ghosts or made.prior.superseded)
+        return nobody_else and (self._shown or not self._news(made))
+
+    def _news(self, made: Plan) -> bool:
+        """Whether something would be recorded, which a plan must know all the relationships of."""
+        recorder = Recorder(self._store, StackName(made.prior.state.project, made.prior.state.stack), made, "")
+        return bool(recorder.news(Work(each) for each in made.operations if each.step.entry.index not in made.settled))

@@ -1,0 +1,51 @@
+"""What a conclusion rests on outside of state and the system: the bytes of a manifest, and every file of code.
+
+Code counts as changed where a file has another size or time than when it was loaded, which is how Python itself tells
+whether to compile it again. What was concluded is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def code() -> list[list[Any]]:
+    """Give every file of code that this process is made of: path, size, time, number."""
+    named = {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
+    return [_stamp(path) for path in sorted(set(map(_file, named))) if path]
+
+
+def surroundings() -> list[Any]:
+    """Give the interpreter, and where it looks for code."""
+    return [sys.version, os.geteuid(), list(sys.path)]
+
+
+def unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
+    """Whether every file that ``code`` has given is as it was."""
+    try:
+        return all(_stamp(stamp[0]) == stamp for stamp in stamps)
+    except OSError:
+        return False
+
+
+def digest(raw: bytes) -> str:
+    """Give what tells the bytes of a manifest from any others."""
+    return blake2b(raw, digest_size=32).hexdigest()
+
+
+def _file(path: str) -> str:
+    """Give the file that a module comes from, which may be an archive; empty for one that is made up."""
+    while path and not os.path.isfile(path):  # noqa: PTH113 - the path is text
+        path = os.path.dirname(path) if os.path.dirname(path) != path else ""  # noqa: PTH120 - the same
+    return path
+
+
+def _stamp(path: str) -> list[Any]:
+    found = os.stat(path)  # noqa: PTH116 - the path is text
+    return [path, found.st_size, found.st_mtime_ns, found.st_ino]

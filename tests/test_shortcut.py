@@ -1,0 +1,474 @@
+"""What an earlier run has concluded is used where a whole plan would say the same, and is worth nothing otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from resource_api import Registry, Runtime
+from resource_api.faces import render
+from resource_api.hands.loader import BUNDLED, Finder
+from resource_api.hands.log import Log
+from resource_api.nouns.converged import digests
+from resource_api.nouns.errors import ResourceAPIError
+from resource_api.nouns.options import Options
+from resource_api.nouns.record import Commit, Intent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.nouns.step import Report
+    from resource_api.stages.plan import Plan
+
+MODULES: Final = Path(__file__).parent / "scenarios" / "modules"
+#: What the directory beside the database is called.
+KEPT: Final = "state.db.converged"
+
+
+class Seen(NamedTuple):
+    """What people see of one run: its plan, its log, how it ended, and how many resources were left out of it."""
+
+    plan: list[str]
+    log: list[str]
+    end: str
+    standing: int = 0
+
+
+class Bench:
+    """A directory with a manifest, a state, and things that fixture types keep in files; every run is a new one."""
+
+    def __init__(self, root: Path, *, brief: bool = True, modules: Path = MODULES) -> None:
+        """Keep everything beneath ``root``."""
+        self.root = root
+        self.brief = brief
+        self.modules = modules
+        self.key: str | None = None
+        self.manifest = root / "site.json"
+        self.kept = root / "state" / KEPT
+        (root / "things").mkdir(parents=True, exist_ok=True)
+
+    def write(self, resources: Mapping[str, Any], **sections: Any) -> None:
+        """Write the manifest."""
+        self.manifest.write_text(json.dumps({"project": "p", **sections, "resources": resources}))
+
+    def things(self, kind: str = "widget") -> dict[str, dict[str, Any]]:
+        """Give the things of a type."""
+        path = self.root / "things" / f"{kind}.json"
+        found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+        return found
+
+    def put(self, kind: str, things: Mapping[str, Any]) -> None:
+        """Have exactly these things of a type."""
+        (self.root / "things" / f"{kind}.json").write_text(json.dumps(things))
+
+    def calls(self, kind: str = "widget") -> list[str]:
+        """Give which methods of a type's provider have been called."""
+        path = self.root / "things" / f"{kind}.calls"
+        return [json.loads(line)[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def runtime(self, log: Callable[[Any], None] = lambda _line: None) -> Runtime:
+        """Give a runtime of its own."""
+        registry = Registry(Finder([self.modules, BUNDLED], distributions=False))
+        state = f"sqlite:{self.root}/state/state.db"
+        runtime = Runtime(registry, state=state, log=Log("notice", log), key=self.key)
+        runtime.brief = self.brief
+        return runtime
+
+    def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Seen:
+        """Run ``plan``, ``noop`` or ``apply``; gives what is seen of it."""
+        log: list[str] = []
+        plans: list[Plan] = []
+        runtime = self.runtime(lambda line: log.append(str(line)))
+        with mock.patch.dict(os.environ, {"BENCH": str(self.root / "things")}):
+            try:
+                end = self._end(runtime, kind, inputs or {}, plans.append, **wishes)
+            except ResourceAPIError as error:
+                return Seen([], log, f"{type(error).__name__}: {error}")
+        return Seen(list(render.plan(plans[0])), log, end, plans[0].standing)
+
+    def _end(
+        self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **wishes: Any
+    ) -> str:
+        if kind == "plan":
+            see(runtime.plan(str(self.manifest), inputs, **wishes))
+            return ""
+        options = Options(noop=kind == "noop", **wishes)
+        report: Report = runtime.apply_planned(str(self.manifest), inputs, options, see)
+        return f"{report.exit_code} {render.report(report._replace(seconds=0.0))} {dict(report.outputs)}"
+
+    def records(self) -> list[Any]:
+        """Give what is recorded, and what is owed."""
+        runtime = self.runtime()
+        stacks = runtime.store.stacks()
+        states = [runtime.store.load(name) for name in stacks]
+        return [[list(s.records.values()), dict(s.owed), dict(s.intents), dict(s.outputs), s.serial] for s in states]
+
+    def settle(self) -> None:
+        """Apply until a run knows that everything is in order."""
+        self.run(prune=True)
+        for _ in range(2):
+            assert self.run().end.startswith("0 ")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Give a bench with four widgets in order, which a run knows."""
+    made = Bench(tmp_path)
+    made.write({f"Widget[{name}]": {"size": size} for size, name in enumerate("abcd")})
+    made.settle()
+    return made
+
+
+# The one law: nobody sees a difference
+
+
+#: These are always declared, and refer to nobody: others can refer to them without a cycle.
+_FIRM: Final = "vwxyz"
+_firm: Final = st.sampled_from([f"Widget[{name}]" for name in _FIRM])
+_plain: Final = st.builds(lambda size: {"size": size}, st.integers(0, 3))
+_bodies: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": st.integers(0, 3) | st.sampled_from(["${inputs.size}", "${values.size}"]),
+        "colour": st.sampled_from(["red", "blue", "${widget[v].serial}", "${inputs.size} big"]),
+        "parts": st.lists(st.sampled_from(["x", "y"]), max_size=2),
+        "ensure": st.sampled_from(["present", "absent"]),
+        "require": _firm,
+        "notify": st.sampled_from(["Daemon[d]", "Daemon[e]"]),
+        "tag": st.just("blue"),
+        "noop": st.sampled_from([True, False]),
+        "lifecycle": st.sampled_from(
+            [{"ignore_changes": ["size"]}, {"protect": True}, {"replace_triggered_by": ["Widget[v]"]}]
+        ),
+    },
+)
+_resources: Final = st.fixed_dictionaries(
+    {
+        **{f"Widget[{name}]": _plain for name in _FIRM},
+        "Daemon[d]": st.sampled_from([{}, {"reads": "v"}, {"reads": ["a", "w"]}, {"subscribe": "Widget[x]"}]),
+        "Daemon[e]": st.sampled_from([{}, {"require": "Widget[z]"}]),
+    },
+    optional={
+        **{f"Widget[{name}]": _plain | _bodies for name in "abcde"},
+        "Widget[${inputs.size}]": _bodies,
+        "Setting[s]": st.sampled_from([{"value": 1}, {"value": "${inputs.size}"}, {"value": 1, "before": "Widget[y]"}]),
+        "Pair[x-y]": st.just({"ensure": "present"}),
+        "Errand[seldom]": st.just({"when": "never"}),
+    },
+)
+_sections: Final = st.fixed_dictionaries(
+    {"inputs": st.just({"size": {"type": "Integer", "default": 1}}), "values": st.just({"size": "${inputs.size}"})},
+    optional={
+        "defaults": st.sampled_from([{"Widget": {"weight": 2.5}}, {"Widget": {"colour": "c${inputs.size}"}}]),
+        "outputs": st.sampled_from([{"o": "${inputs.size}"}, {"o": "${widget[v].serial}"}]),
+        "removed": st.just(["Widget[gone]"]),
+    },
+)
+_names: Final = st.sampled_from("abcde" + _FIRM)
+_runs: Final = st.tuples(st.sampled_from(["apply", "apply", "noop", "plan"]), st.sampled_from([{}, {}, {"size": 2}]))
+_actions: Final = st.one_of(
+    st.tuples(st.just("run"), _runs),
+    st.tuples(st.just("write"), st.tuples(_resources, _sections)),
+    st.tuples(st.just("damage"), st.tuples(_names, st.sampled_from(["gone", "size", "serial", "strange"]))),
+    st.tuples(st.just("run"), _runs),
+)
+
+
+def _damage(bench: Bench, name: str, how: str) -> None:
+    things = bench.things()
+    if how == "gone":
+        things.pop(name, None)
+    elif how == "strange":
+        things[name] = {"weight": 1.5, "serial": "S-?"}
+    elif name in things:
+        things[name][how] = 7 if how == "size" else "S-new"
+    bench.put("widget", things)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(first=_resources, sections=_sections, actions=st.lists(_actions, min_size=3, max_size=10))
+def test_nobody_sees_a_difference(first: Any, sections: Any, actions: list[Any]) -> None:
+    """Whatever is declared, damaged and run, output, log, end, things and records are those of whole plans."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
+        bench = Bench(Path(directory) / "bench")
+        bench.write(first, **sections)
+        bench.put("daemon", {name: {"ensure": "running"} for name in "de"})
+        bench.put("setting", {"s": {"value": 0}})
+        for action, what in [("run", ("apply", {}))] * 2 + actions + [("run", ("apply", {}))]:
+            if action == "write":
+                bench.write(what[0], **what[1])
+            elif action == "damage":
+                _damage(bench, *what)
+            else:
+                _compare(bench, *what)
+
+
+def _compare(bench: Bench, kind: str, inputs: Mapping[str, Any]) -> None:
+    """Run both ways from the same beginning, in the same place; what the shorter way has left stays."""
+    before, after = bench.root.with_name("before"), bench.root.with_name("after")
+    shutil.copytree(bench.root, before)
+    shorter = _outcome(bench, kind, inputs, brief=True)
+    bench.root.rename(after)
+    before.rename(bench.root)
+    whole = _outcome(bench, kind, inputs, brief=False)
+    shutil.rmtree(bench.root)
+    after.rename(bench.root)
+    assert shorter == whole
+
+
+def _outcome(bench: Bench, kind: str, inputs: Mapping[str, Any], *, brief: bool) -> list[Any]:
+    bench.brief = brief
+    seen = bench.run(kind, inputs)
+    event(f"left out: {seen.standing > 0}")
+    things = [bench.things(kind) for kind in ("widget", "daemon", "setting", "pair")]
+    return [seen._replace(standing=0), things, bench.records()]
+
+
+# What it is good for
+
+
+def test_what_is_in_order_is_only_looked_at(bench: Bench) -> None:
+    """Once a run knows it, the next ones ask each type once and plan nothing; nothing is recorded anew."""
+    before = bench.records(), len(bench.calls())
+    for kind in ("apply", "noop", "plan"):
+        seen = bench.run(kind)
+        assert seen.standing == 4
+        assert seen.plan == ["Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 4 unchanged."]
+    assert bench.records() == before[0]
+    assert bench.calls()[before[1] :] == ["get", "get", "get"]
+
+
+def test_what_has_drifted_is_planned_alone(bench: Bench) -> None:
+    """A noop names it and what was recorded; to mend it, apply makes a whole plan of what was read already."""
+    bench.put("widget", {**bench.things(), "b": {"size": 7, "serial": "S-b"}})
+    seen = bench.run("noop")
+    assert seen.standing == 3
+    assert "# Widget[b] has drifted: size was 1, is 7" in seen.plan
+    assert seen.end.startswith("0 Applied in 0.0 s: 0 created, 1 updated, 0 replaced, 0 deleted, 3 unchanged")
+    asked = len(bench.calls())
+    assert bench.run().standing == 0
+    assert bench.calls()[asked:] == ["get", "set", "get"]
+    assert bench.things()["b"]["size"] == 1
+
+
+def test_a_listener_of_what_has_drifted_is_planned_with_it(bench: Bench) -> None:
+    """Though its own row is as it was; of ten others that it listens to nothing is said."""
+    many = {f"Widget[{number}]": {"size": 1, "notify": "Daemon[d]"} for number in range(10)}
+    bench.write({**many, "Daemon[d]": {}})
+    bench.put("daemon", {"d": {"ensure": "running"}})
+    bench.settle()
+    bench.put("widget", {**bench.things(), "3": {"size": 7, "serial": "S-3"}})
+    seen = bench.run("noop")
+    assert seen.standing == 9
+    assert [line for line in seen.plan if "Daemon" in line] == ["! Daemon[d] (noop; refreshed by Widget[3])"]
+
+
+def test_a_file_of_another_file_is_compared_in_every_run(bench: Bench) -> None:
+    """What a provider compares by looking elsewhere does not show in what it read."""
+    source, target, other = (bench.root / name for name in ("source", "target", "other"))
+    source.write_text("old")
+    bench.write(
+        {f"File[{target}]": {"source": str(source)}, **{f"File[{other}{n}]": {"content": ""} for n in range(4)}}
+    )
+    bench.settle()
+    assert bench.run().standing == 4
+    source.write_text("new")
+    assert f"~ File[{target}]" in bench.run("plan").plan[0]
+    bench.run()
+    assert target.read_text() == "new"
+
+
+def test_a_manifest_in_parts_is_known_by_all_of_them(bench: Bench) -> None:
+    """YAML too; one part that changes is enough."""
+    part = bench.root / "part.yaml"
+    part.write_text("resources: {'Widget[e]': {size: 1}, 'Widget[f]': {size: 1}}")
+    bench.manifest = bench.root / "site.yaml"
+    bench.manifest.write_text("project: p\ninclude: [part.yaml]\nresources: {'Widget[a]': {size: 0}}")
+    bench.settle()
+    assert bench.run().standing == 3
+    part.write_text("resources: {'Widget[e]': {size: 2}, 'Widget[f]': {size: 1}}")
+    assert "~ Widget[e]" in bench.run("plan").plan
+
+
+# What ends it
+
+
+def _touch(path: Path) -> None:
+    path.write_text(path.read_text() + "\n")
+
+
+def _of_others(bench: Bench) -> None:
+    for each in bench.kept.iterdir():
+        each.chmod(0o644)
+
+
+def _of_somebody(bench: Bench) -> None:
+    for each in bench.kept.iterdir():
+        os.chown(each, 12345, -1)
+
+
+def _through_a_link(bench: Bench) -> None:
+    bench.kept.rename(bench.root / "elsewhere")
+    bench.kept.symlink_to(bench.root / "elsewhere")
+
+
+def _damaged(bench: Bench) -> None:
+    for each in bench.kept.iterdir():
+        each.write_bytes(each.read_bytes()[:-3] + b"x]]")
+
+
+def _without(bench: Bench) -> None:
+    shutil.rmtree(bench.kept)
+
+
+def _shadowed(bench: Bench) -> None:
+    bench.modules = bench.root / "nearer"
+    shutil.copytree(MODULES, bench.modules)
+
+
+def _recorded_otherwise(bench: Bench) -> None:
+    with (store := bench.runtime().store).lock("test", 0):
+        name = store.stacks()[0]
+        store.commit(name, Commit([next(iter(store.load(name).records.values()))._replace(title="other")]))
+
+
+def _in_doubt(bench: Bench) -> None:
+    with (store := bench.runtime().store).lock("test", 0):
+        store.intend(store.stacks()[0], [Intent("run", "widget", "a", "a", "update")])
+
+
+def _put_back(bench: Bench) -> None:
+    """Give the stack another record under the serial that it had."""
+    with (store := bench.runtime().store).lock("test", 0):
+        state = store.load(store.stacks()[0])
+        records = {key: record._replace(owned=False) for key, record in state.records.items()}
+        store.overwrite(store.stacks()[0], state._replace(records=records))
+
+
+def _database_touched(bench: Bench) -> None:
+    path = bench.root / "state" / "state.db"
+    path.write_bytes(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda bench: _touch(bench.manifest),
+        _of_others,
+        pytest.param(_of_somebody, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")),
+        _through_a_link,
+        _damaged,
+        _without,
+        _shadowed,
+        _recorded_otherwise,
+        _in_doubt,
+        _put_back,
+        _database_touched,
+    ],
+    ids=["manifest", "others", "owner", "link", "damage", "gone", "shadow", "record", "doubt", "serial", "database"],
+)
+def test_it_holds_as_long_as_all_that_it_rests_on(bench: Bench, how: Callable[[Bench], None]) -> None:
+    """Whatever else has changed, and whoever may have written what was kept: a whole plan is made."""
+    assert bench.run().standing == 4
+    how(bench)
+    seen = bench.run("plan")
+    assert seen.standing == 0
+    assert seen.plan[-1].endswith("4 unchanged.")
+
+
+@pytest.mark.parametrize("kind", ["types", "providers"])
+def test_other_code_ends_it(bench: Bench, kind: str) -> None:
+    """A provider that compares otherwise may say otherwise; so may a module that it imports."""
+    bench.modules = bench.root / "own"
+    shutil.copytree(MODULES, bench.modules)
+    bench.settle()
+    assert bench.run().standing == 4
+    _touch(bench.modules / kind / "widget.py")
+    assert bench.run("plan").standing == 0
+
+
+@pytest.mark.parametrize("wishes", [{"targets": ("Widget[a]",)}, {"prune": True}, {"replace": ("Widget[a]",)}])
+def test_wishes_are_heard(bench: Bench, wishes: Mapping[str, Any]) -> None:
+    """What has a say in what is planned is planned whole."""
+    assert bench.run("plan", **wishes).standing == 0
+
+
+def test_policies_judge_what_is_in_order_too(bench: Bench) -> None:
+    """A policy that is added is asked of every resource."""
+    bench.modules = bench.root / "own"
+    shutil.copytree(MODULES, bench.modules)
+    bench.settle()
+    assert bench.run().standing == 4
+    (bench.modules / "policies").mkdir()
+    (bench.modules / "policies" / "small.py").write_text(
+        "def resource(resource):\n    if resource.should.get('size') == 3:\n        yield 'too big'\n"
+    )
+    seen = bench.run()
+    assert seen.standing == 0
+    assert any("too big" in line for line in (*seen.plan, *seen.log, seen.end))
+
+
+def test_an_input_that_is_missing_is_missed(bench: Bench) -> None:
+    """Though no resource needs it: what a manifest asks for is asked for in every run."""
+    bench.write({f"Widget[{name}]": {} for name in "abcd"}, inputs={"word": {"type": "String"}})
+    for _ in range(2):
+        assert bench.run(inputs={"word": "x"}).end.startswith("0 ")
+    assert bench.run(inputs={"word": "x"}).standing == 4
+    assert bench.run().end.startswith("ManifestError")
+    assert bench.run(inputs={"word": 1}).end.startswith("ManifestError")
+
+
+def test_a_name_from_an_input_cannot_be_taken_twice(bench: Bench) -> None:
+    """What is left out of the manifest is still declared."""
+    resources = {f"Widget[{name}]": {} for name in "abcd"}
+    bench.write({**resources, "Widget[${inputs.word}]": {}}, inputs={"word": {"type": "String"}})
+    for _ in range(2):
+        assert bench.run(inputs={"word": "e"}).end.startswith("0 ")
+    assert bench.run(inputs={"word": "e"}).standing == 4
+    assert "declared twice" in bench.run(inputs={"word": "a"}).end
+
+
+def test_a_provider_that_fails_is_heard_once(bench: Bench) -> None:
+    """What cannot be read is told as ever."""
+    (bench.root / "things" / "widget.json").write_text("[")
+    seen = bench.run("plan")
+    assert seen.standing == 0
+    assert sum("Widget[a]" in line for line in seen.plan) == 1
+
+
+def test_no_secret_is_kept(bench: Bench) -> None:
+    """Neither a value nor its digest: what is secret is planned in every run."""
+    path = bench.root / "secret"
+    bench.write(
+        {f"File[{path}]": {"content": "${inputs.word}"}, **{f"Widget[{name}]": {} for name in "abcd"}},
+        inputs={"word": {"type": "Sensitive[String]"}},
+    )
+    for _ in range(3):
+        assert bench.run(inputs={"word": "sesame"}).end.startswith("0 ")
+    kept = b"".join(each.read_bytes() for each in bench.kept.iterdir())
+    (found,) = digests([{"content": "sesame"}])
+    assert b"Widget[a]" in kept
+    assert b"sesame" not in kept
+    assert found.encode() not in kept
+    assert {each.stat().st_mode & 0o777 for each in (bench.kept, *bench.kept.iterdir())} == {0o700, 0o600}
+
+
+def test_of_an_encrypted_stack_nothing_is_kept(bench: Bench) -> None:
+    """Not even names."""
+    key = bench.root / "key"
+    key.write_text("correct horse battery staple")
+    key.chmod(0o600)
+    shutil.rmtree(bench.root / "state")
+    bench.key = f"passphrase:{key}"
+    bench.settle()
+    assert bench.run().standing == 0
+    assert not bench.kept.exists()
