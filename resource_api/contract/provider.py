@@ -115,6 +115,8 @@ def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
         kind = type(answer).__name__
         msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
         raise ProviderError(msg)
+    if type(answer) is list and len(answer) <= MOST_ROWS and set(map(type, answer)) <= {dict}:
+        return [row.copy() for row in answer]
     rows: list[Resource] = []
     for row in answer:
         if type(row) is not dict and not isinstance(row, MappingABC):

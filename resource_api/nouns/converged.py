@@ -66,7 +66,11 @@ def digests(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     found = []
     for row in rows:
         try:
-            found.append(blake2b(marshal.dumps(dict(row), _SPELLING), digest_size=_BYTES).hexdigest())
+            found.append(
+                blake2b(
+                    marshal.dumps(row if type(row) is dict else dict(row), _SPELLING), digest_size=_BYTES
+                ).hexdigest()
+            )
         except ValueError:
             found.append("")
     return found
