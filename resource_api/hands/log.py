@@ -62,16 +62,19 @@ class Log:
         """Whether a line of this level would be shown anywhere."""
         return bool(self.sinks) and LEVELS[level] >= self._threshold
 
-    def write(self, level: str, subject: str, text: str) -> None:
-        """Say one line."""
+    def write(self, level: str, subject: str, *texts: str) -> None:
+        """Say one line for each text."""
         if self.enabled(level):
             with self._writing:
-                line = Line(level, self.mask(subject), self.mask(text))
-                if self._held is not None:
-                    self._held.append(line)
-                    return
-                for sink in self.sinks:
-                    sink(line)
+                for text in texts:
+                    self._say(Line(level, self.mask(subject), self.mask(text)))
+
+    def _say(self, line: Line) -> None:
+        if self._held is not None:
+            self._held.append(line)
+            return
+        for sink in self.sinks:
+            sink(line)
 
     @contextmanager
     def together(self) -> Iterator[None]:

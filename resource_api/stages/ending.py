@@ -85,9 +85,7 @@ class Ending:
         step, action = work.step, work.decision.action
         level = step.entry.meta.loglevel
         if self.log.enabled(level) and not (work.removal and action is Action.REPLACE):
-            reference = str(step.entry.reference)
-            for line in work.lines():
-                self.log.write(level, reference, line)
+            self.log.write(level, str(step.entry.reference), *work.lines())
         self.succeed(work, action)
 
     def succeed(self, work: Work, action: Action) -> None:
@@ -97,9 +95,9 @@ class Ending:
         if action is not Action.REPLACE or work.removal == work.step.create_first:
             differences = work.decision.differences if action is not Action.REFRESH else ()
             self._report(work, action, "noop" if noop else "success", differences)
-        if action is Action.REFRESH and work.decision.action is Action.SAME and not noop:
-            self.refreshed.append(work)
         if not noop:
+            if action is Action.REFRESH and work.decision.action is Action.SAME:
+                self.refreshed.append(work)
             number = work.operation.number
             self.changed.add(number)
             if number not in self.stirred:
@@ -141,12 +139,12 @@ class Ending:
         return cause is not None
 
     def _report(self, work: Work, action: Action, status: str, changes: Iterable, error: str = "") -> None:  # type: ignore[type-arg] # of differences
-        step = work.step
-        if step.entry.index in self._reported and (status == "skipped" or action is not Action.REFRESH):
+        index = work.step.entry.index
+        if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
-        self._reported.add(step.entry.index)
+        self._reported.add(index)
         seconds = time.monotonic() - work.started if work.started else 0.0
-        report = StepReport(step, action, status, tuple(changes), error, seconds)
+        report = StepReport(work.step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
         self.tell(StepEnd(report))
 

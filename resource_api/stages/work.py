@@ -14,7 +14,7 @@ from resource_api.nouns.change import MADE_ANEW, Action, Change, describe, exist
 from resource_api.nouns.values import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
     from resource_api.nouns.definition import Name, TypeDefinition
     from resource_api.nouns.record import Key
@@ -125,17 +125,15 @@ class Work:
             return not hidden.isdisjoint(self.should)
         return any(difference.attribute in hidden for difference in self.decision.differences)
 
-    def lines(self) -> Iterator[str]:
+    def lines(self) -> Sequence[str]:
         """Give the change lines that the provider has not written itself."""
         end = " (noop)" if self.step.noop else ""
-        if self.decision.action in _WORDS:
-            if self.outcome.status is None:
-                yield f"{_WORDS[self.decision.action]}{end}"
-            return
+        word = _WORDS.get(self.decision.action)
+        if word is not None:
+            return [f"{word}{end}"] if self.outcome.status is None else []
         told = {difference.attribute for difference in self.outcome.attributes}
-        for difference in self.decision.differences:
-            if difference.attribute not in told:
-                yield describe(self.step.definition, difference) + end
+        left = [difference for difference in self.decision.differences if difference.attribute not in told]
+        return [describe(self.step.definition, difference) + end for difference in left]
 
 
 def _copy(is_: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
