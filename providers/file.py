@@ -104,13 +104,16 @@ class Provider(BaseProvider):
             return same or (False, f"is not what {should['source']} is")
         return None
 
-    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the files asked for; whose directory does not exist do not exist."""
         if names is None:
             msg = "files cannot be listed; name them"
             raise CannotList(msg)
+        return self._rows(context, names)
+
+    def _rows(self, context: Context, names: Collection[str]) -> Iterator[Resource]:
+        """Give one row after the other: they need not be there all at once."""
         heads: dict[tuple[int, int, int], Resource] = {}
-        found = []
         with Directories() as held:
             for path in names:
                 try:
@@ -126,8 +129,7 @@ class Provider(BaseProvider):
                 except (OSError, ValueError, ResourceError) as error:
                     context.failed(path, message=_why(error, path))
                     continue
-                found.append(row)
-        return found
+                yield row
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change everything in one batch; files appear together at its end, or before one of them is a source."""
@@ -161,7 +163,8 @@ class Provider(BaseProvider):
             batch.remove(path, recursive=True)
             found, is_ = "absent", None
         owner = {"uid": self._id(pwd.getpwnam, should.get("owner")), "gid": self._id(grp.getgrnam, should.get("group"))}
-        mode = None if should.get("mode") is None else int(_mode(should["mode"], ensure), 8)
+        mode = should.get("mode")
+        mode = None if mode is None else int(_mode(mode, ensure), 8)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
                 batch.make_link(path, should["target"], **owner)
@@ -176,8 +179,9 @@ class Provider(BaseProvider):
 
     def _id(self, lookup: Callable[[str], Any], owner: int | str | None) -> int | None:
         """Give the number of a user or a group, looked up once per call."""
-        number = _number(owner)
-        if owner is None or number is not None:
+        if owner is None:
+            return None
+        if (number := _number(owner)) is not None:
             return number
         if (lookup, owner) not in self._ids:
             try:
@@ -196,14 +200,14 @@ def _flush(context: Context, batch: files.Batch) -> None:
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | Iterator[bytes] | None:
     """Give what to write into a file; None when it can stay."""
     exists = is_ is not None and is_["ensure"] == "file"
-    asset = next((value for word in ("content", "source") if isinstance(value := _text(should.get(word)), Asset)), None)
-    if asset is not None:
+    content, source = _text(should.get("content")), _text(should.get("source"))
+    asset = content if isinstance(content, Asset) else source
+    if isinstance(asset, Asset):
         return None if exists and _digest(path, is_) == asset.sha256 else _asset_parts(asset)
-    if should.get("content") is not None:
-        text: str = _text(should["content"])
-        return None if exists and is_ is not None and is_.get("content") == text else text.encode()
-    if should.get("source") is not None:
-        return None if exists and _same_bytes(path, should["source"]) else _parts(should["source"])
+    if content is not None:
+        return None if exists and is_ is not None and is_.get("content") == content else content.encode()
+    if source is not None:
+        return None if exists and _same_bytes(path, source) else _parts(source)
     return None if exists else b""
 
 

@@ -144,7 +144,7 @@ class Batch:
             try:
                 for part in (content,) if isinstance(content, bytes) else content:
                     _write(fd, part)
-                rights.dress(fd, old, Rights(mode, uid, gid), f"/proc/self/fd/{directory.fd}/{name}")
+                rights.dress(fd, old, Rights(mode, uid, gid), directory.fd, name)
                 self._durability.file(fd, directory)
             finally:
                 os.close(fd)

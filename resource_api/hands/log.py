@@ -23,6 +23,7 @@ LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40
 _WORDS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
 _COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "notice": "", "warning": "\x1b[33m", "err": "\x1b[31m"}
 _PLAIN: Final = "\x1b[0m"
+_TOGETHER: Final = 500  # lines
 _LONGEST: Final = 64 * 1024  # bytes that wait for their line end
 
 
@@ -70,20 +71,25 @@ class Log:
                     self._say(Line(level, self.mask(subject), self.mask(text)))
 
     def _say(self, line: Line) -> None:
-        if self._held is not None:
+        if self._held is None:
+            self._show([line])
+        else:
             self._held.append(line)
-            return
+            if len(self._held) == _TOGETHER:
+                self._show(self._held)
+                self._held = []
+
+    def _show(self, lines: Sequence[Line]) -> None:
         for sink in self.sinks:
-            sink(line)
+            sink(*lines)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Show what is said in here at the end of it, at once: of ten thousand lines each would be a system call.
+        """Show what is said in here some hundred lines at once: of ten thousand each would be a system call.
 
         Other threads wait with what they have to say. Who listens line by line goes on doing so.
         """
-        streams = [sink for sink in self.sinks if isinstance(sink, _Sink)]
-        if len(streams) < len(self.sinks) or self._held is not None:
+        if self._held is not None or not all(isinstance(sink, _Sink) for sink in self.sinks):
             yield
             return
         with self._writing:
@@ -92,8 +98,7 @@ class Log:
                 yield
             finally:
                 lines, self._held = self._held, None
-                for sink in streams if lines else ():
-                    sink(*lines)
+                self._show(lines)
 
 
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
@@ -145,6 +150,8 @@ class _Sink:
         self._write: Callable[[Sequence[Line]], None] | None = None
 
     def __call__(self, *lines: Line) -> None:
+        if not lines:
+            return
         if self._write is None:
             self._write = self._make()
         try:

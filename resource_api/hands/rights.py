@@ -56,12 +56,12 @@ def change(fd: int, now: os.stat_result, wanted: Rights) -> None:
         os.fchmod(fd, mode)
 
 
-def dress(fd: int, old: os.stat_result | None, wanted: Rights, where: str) -> None:
+def dress(fd: int, old: os.stat_result | None, wanted: Rights, directory: int, name: str) -> None:
     """Give a new file, 0600 and the caller's, its rights; what is not wanted it takes from the ``old`` one.
 
-    ``where`` is a path to the old file; its ACL and extended attributes are copied. Set-id bits are not: they vouch
-    for the old content. The owner comes first, then the ACL with the new mode within, since a mode before it would
-    give the group what the ACL keeps from it.
+    The old file is called ``name`` in the open ``directory``; its ACL and extended attributes are copied. Set-id bits
+    are not: they vouch for the old content. The owner comes first, then the ACL with the new mode within, since a mode
+    before it would give the group what the ACL keeps from it.
     """
     mode, uid, gid = wanted
     if old is not None:
@@ -74,7 +74,7 @@ def dress(fd: int, old: os.stat_result | None, wanted: Rights, where: str) -> No
         if uid not in {None, now.st_uid} or gid not in {None, now.st_gid}:
             os.fchown(fd, *Rights(None, uid, gid).ids)
     if old is not None:
-        _copy_attributes(where, fd, mode)
+        _copy_attributes(f"/proc/self/fd/{directory}/{name}", fd, mode)
     os.fchmod(fd, mode)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands.ledger import Outcome
 from resource_api.nouns.change import MADE_ANEW, Action, Change, describe, exists
-from resource_api.nouns.values import copied
+from resource_api.nouns.values import copied, is_flat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,9 +90,9 @@ class Work:
         return not self.step.noop and self.decision.action is not Action.SAME
 
     def change(self) -> Change:
-        """Give what ``set`` gets, as copies: a provider cannot change what the runtime compares with."""
+        """Give what ``set`` gets: a provider cannot change what the runtime compares with."""
         made_anew = self.decision.action in MADE_ANEW and not self.removal
-        return Change(None if made_anew else _copy(self.is_), MappingProxyType(copied(self.asked())))
+        return Change(None if made_anew or self.is_ is None else _lent(self.is_), _lent(self.asked()))
 
     def asked(self) -> Mapping[str, Any]:
         """Give what is asked for: what is declared, without what is to be ignored on something that stays."""
@@ -136,8 +136,9 @@ class Work:
         return [describe(self.step.definition, difference) + end for difference in left]
 
 
-def _copy(is_: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if is_ is None else MappingProxyType(copied(is_))
+def _lent(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a view through which nothing can be changed; what holds something else could be, and is copied."""
+    return MappingProxyType(resource if is_flat(resource) else copied(resource))
 
 
 def deadline(works: list[Work]) -> float | None:

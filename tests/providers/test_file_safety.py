@@ -34,10 +34,10 @@ from resource_api.hands.context import Context, Run
 from resource_api.hands.log import Log
 registry = Registry.from_path()
 provider, context = registry.provider("file")(), Context(registry.type("file"), Run(Log("off")), reading=True)
-provider.get(context, [sys.argv[1]])
+list(provider.get(context, [sys.argv[1]]))
 try: os.stat("/begin")
 except OSError: pass
-rows = provider.get(context, sys.argv[1:])
+rows = list(provider.get(context, sys.argv[1:]))
 try: os.stat("/end")
 except OSError: pass
 assert len(rows) == len(sys.argv) - 1
@@ -47,7 +47,7 @@ assert len(rows) == len(sys.argv) - 1
 def read(path: Path | str) -> Any:
     """Give the row of a path, or why it cannot be read, or nothing."""
     context = Context(TYPE, Run(Log("off")), reading=True)
-    rows = file.Provider().get(context, [str(path)])
+    rows = list(file.Provider().get(context, [str(path)]))
     return rows[0] if rows else next((outcome.reason for outcome in context.outcomes.values()), None)
 
 
