@@ -75,20 +75,25 @@ def _moving(manifest: Manifest) -> set[str]:
 def _alone(step: Step) -> bool:
     """Whether declaration, row and record alone decide: no expression, no secret, nothing but equality asked."""
     entry, row, definition = step.entry, step.is_, step.definition
-    declared = entry.declaration
     if row is None or definition.sensitive or definition.write_only or definition.config.attributes:
         return False
-    if any(map(_moves, declared.attributes.values())) or (declared.meta and _moves(declared.meta)):
+    declared, should = entry.declaration, entry.should
+    if _moves(declared.attributes) or (declared.meta and _moves(declared.meta)):
         return False
-    should = entry.should
     if not (is_flat(should) or all(digests([should]))):
         return False
-    return all(name in row and same(row[name], should[name]) for name in definition.compared if name in should)
+    names = [name for name in definition.compared if name in should]
+    found, wanted = [row.get(name) for name in names], [should[name] for name in names]
+    return found == wanted and all(map(same, found, wanted))
 
 
-def _moves(value: Any) -> bool:
-    """Whether a value as declared holds an expression."""
-    return _EXPRESSION in (value if type(value) is str else repr(value))
+def _moves(values: Mapping[str, Any]) -> bool:
+    """Whether a mapping as declared holds an expression."""
+    try:
+        text = "\n".join(values.values())
+    except TypeError:
+        text = repr(values)
+    return _EXPRESSION in text
 
 
 def _key(entry: Entry) -> str | None:
