@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import time
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resource_api import Registry, Runtime
 from resource_api.nouns.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
 from resource_api.nouns.errors import ManifestError, Problem, UsageError
 from resource_api.nouns.reference import Reference
@@ -424,12 +426,14 @@ def test_a_file_that_cannot_be_read_is_a_problem_with_its_path(tmp_path: Path) -
             manifest.read(name)
 
 
-def test_a_body_used_twice_is_two_mappings(tmp_path: Path) -> None:
-    """Who changes one of them does not change the other, nor the data."""
-    read = manifest.read(write(tmp_path, site="resources:\n  A[a]: &x {k: 1}\n  A[b]: *x\n"))
-    read.resources[0].attributes["k"] = 2
-    assert read.resources[1].attributes == {"k": 1}
-    assert read.documents[0].data["resources"]["A[a]"] == {"k": 1}
+def test_what_is_declared_is_only_read(tmp_path: Path) -> None:
+    """Declarations share the document's mappings, and a body used twice is one: compiling and planning change none."""
+    plain = ["File[/ra/a]: &plain {ensure: absent}", "File[/ra/b]: *plain"]
+    tagged = ["File[/ra/c]: &tagged {tag: [t], ensure: absent}", "File[/ra/d]: *tagged"]
+    read = manifest.read(write(tmp_path, site="\n  ".join(["resources:", *plain, *tagged])))
+    before = deepcopy(read.documents[0].data)
+    assert Runtime(Registry.from_path()).plan(read).summary.unchanged == 4
+    assert read.documents[0].data == before
 
 
 def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:

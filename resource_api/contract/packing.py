@@ -5,6 +5,7 @@ Where rows are and what secrets look like in them does not enter here.
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.record import Record
@@ -35,8 +36,12 @@ def pack(record: Record) -> list[Any]:
 
 def unpack(values: list[Any]) -> Record:
     """Give back what ``pack`` took. Raises ``ValueError`` or ``TypeError`` for what it cannot have given."""
-    if type(values[1]) is list:
-        values[1] = tuple(values[1])
+    kind, name, title = values[:3]
+    if type(name) is list:
+        values[1] = tuple(name)
+    elif name == title:
+        values[2] = name  # most titles are names: one text in memory, and one for each type
+    values[0] = intern(kind)
     values[_SHOULD] = _with(values[_INPUTS], values[_SHOULD])
     if values[_IS] is not None:
         values[_IS] = _with(values[_SHOULD], values[_IS])

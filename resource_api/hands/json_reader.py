@@ -50,7 +50,8 @@ def read(text: bytes, file: str) -> Document:
         data, doubtful = None, True
     if doubtful:
         _Scanner(decoded, file).check()
-    return Document(data, file, text, lambda: _Scanner(decoded, file).document())
+    # The bytes are kept anyway: for the few whose places are asked for they are decoded once more.
+    return Document(data, file, text, lambda: _Scanner(document.decode(text, file), file).document())
 
 
 def adopt(data: Mapping[Any, Any], file: str) -> Document:

@@ -140,10 +140,10 @@ class _Declared(NamedTuple):
 class Declaration(_Declared):
     """One resource as it was written.
 
-    ``type`` is the name of its file, ``title`` may still hold ``${...}``, ``attributes`` and ``meta`` (the
-    metaparameters, whose shape has been checked) are nobody else's. ``line`` and ``column`` are those of its key;
-    what its format did not yield while reading is looked up at the first question. ``parent`` is the reference of
-    the component that has made it, if one has.
+    ``type`` is the name of its file, ``title`` may still hold ``${...}``. ``attributes`` and ``meta`` (the
+    metaparameters, whose shape has been checked) may be the document's, and other declarations': they are only read.
+    ``line`` and ``column`` are those of its key; what its format did not yield while reading is looked up at the first
+    question. ``parent`` is the reference of the component that has made it, if one has.
     """
 
     __slots__ = ()

@@ -43,6 +43,8 @@ SECTIONS: Final = (
 
 _PROVIDER_KEYS: Final = ("type", "version", "config")
 _INPUT_KEYS: Final = ("type", "default", "docs")
+#: What most resources have; nobody writes into a declaration.
+_NO_META: Final[dict[str, Any]] = {}
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
 
@@ -221,10 +223,9 @@ class Gatherer:
                 hint = "write each on its own line as attribute: value"
                 self._add(source, path, "the attributes of a resource must be a mapping", hint, str(named))
             body = {}
-        meta: dict[str, Any] = {}
-        # A body may stand for several resources by way of an alias; each gets its own mapping.
-        attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
-        if len(attributes) < len(body):
+        attributes, meta = body, _NO_META
+        if not METAPARAMETERS.isdisjoint(body):
+            attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
             meta = self._meta(source, path, body, named)
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
