@@ -115,17 +115,18 @@ def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
         kind = type(answer).__name__
         msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
         raise ProviderError(msg)
-    if type(answer) is list and len(answer) <= MOST_ROWS and set(map(type, answer)) <= {dict}:
-        return [row.copy() for row in answer]
     rows: list[Resource] = []
     for row in answer:
-        if type(row) is not dict and not isinstance(row, MappingABC):
-            msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
-            raise ProviderError(msg)
         if len(rows) >= MOST_ROWS:
             msg = f"{definition.name}: get returned more than {MOST_ROWS} resources"
             raise ProviderError(msg)
-        rows.append(dict(row))
+        if type(row) is dict:
+            rows.append(row.copy())
+        elif isinstance(row, MappingABC):
+            rows.append(dict(row))
+        else:
+            msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
+            raise ProviderError(msg)
     return rows
 
 
