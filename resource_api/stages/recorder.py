@@ -56,14 +56,12 @@ class Recorder:
 
     def _intent(self, work: Work) -> Intent:
         """Give the intent of a work; what an earlier run may have made stays made by us if this one is cut too."""
-        action = str(work.action)
-        cut = self._intents.get(work.key)
-        if work.removal:
-            action = str(Action.DELETE)
-        elif cut is not None and cut.makes and work.action is not Action.DELETE:
+        entry, action = work.step.entry, str(Action.DELETE if work.removal else work.action)
+        cut = self._intents.get(work.key) if self._intents else None
+        if cut is not None and cut.makes and action != Action.DELETE:
             action = cut.action
         type_name, provider = parts(work.definition.instance)
-        entry, protect = work.step.entry, not work.removal and protected(work.step.entry, None)
+        protect = not work.removal and protected(entry, None)
         return Intent(self._run, type_name, work.name, entry.title, action, provider, protect, entry.parent)
 
     def pay(self, works: Iterable[Work]) -> None:
@@ -157,7 +155,7 @@ class Recorder:
 
         ``plain``: none of its values is a secret, unknown, or holds anything else.
         """
-        entry, step = work.step.entry, work.step
+        entry, lifecycle = work.step.entry, work.step.entry.meta.lifecycle
         before = self._plan.prior.records.get(entry.index)
         failed = work.outcome.status == "failed" or bool(work.why) or work.skipped
         if failed and before is None and not exists(work.is_):
@@ -177,12 +175,12 @@ class Recorder:
             requires=required(self._plan.catalog, entry),
             value_requires=_value_requires(entry),
             protect=protected(entry, before),
-            retain=entry.meta.lifecycle.retain,
-            replace=entry.meta.lifecycle.replace,
-            deleted_with=entry.meta.lifecycle.deleted_with,
-            external=entry.meta.lifecycle.external,
+            retain=lifecycle.retain,
+            replace=lifecycle.replace,
+            deleted_with=lifecycle.deleted_with,
+            external=lifecycle.external,
             provider=entry.provider,
-            schema_version=step.definition.schema_version,
+            schema_version=entry.definition.schema_version,
             status=_status(work, before, failed=failed),
             parent=entry.parent,
         )
