@@ -6,7 +6,7 @@ the values themselves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
 from resource_api.nouns.codec import bare, sealed
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from resource_api.nouns.record import Key, StackState
     from resource_api.stages.plan import Plan
     from resource_api.stages.work import Work
+
+#: What leaves nothing to record, where it succeeds.
+_GOES: Final = frozenset({Action.DELETE, Action.FORGET})
 
 
 class Recorder:
@@ -79,7 +82,7 @@ class Recorder:
         works = [work for work in works if not work.unread]
         plain = are_plain(works)
         for work in works:
-            if work.removal or work.action in {Action.DELETE, Action.FORGET}:
+            if work.removal or work.action in _GOES:
                 if pending := self._pending(work):
                     put.append(pending)
                 elif not exists(work.is_) or work.action is Action.FORGET or work.spared:
@@ -90,7 +93,8 @@ class Recorder:
                     put += self._replaced(work)
                     drop += self._succeeded(work, record)
         done = [*self._resolved(same), *(work.key for work in works)]
-        put = [record for record in put if record.key not in drop] if drop else put
+        gone = set(drop)
+        put = [record for record in put if record.key not in gone] if gone else put
         self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
 
     def _pending(self, work: Work) -> Record | None:

@@ -56,6 +56,9 @@ class Turn:
                 if not work.removal:
                     self._due(work)
             return
+        if not self.snapshot.epoch:
+            # Nothing has been changed yet: what the plan has read is what there is.
+            live = [work for work in live if not self._holds(work)]
         self.snapshot.read(definition, [work.name for work in live], fresh=True)
         for work in live:
             row, failure = self.snapshot.seen(definition.instance, work.name)
