@@ -140,8 +140,7 @@ class Stack:
 
     def intend(self, database: Database, intents: Sequence[Intent]) -> None:
         """Write what is about to be changed, as one row."""
-        if self._batch:
-            self._settle(database, [intent.key for intent in intents])
+        self._settle(database, [intent.key for intent in intents] if self._batch else [])
         table = self._tables["intent"]
         batch = table.tally[2]
         self._note(batch, intents)
