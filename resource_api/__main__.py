@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 #: So many more objects than before are looked through for circles at once.
-_YOUNG: Final = 100_000
+_YOUNG: Final = 300_000
 
 
 def main() -> None:
