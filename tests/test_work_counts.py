@@ -142,6 +142,14 @@ def test_a_resource_in_order_costs_few_calls(shape: Any, most: int) -> None:
     assert calls(world, shape(4 * _COUNT)) - calls(world, shape(2 * _COUNT)) < most * 2 * _COUNT
 
 
+@pytest.mark.parametrize(("shape", "most"), [(flat, 300), (chain, 350), (fan, 350)])
+def test_a_resource_that_is_made_costs_few_calls(shape: Any, most: int) -> None:
+    """What one more resource costs that is planned, made, read again, told and recorded, in calls of functions."""
+    World().apply(shape(_COUNT))
+    few, many = calls(World(), shape(2 * _COUNT)), calls(World(), shape(4 * _COUNT))
+    assert many - few < most * 2 * _COUNT
+
+
 def calls(world: World, resources: Mapping[str, Any]) -> int:
     """Count the calls of functions, ours and those of C, in one run."""
     count = 0
