@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -245,6 +246,33 @@ def test_what_is_in_order_is_only_looked_at(bench: Bench) -> None:
         assert seen.plan == ["Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 4 unchanged."]
     assert bench.records() == before[0]
     assert bench.calls()[before[1] :] == ["get", "get", "get"]
+
+
+def test_what_is_known_costs_little_more_than_looking(bench: Bench) -> None:
+    """Counted in calls of functions, ours, the provider's and those of C, for one more resource in order."""
+    cost = []
+    for count in (50, 250):
+        bench.write({f"Widget[{number}]": {"size": 1, "colour": "red"} for number in range(count)})
+        bench.settle()
+        cost.append(_calls(bench))
+    assert (cost[1] - cost[0]) / 200 <= 12
+
+
+def _calls(bench: Bench) -> int:
+    """Count the calls of functions in a run that leaves out everything."""
+    seen = 0
+
+    def note(_frame: Any, happened: str, _argument: Any) -> None:
+        nonlocal seen
+        seen += happened in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        standing = bench.run().standing
+    finally:
+        sys.setprofile(None)
+    assert standing == len(bench.things())
+    return seen
 
 
 def test_what_has_drifted_is_planned_alone(bench: Bench) -> None:
