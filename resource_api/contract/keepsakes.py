@@ -6,7 +6,6 @@ cut, or a database that somebody else has touched, and it is worth nothing. Of a
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract import rows
@@ -14,6 +13,7 @@ from resource_api.contract.packing import unpack
 from resource_api.contract.state import StackName
 from resource_api.contract.table import SPAN, to_bytes
 from resource_api.hands import keepsake
+from resource_api.nouns.digest import blake2b
 from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ writes. Without the lock each reading has its own connection, which can change n
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -96,7 +96,7 @@ class SqliteStore:
             state = self.load(name)
             if not any(key in state.intents for key in commit.done):
                 return state
-        return self._write(name, lambda database, stack: stack.commit(database, commit, secrets.token_hex(16)))
+        return self._write(name, lambda database, stack: stack.commit(database, commit, os.urandom(16).hex()))
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Write a whole state in place of what is known."""
@@ -193,7 +193,7 @@ class SqliteStore:
 
     def _fresh(self, name: StackName) -> StackState:
         """Give the state of a stack never seen; its salt stays the same, since secrets are sealed with it before."""
-        salt = self._salts.setdefault(name, secrets.token_bytes(32))
+        salt = self._salts.setdefault(name, os.urandom(32))
         return StackState(name.project, name.stack, salt=salt, encrypted=self._vaults.key is not None)
 
     # Writing

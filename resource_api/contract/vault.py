@@ -7,12 +7,12 @@ that no row can be altered, moved or put back without the key. Where rows are ke
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.hands import cipher
 from resource_api.nouns import codec
 from resource_api.nouns.codec import Box, Sealed
+from resource_api.nouns.digest import blake2b
 from resource_api.nouns.errors import StateError, UsageError
 from resource_api.nouns.reference import Reference, urn
 from resource_api.nouns.values import is_flat, reveal

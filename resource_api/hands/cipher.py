@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+from resource_api.nouns.digest import blake2b
 from resource_api.nouns.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import closing, contextmanager, suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from resource_api.hands import marker
+from resource_api.nouns.digest import blake2b
 from resource_api.nouns.errors import StateError
 
 if TYPE_CHECKING:

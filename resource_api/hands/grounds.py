@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
+
+from resource_api.nouns.digest import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,8 +10,9 @@ import json
 import os
 import stat
 from contextlib import suppress
-from hashlib import blake2b
 from typing import Any, Final
+
+from resource_api.nouns.digest import blake2b
 
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

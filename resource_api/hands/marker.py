@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.digest import blake2b
 from resource_api.nouns.errors import StateError
 from resource_api.nouns.named import NamedTuple
 

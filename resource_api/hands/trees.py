@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.hands.directories import LISTING
@@ -84,7 +83,9 @@ def _clear(fd: int, top: int) -> list[str]:
 def _refuse_mounted(path: str) -> None:
     """Look the mount points up (proc_pid_mountinfo(5): the fifth field, blanks and backslashes in octal)."""
     spelt = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - as elsewhere
+        lines = file.read().splitlines()
+    for line in lines:
         mounted = line.split(" ", 5)[4]
         if mounted == spelt or mounted.startswith(f"{spelt}/"):
             raise OSError(errno.EBUSY, "something is mounted there", path)

@@ -77,7 +77,7 @@ class Sealed:
 
 def seal(value: Any, salt: bytes) -> Sealed:
     """Give the digest of a secret (wrapped or plain) and nothing else: for what must not be kept in any form."""
-    from hashlib import blake2b  # noqa: PLC0415 - only for a secret
+    from resource_api.nouns.digest import blake2b  # noqa: PLC0415 - only for a secret
 
     text = json.dumps(reveal(value), default=_digest, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())

@@ -8,9 +8,9 @@ whoever looks at the world (``hands.grounds``, the stores of state); what is lef
 from __future__ import annotations
 
 import marshal
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns.digest import blake2b
 from resource_api.nouns.named import NamedTuple
 
 if TYPE_CHECKING:
