@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns import expression, schemas
+from resource_api.nouns import expression
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.errors import DefinitionError, ManifestError, Problem, nearest
 from resource_api.nouns.expression import Expression
@@ -120,6 +120,8 @@ class Expander:
         datatype = definition.attributes[name].datatype
         if _pending(value) or datatype.accepts(reveal(value)):
             return
+        from resource_api.nouns import schemas  # noqa: PLC0415 - the slow path
+
         for path, message in schemas.explain(datatype, value):
             place = "".join(f"[{step}]" for step in path)
             self._complaints.of(group, name, f"{name}{place} {message}", "type_mismatch")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.nouns import assets, datatypes, expression, schemas
+from resource_api.nouns import assets, datatypes, expression
 from resource_api.nouns.declaration import MISSING
 from resource_api.nouns.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.nouns.values import UNKNOWN, Sensitive, is_unknown
@@ -219,9 +219,11 @@ class Scope:
             value = coercion.coerce(datatype, str(value))
         if datatype.holds_contents:
             value = self._made(value, declared.place().file)
-        # To explain costs the import of a library; who accepts needs none.
-        if not datatype.accepts(value) and (problems := schemas.explain(datatype, value)):
-            raise ValueError("; ".join(message for _, message in problems))
+        if not datatype.accepts(value):
+            from resource_api.nouns import schemas  # noqa: PLC0415 - the slow path: who accepts needs none of it
+
+            if problems := schemas.explain(datatype, value):
+                raise ValueError("; ".join(message for _, message in problems))
         self.inputs[name] = Sensitive(value) if datatype.sensitive and value is not None else value
 
 

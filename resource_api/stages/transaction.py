@@ -1,6 +1,7 @@
 """Carries out a plan, segment by segment: late and fresh reads, one ``set``, one verifying ``get``.
 
-A segment is what one call is about (``schedule``). Failures are contained: a failed resource skips its dependents
+A segment is what one call is about (``schedule``). What serves to do something is loaded when there is something to do:
+most runs find nothing. Failures are contained: a failed resource skips its dependents
 and nothing else. What must be done with a resource is decided by the same rule as in the plan (``decision``).
 """
 
@@ -13,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands import guard
-from resource_api.hands.crew import Abandoned, Crew
 from resource_api.nouns.change import Action
 from resource_api.nouns.event import Outputs
 from resource_api.nouns.step import COUNTED, SAME, Report, Summary
@@ -21,8 +21,6 @@ from resource_api.nouns.values import is_unknown
 from resource_api.stages import foresight
 from resource_api.stages.calling import Stopped
 from resource_api.stages.ending import Ending
-from resource_api.stages.schedule import Schedule, in_order, pieces
-from resource_api.stages.segment import Segment
 from resource_api.stages.turn import Turn
 from resource_api.stages.work import Work
 
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.step import Operation
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
+    from resource_api.stages.schedule import Schedule
     from resource_api.stages.snapshot import Snapshot
 
 _IN_DOUBT: Final = "the next run looks at what it has done"
@@ -81,11 +80,16 @@ class Transaction:
         return nothing and not self.providers.run.cancelled
 
     def _one_by_one(self) -> None:
+        from resource_api.stages.schedule import in_order  # noqa: PLC0415 - something is to be done
+
         for operations in in_order(self.plan):
             self._carry_out(self._begin(operations))
 
     def _side_by_side(self) -> None:
         """Carry out what waits for nothing, so many calls at once as are wanted, until nothing is left."""
+        from resource_api.hands.crew import Abandoned, Crew  # noqa: PLC0415 - side by side
+        from resource_api.stages.schedule import Schedule  # noqa: PLC0415 - something is to be done
+
         schedule, run = Schedule(self.plan), self.providers.run
         calls: deque[list[Work]] = deque()
         try:
@@ -109,6 +113,8 @@ class Transaction:
 
     def _divide(self, operations: Sequence[Operation]) -> tuple[Iterable[Operation], list[list[Work]]]:
         """Begin a segment; gives which operations have ended, and the works of each call that is to be made."""
+        from resource_api.stages.schedule import pieces  # noqa: PLC0415 - side by side
+
         works = self._begin(operations)
         live = {work.operation.number for work in works}
         ended = [operation for operation in operations if operation.number not in live]
@@ -154,6 +160,8 @@ class Transaction:
     def _carry_out(self, works: Sequence[Work]) -> None:
         """Carry out works that share a call."""
         if works:
+            from resource_api.stages.segment import Segment  # noqa: PLC0415 - something is to be done
+
             with self._stopping(works):
                 Segment(self.ending, works).carry_out()
 
