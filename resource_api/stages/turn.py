@@ -69,8 +69,12 @@ class Turn:
                 self._decide_anew(work)
 
     def _holds(self, work: Work) -> bool:
-        """Whether what was planned holds as long as nothing else is read: all that decides was known then."""
-        return not (work.removal or work.step.deferred or work.step.entry.pending)
+        """Whether what was planned holds as long as nothing else is read: all that decides was known then.
+
+        A provider that foresees is asked again: what it says now must be what others were planned with.
+        """
+        step = work.step
+        return not (work.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
     def _decide_anew(self, work: Work) -> None:
         step = work.step
