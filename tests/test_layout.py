@@ -34,8 +34,9 @@ EXCEPTIONS: Final[dict[str, str]] = {
 #: What nouns may import beside each other: nothing here reads a clock, chance, or the world.
 PURE: Final = frozenset(
     """
-    __future__ abc base64 bisect collections contextlib copy dataclasses decimal difflib enum functools graphlib hashlib
-    heapq hmac itertools json jsonschema marshal math operator re string textwrap types typing unicodedata urllib.parse
+    __future__ _blake2 abc base64 bisect collections contextlib copy dataclasses decimal difflib enum functools graphlib
+    hashlib heapq hmac itertools json jsonschema marshal math operator re string textwrap types typing unicodedata
+    urllib.parse
     """.split()  # noqa: SIM905 - thirty words read better than thirty lines
 )
 
