@@ -18,6 +18,8 @@ _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 #: The name of the file that says how the database was left.
 _LEFT: Final = "left"
+#: So many texts are kept, the newest: labels may come and go with every run.
+_MOST: Final = 16
 
 
 def read(path: str, label: str) -> Any:
@@ -30,18 +32,31 @@ def write(path: str, label: str, content: Any) -> None:
     """Keep ``content``, which is plain data, under ``label``; it counts once the database has been left."""
     with suppress(OSError):
         os.makedirs(_directory(path), 0o700, exist_ok=True)  # noqa: PTH103 - the path is text
-        _write(path, _name(label), content)
+        if _is_ours(path):
+            _write(path, _name(label), content)
+            _tidy(path)
 
 
 def leave(path: str) -> None:
     """Note how the database is now, after its last connection was closed; for nothing, where nothing is kept."""
     with suppress(OSError):
-        if os.path.isdir(_directory(path)):  # noqa: PTH112 - the path is text
+        if _is_ours(path):
             _write(path, _LEFT, _looks(path))
 
 
 def _directory(path: str) -> str:
     return f"{path}.converged"
+
+
+def _is_ours(path: str) -> bool:
+    return _ours(os.lstat(_directory(path)), stat.S_IFDIR)
+
+
+def _tidy(path: str) -> None:
+    with os.scandir(_directory(path)) as entries:
+        found = [(each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in entries if each.name != _LEFT]
+    for _, each in sorted(found)[:-_MOST]:
+        os.unlink(each)  # noqa: PTH108 - the path is text
 
 
 def _name(label: str) -> str:
@@ -56,10 +71,9 @@ def _looks(path: str) -> list[int]:
 
 def _read(path: str, name: str) -> Any:
     with suppress(OSError, ValueError):
-        directory = _directory(path)
-        if not _ours(os.lstat(directory), stat.S_IFDIR):
+        if not _is_ours(path):
             return None
-        with os.fdopen(os.open(os.path.join(directory, name), os.O_RDONLY | _FLAGS), "rb") as file:  # noqa: PTH118 - the path is text
+        with os.fdopen(os.open(os.path.join(_directory(path), name), os.O_RDONLY | _FLAGS), "rb") as file:  # noqa: PTH118 - the path is text
             if not _ours(os.fstat(file.fileno()), stat.S_IFREG):
                 return None
             digest, _, body = file.read().partition(b"\n")
