@@ -2,122 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from unittest import mock
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from resource_api import Registry, Runtime
-from resource_api.faces import render
-from resource_api.hands.loader import BUNDLED, Finder
-from resource_api.hands.log import Log
 from resource_api.nouns.converged import digests
-from resource_api.nouns.errors import ResourceAPIError
-from resource_api.nouns.options import Options
 from resource_api.nouns.record import Commit, Intent
+from tests.knowing import MODULES, Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from resource_api.nouns.step import Report
-    from resource_api.stages.plan import Plan
-
-MODULES: Final = Path(__file__).parent / "scenarios" / "modules"
-#: What the directory beside the database is called.
-KEPT: Final = "state.db.converged"
-
-
-class Seen(NamedTuple):
-    """What people see of one run: its plan, its log, how it ended, and how many resources were left out of it."""
-
-    plan: list[str]
-    log: list[str]
-    end: str
-    standing: int = 0
-
-
-class Bench:
-    """A directory with a manifest, a state, and things that fixture types keep in files; every run is a new one."""
-
-    def __init__(self, root: Path, *, brief: bool = True, modules: Path = MODULES) -> None:
-        """Keep everything beneath ``root``."""
-        self.root = root
-        self.brief = brief
-        self.modules = modules
-        self.key: str | None = None
-        self.manifest = root / "site.json"
-        self.kept = root / "state" / KEPT
-        (root / "things").mkdir(parents=True, exist_ok=True)
-
-    def write(self, resources: Mapping[str, Any], **sections: Any) -> None:
-        """Write the manifest."""
-        self.manifest.write_text(json.dumps({"project": "p", **sections, "resources": resources}))
-
-    def things(self, kind: str = "widget") -> dict[str, dict[str, Any]]:
-        """Give the things of a type."""
-        path = self.root / "things" / f"{kind}.json"
-        found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
-        return found
-
-    def put(self, kind: str, things: Mapping[str, Any]) -> None:
-        """Have exactly these things of a type."""
-        (self.root / "things" / f"{kind}.json").write_text(json.dumps(things))
-
-    def calls(self, kind: str = "widget") -> list[str]:
-        """Give which methods of a type's provider have been called."""
-        path = self.root / "things" / f"{kind}.calls"
-        return [json.loads(line)[0] for line in path.read_text().splitlines()] if path.exists() else []
-
-    def runtime(self, log: Callable[[Any], None] = lambda _line: None) -> Runtime:
-        """Give a runtime of its own."""
-        registry = Registry(Finder([self.modules, BUNDLED], distributions=False))
-        state = f"sqlite:{self.root}/state/state.db"
-        runtime = Runtime(registry, state=state, log=Log("notice", log), key=self.key)
-        runtime.brief = self.brief
-        return runtime
-
-    def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Seen:
-        """Run ``plan``, ``noop`` or ``apply``; gives what is seen of it."""
-        log: list[str] = []
-        plans: list[Plan] = []
-        runtime = self.runtime(lambda line: log.append(str(line)))
-        with mock.patch.dict(os.environ, {"BENCH": str(self.root / "things")}):
-            try:
-                end = self._end(runtime, kind, inputs or {}, plans.append, **wishes)
-            except ResourceAPIError as error:
-                return Seen([], log, f"{type(error).__name__}: {error}")
-        return Seen(list(render.plan(plans[0])), log, end, plans[0].standing)
-
-    def _end(
-        self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **wishes: Any
-    ) -> str:
-        if kind == "plan":
-            see(runtime.plan(str(self.manifest), inputs, **wishes))
-            return ""
-        options = Options(noop=kind == "noop", **wishes)
-        report: Report = runtime.apply_planned(str(self.manifest), inputs, options, see)
-        return f"{report.exit_code} {render.report(report._replace(seconds=0.0))} {dict(report.outputs)}"
-
-    def records(self) -> list[Any]:
-        """Give what is recorded, and what is owed."""
-        runtime = self.runtime()
-        stacks = runtime.store.stacks()
-        states = [runtime.store.load(name) for name in stacks]
-        return [[list(s.records.values()), dict(s.owed), dict(s.intents), dict(s.outputs), s.serial] for s in states]
-
-    def settle(self) -> None:
-        """Apply until a run knows that everything is in order."""
-        self.run(prune=True)
-        for _ in range(2):
-            assert self.run().end.startswith("0 ")
 
 
 @pytest.fixture

@@ -50,6 +50,8 @@ class Providers:
         self._making = threading.RLock()
         self._instances: dict[str, Any] = {}
         self._tools: dict[str, Tools] = {}
+        #: Lent to what answers from its arguments alone.
+        self._asking: list[Context] = []
         #: What functions have answered in this transaction.
         self.answers: dict[tuple[str, str, str], Any] = {}
 
@@ -143,6 +145,11 @@ class Providers:
             msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
             raise ProviderError(msg) from error
 
+    @property
+    def spoke(self) -> bool:
+        """Whether what answers from its arguments alone has said anything beside its answer."""
+        return any(context.spoke for context in self._asking)
+
     def tools(self, instance: str) -> Tools:
         """Give a type's pure functions; raises ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._tools:
@@ -157,6 +164,7 @@ class Providers:
             self.registry.provider(definition.name, self._versions.get(instance, ""))
         features = definition.features
         context = self._context(definition)
+        self._asking.append(context)
 
         def call(method: str, *arguments: Any) -> Any:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.

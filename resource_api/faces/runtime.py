@@ -85,6 +85,7 @@ class Runtime(Reader):
             key = named(key, dict(os.environ))
         self.key = key
         self._state = state
+        self._began = time.time_ns()
         self._store: StateStore | None = None if state is None or isinstance(state, str) else state
 
     @property
@@ -126,7 +127,7 @@ class Runtime(Reader):
             if self.brief and unjudged and not (options.noop or report.steps or report.exit_code):
                 from resource_api.faces import shortcut  # noqa: PLC0415 - not for programs that embed us
 
-                shortcut.remember(self._wanted(source, inputs, options), plan, self.registry, self.store)
+                shortcut.remember(self._wanted(source, inputs, options), plan, snapshot.providers, self.store)
             return report
 
     def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
@@ -163,15 +164,18 @@ class Runtime(Reader):
 
     def _met(self, catalog: Catalog) -> Catalog:
         """Mask what is secret in a catalog from now on, and say what its manifest should not be like."""
+        for warning in self._masked(catalog).warnings:
+            self.tell(Diagnosed(warning))
+        for note in catalog.notes:
+            self.log.write("debug", "", note)
+        return catalog
+
+    def _masked(self, catalog: Catalog) -> Catalog:
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
         for entry in catalog.entries:
             if entry.definition.sensitive:
                 self.log.mask.add(entry.should)
-        for warning in catalog.warnings:
-            self.tell(Diagnosed(warning))
-        for note in catalog.notes:
-            self.log.write("debug", "", note)
         return catalog
 
     @contextmanager
@@ -231,15 +235,15 @@ class Runtime(Reader):
 
         compiler, inputs = Compiler(self.registry, self.facts, self.log), inputs or {}
         planner = Planner(
-            lambda manifest: compiler.compile(manifest, inputs, snapshot.providers),
-            lambda catalog, state: self._decide(self._met(catalog), state, options, snapshot),
+            lambda manifest: self._masked(compiler.compile(manifest, inputs, snapshot.providers)),
+            lambda catalog, state: self._decide(catalog, state, options, snapshot),
         )
         return plan(self._wanted(source, inputs, options), snapshot, self.store, planner)
 
     def _wanted(self, source: Any, inputs: Mapping[str, Any], options: Options) -> Wanted:
         from resource_api.faces.shortcut import Wanted  # noqa: PLC0415 - as above
 
-        return Wanted(source, inputs, options, self.stack, self.project)
+        return Wanted(source, inputs, options, self.stack, self.project, self._began)
 
     def _judge(self) -> Judge | None:
         """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""

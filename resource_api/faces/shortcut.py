@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.state import StackName
@@ -26,12 +27,13 @@ from resource_api.stages.snapshot import Unreadable
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.contract.registry import Registry
+    from resource_api.contract.providers import Providers
     from resource_api.contract.state import Recalled, StateStore
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.definition import Name, Resource
+    from resource_api.nouns.document import Document
     from resource_api.nouns.record import StackState
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.plan import Plan
@@ -46,6 +48,8 @@ class Wanted(NamedTuple):
     options: Options
     stack: str
     project: str | None
+    #: When it began, in nanoseconds: code that is newer is not what it runs.
+    began: int
 
     @property
     def plain(self) -> bool:
@@ -66,29 +70,41 @@ class Planner(NamedTuple):
     plan: Callable[[Catalog, StackState], Plan]
 
 
-def remember(wanted: Wanted, plan: Plan, registry: Registry, store: StateStore) -> None:
-    """Keep what a run that had nothing to do has concluded, if it has written nothing either."""
+def remember(wanted: Wanted, plan: Plan, providers: Providers, store: StateStore) -> None:
+    """Keep what a run that had nothing to do has concluded, if it has written nothing either.
+
+    Nothing is kept of a run whose code is not known, in workers or replaced meanwhile, nor of one in which declaring
+    alone made somebody speak: they would be silent from then on.
+    """
     catalog, prior = plan.catalog, plan.prior
     name = StackName(prior.state.project, prior.state.stack)
-    said = plan.standing or catalog.warnings or catalog.notes
+    said = plan.standing or catalog.warnings or catalog.notes or providers.spoke
     if said or not wanted.plain or store.load(name).serial != prior.state.serial:
         return
-    found, code = convergence.conclude(plan), grounds.code()
+    if any(providers.run.isolates(entry.definition) for entry in catalog.entries):
+        return
+    found, code = convergence.conclude(plan), grounds.code(wanted.began)
     files = _digests(catalog.manifest)
-    types = {each: registry.sources(each) for each in {entry.type for entry in catalog.entries}}
-    if found is not None and files is not None and None not in types.values():
-        keys = [prior.records[number].key for number in found.recorded]
-        store.remember(wanted.label, name, [[grounds.surroundings(), code, files, types], found], keys)
+    types = {each: providers.registry.sources(each) for each in {entry.type for entry in catalog.entries}}
+    if found is None or code is None or files is None or None in types.values():
+        return
+    keys = [prior.records[number].key for number in found.recorded]
+    store.remember(wanted.label, name, [[grounds.surroundings(), code, files, types], found], keys)
 
 
 def _digests(manifest: Manifest) -> list[list[str]] | None:
-    """Give every file of a manifest with the digest of what was read; None where one is a program."""
-    found = []
+    """Give where every file of a manifest lies, and the digest of what was read.
+
+    None where one is a program, or one was read under the first of its names alone.
+    """
+    found, named = [], 1
     for document in manifest.documents:
         if os.path.splitext(document.file)[1].lower() not in includes.READERS:  # noqa: PTH122 - text
             return None
-        found.append([os.path.abspath(document.file), grounds.digest(document.raw)])  # noqa: PTH100 - the same
-    return found
+        path = os.path.abspath(document.file)  # noqa: PTH100 - the same
+        found.append([path, os.path.realpath(path), grounds.digest(document.raw)])
+        named += len(document.data.get("include") or ()) if type(document.data) is dict else 0
+    return found if len(found) == named else None
 
 
 def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner) -> Plan | None:
@@ -100,81 +116,101 @@ def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner
         return None
     try:
         (surroundings, code, files, types), values = recalled.content
-        converged = Converged.read(values)
+        registry = snapshot.providers.registry
+        same = (
+            surroundings == grounds.surroundings()
+            and grounds.unchanged(code)
+            and all(registry.sources(name) == found for name, found in types.items())
+            and all(_lies_so(*file) for file in files)
+        )
+        # What other code has kept may be of another form.
+        converged = Converged.read(values) if same else None
     except (ValueError, TypeError):
         return None
-    registry = snapshot.providers.registry
-    same = (
-        surroundings == grounds.surroundings()
-        and grounds.unchanged(code)
-        and all(registry.sources(name) == found for name, found in types.items())
-        and all(_digest(file) == digest for file, digest in files)
-    )
     try:
-        return _Shortcut(wanted, store, converged, recalled, snapshot).plan(planner, files) if same else None
+        return converged and _Shortcut(wanted, store, converged, recalled).plan(planner, snapshot)
     except (ResourceAPIError, Unreadable):
         # Whatever it is, a whole run says it properly.
         return None
 
 
-def _digest(file: str) -> str:
+def _lies_so(path: str, real: str, digest: str) -> bool:
+    """Whether a file is where it was, with the bytes that it had."""
     try:
-        return grounds.digest(includes.contents(file)[0])
+        return os.path.realpath(path) == real and grounds.digest(includes.contents(path)[0]) == digest
     except (OSError, ValueError):
-        return ""
+        return False
 
 
 class _Shortcut:
     """One attempt to plan no more than what is left."""
 
-    def __init__(
-        self, wanted: Wanted, store: StateStore, converged: Converged, recalled: Recalled, snapshot: Snapshot
-    ) -> None:
+    def __init__(self, wanted: Wanted, store: StateStore, converged: Converged, recalled: Recalled) -> None:
         self._wanted = wanted
         self._store = store
         self._converged = converged
         self._recalled = recalled
         self._shown = wanted.options.shown or wanted.options.noop
-        moved = convergence.moved(converged, dict(self._rows(snapshot)))
-        self._stirred = convergence.stirred(converged, moved)
-        self._left = convergence.remaining(converged, self._stirred)
+        self._stirred: set[int] = set()
+        self._left = convergence.remaining(converged, ())
 
-    def _rows(self, snapshot: Snapshot) -> Iterator[tuple[str, Mapping[Name, Resource]]]:
-        for group in convergence.asked(self._converged):
-            definition = snapshot.providers.tools(group.instance).definition
-            yield group.instance, snapshot.glance(definition, list(group.names))
+    def plan(self, planner: Planner, snapshot: Snapshot) -> Plan | None:
+        """Give the plan of what is left, unless so much is left that it is not worth it.
 
-    def plan(self, planner: Planner, files: Sequence[Sequence[str]]) -> Plan | None:
-        """Give the plan of what is left, unless so much is left that it is not worth it."""
+        What must be planned in any case is compiled before anything is read, as in a whole run: with it comes what is
+        secret, and what a provider learns of what is declared.
+        """
         known = self._converged
-        if 2 * len(self._left) > len(known.keys):
+        if (catalog := self._compiled(planner)) is None:
             return None
+        declared = {entry.key for entry in catalog.entries}
+        self._stirred = convergence.stirred(known, convergence.moved(known, dict(self._rows(snapshot, declared))))
+        if self._stirred:
+            self._left = convergence.remaining(known, self._stirred)
+            catalog = self._compiled(planner)
         places = {number: place for place, number in enumerate(known.recorded) if number in self._left}
         state = self._recalled.state(places.values())
-        manifest = self._manifest(files)
-        if state is None or manifest is None:
-            return None
-        catalog = planner.compile(manifest)
-        if catalog.warnings or catalog.notes or len(catalog.entries) != len(self._left):
+        if catalog is None or state is None:
             return None
         made = planner.plan(catalog, convergence.known(catalog, state))._replace(
             standing=len(known.keys) - len(self._left)
         )
         return made if self._says_nothing_new(made) else None
 
-    def _manifest(self, files: Sequence[Sequence[str]]) -> Manifest | None:
+    def _rows(
+        self, snapshot: Snapshot, declared: Collection[tuple[str, Name]]
+    ) -> Iterator[tuple[str, Mapping[Name, Resource]]]:
+        for instance, names in convergence.asked(self._converged, declared):
+            yield instance, snapshot.glance(snapshot.providers.tools(instance).definition, names)
+
+    def _compiled(self, planner: Planner) -> Catalog | None:
+        """Give the catalog of what is left; None if that is not what it was then, or too much."""
+        known = self._converged
+        if 2 * len(self._left) > len(known.keys) or (manifest := self._manifest()) is None:
+            return None
+        catalog = planner.compile(manifest)
+        as_then = len(catalog.entries) == len(self._left) and not (catalog.warnings or catalog.notes)
+        return catalog if as_then else None
+
+    def _manifest(self) -> Manifest | None:
         """Give what is left of the manifest; None if it has just been changed."""
         known = self._converged
         if not self._left and known.bare and not self._wanted.inputs:
             return reading.assemble([])._replace(
                 file=known.file, project=known.project, project_given=known.project_given
             )
-        documents, problems = includes.load(self._wanted.source)
-        digests = [grounds.digest(document.raw) for document in documents]
-        if problems or digests != [digest for _, digest in files]:
+        if self._documents is None:
             return None
         gone = {key for number, key in enumerate(known.keys) if key is not None and number not in self._left}
-        return reading.reduced(documents, gone)
+        return reading.reduced(self._documents, gone)
+
+    @cached_property
+    def _documents(self) -> Sequence[Document] | None:
+        """The files of the manifest, read once."""
+        (_, _, files, _), _ = self._recalled.content
+        documents, problems = includes.load(self._wanted.source)
+        digests = [grounds.digest(document.raw) for document in documents]
+        return None if problems or digests != [digest for *_, digest in files] else documents
 
     def _says_nothing_new(self, made: Plan) -> bool:
         """Whether a plan speaks of nobody else, and does nothing; it may show what only comes of what has moved."""

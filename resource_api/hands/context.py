@@ -101,6 +101,8 @@ class Context:
         self.reading = reading
         #: When this call must have ended, in seconds of ``time.monotonic``; None: never.
         self.deadline = deadline
+        #: Whether anything was said that most runs show, or concealed: who is not asked does neither.
+        self.spoke = False
         self._run = run
         self._ledger = run.ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
         self._sections: list[Section] = []
@@ -154,6 +156,7 @@ class Context:
 
     def conceal(self, value: object) -> None:
         """Mask what is secret in ``value`` from now on, wherever it turns up."""
+        self.spoke = True
         self._run.log.mask.add(value)
 
     # Plain messages
@@ -264,6 +267,7 @@ class Context:
         return self._ledger.shown(self._sections[-1].names) if self._sections else self.type.name
 
     def _say(self, level: str, titles: Any, message: str | None) -> None:
+        self.spoke = self.spoke or level not in {"debug", "info"}
         if message is not None:
             names = self._ledger.names(titles)
             for name in names:

@@ -1,25 +1,35 @@
 """What a conclusion rests on outside of state and the system: the bytes of a manifest, and every file of code.
 
-Code counts as changed where a file has another size or time than when it was loaded, which is how Python itself tells
-whether to compile it again. What was concluded is not known here.
+Code counts as changed where a file has another size, number or time of its last change, which nobody can set back.
+What was concluded is not known here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.digest import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+#: Nanoseconds that the times of files may be behind the clock.
+_TICK: Final = 10_000_000
 
-def code() -> list[list[Any]]:
-    """Give every file of code that this process is made of: path, size, time, number."""
+
+def code(began: int) -> list[list[Any]] | None:
+    """Give every file of code that this process is made of: path, size, time, number.
+
+    None where one is newer than ``began``: what was loaded may be what was there before it.
+    """
     named = {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
-    return [_stamp(path) for path in sorted(set(map(_file, named))) if path]
+    try:
+        found = [_stamp(path) for path in sorted(set(map(_file, named))) if path]
+    except OSError:
+        return None
+    return None if any(changed >= began - _TICK for _, _, changed, _ in found) else found
 
 
 def surroundings() -> list[Any]:
@@ -49,4 +59,4 @@ def _file(path: str) -> str:
 
 def _stamp(path: str) -> list[Any]:
     found = os.stat(path)  # noqa: PTH116 - the path is text
-    return [path, found.st_size, found.st_mtime_ns, found.st_ino]
+    return [path, found.st_size, found.st_ctime_ns, found.st_ino]

@@ -148,8 +148,9 @@ def _found(catalog: Catalog, text: str) -> Entry | None:
 def moved(converged: Converged, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
     """Give the numbers of what could be left out but is not as it was; ``rows``: by instance and name, as read."""
     found: set[int] = set()
-    for group in asked(converged):
-        read = rows[group.instance]
+    for group in converged.standing:
+        if (read := rows.get(group.instance)) is None:
+            continue
         now = digests([read.get(name, {}) for name in group.names])
         if now != group.digests:
             pairs = zip(group.numbers, group.digests, now, strict=True)
@@ -157,9 +158,15 @@ def moved(converged: Converged, rows: Mapping[str, Mapping[Name, Resource]]) -> 
     return found
 
 
-def asked(converged: Converged) -> Iterator[Standing]:
-    """Give the groups of which anything may be left out, so that they have to be looked at before it is planned."""
-    return (group for group in converged.standing if any(group.digests))
+def asked(converged: Converged, declared: Collection[tuple[str, Name]]) -> Iterator[tuple[str, list[Name]]]:
+    """Give the instances of which anything may be left out, and what of each must be looked at before that is planned.
+
+    ``declared``: what is planned in any case; what was planned so then may have another name now.
+    """
+    for group in converged.standing:
+        if any(group.digests):
+            pairs = zip(group.names, group.digests, strict=True)
+            yield group.instance, [name for name, digest in pairs if digest or (group.instance, name) in declared]
 
 
 def stirred(converged: Converged, moved: Collection[int]) -> set[int]:

@@ -136,18 +136,20 @@ class Snapshot:
     def glance(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and give the rows as they came; each is judged when it is asked for. Raises ``Unreadable``.
 
-        A row without ``ensure`` says that the resource exists.
+        A row without ``ensure`` says that the resource exists. What has failed is not tried again by who reads later.
         """
         filtered = "simple_get_filter" in definition.features
+        reading = self._readings.setdefault(definition.instance, _Reading())
+        asked = _Asked(names, not filtered, self.epoch)
         try:
             got = self._get(definition, names if filtered else None, filtered=filtered)
         except Exception as error:
+            self._refuse(reading, asked, reason(error))
             raise Unreadable from error
-        reading = self._readings.setdefault(definition.instance, _Reading())
         if definition.ensurable and definition.accepts["ensure"]("present"):
             for row in got[0]:
                 row.setdefault("ensure", "present")
-        self._accept(definition, reading, _Asked(names, not filtered, self.epoch), got, judging=False)
+        self._accept(definition, reading, asked, got, judging=False)
         return reading.kept
 
     def _missing(self, reading: _Reading, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
