@@ -103,6 +103,19 @@ def test_what_runs_in_workers_is_not_known_to_be_the_same(bench: Bench, *, later
     assert "6 to update" in bench.run("plan").plan[-1]
 
 
+def test_a_type_may_declare_something_else_elsewhere(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is code, which may ask the environment for a default."""
+    path = bench.modules / "types" / "gauge.py"
+    text = path.read_text().replace('"What it is about."', '"What it is about.", default=os.environ["ABOUT"]')
+    path.write_text(text.replace("from resource_api", "import os\n\nfrom resource_api", 1))
+    monkeypatch.setenv("ABOUT", "a")
+    bench.put("gauge", {name: {"about": "a"} for name in "abcdef"})
+    _settle(bench, {f"Gauge[{name}]": {} for name in "abcdef"})
+    assert bench.run().standing == 6
+    monkeypatch.setenv("ABOUT", "b")
+    assert "6 to update" in bench.run("plan").plan[-1]
+
+
 def test_code_that_was_replaced_meanwhile_is_not_what_concluded(bench: Bench) -> None:
     """Whoever installs a new version while a run reads the system has it used by the next one."""
     _settle(bench, _gauges())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.contract.state import StackName
 from resource_api.hands import grounds
 from resource_api.nouns.converged import Converged
-from resource_api.nouns.errors import ResourceAPIError
+from resource_api.nouns.errors import DefinitionError, ResourceAPIError
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.options import Options
 from resource_api.nouns.step import SAME
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.contract.providers import Providers
+    from resource_api.contract.registry import Registry
     from resource_api.contract.state import Recalled, StateStore
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.definition import Name, Resource
@@ -85,7 +86,7 @@ def remember(wanted: Wanted, plan: Plan, providers: Providers, store: StateStore
         return
     found, code = convergence.conclude(plan), grounds.code(wanted.began)
     files = _digests(catalog.manifest)
-    types = {each: providers.registry.sources(each) for each in {entry.type for entry in catalog.entries}}
+    types = {each: _type(providers.registry, each) for each in {entry.type for entry in catalog.entries}}
     if found is None or code is None or files is None or None in types.values():
         return
     keys = [prior.records[number].key for number in found.recorded]
@@ -120,18 +121,24 @@ def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner
         same = (
             surroundings == grounds.surroundings()
             and grounds.unchanged(code)
-            and all(registry.sources(name) == found for name, found in types.items())
+            and all(_type(registry, name) == found for name, found in types.items())
             and all(_lies_so(*file) for file in files)
         )
         # What other code has kept may be of another form.
         converged = Converged.read(values) if same else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, DefinitionError):
         return None
     try:
         return converged and _Shortcut(wanted, store, converged, recalled).plan(planner, snapshot)
     except (ResourceAPIError, Unreadable):
         # Whatever it is, a whole run says it properly.
         return None
+
+
+def _type(registry: Registry, name: str) -> list[Any] | None:
+    """Give where a type is found, and what its file declares; None where a conclusion cannot rest on it."""
+    found = registry.sources(name)
+    return None if found is None else [*found, convergence.declared(registry.type(name))]
 
 
 def _lies_so(path: str, real: str, digest: str) -> bool:

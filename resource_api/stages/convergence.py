@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.nouns.declaration import Manifest
-    from resource_api.nouns.definition import Name, Resource
+    from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.record import StackState
     from resource_api.nouns.step import Step
@@ -143,6 +143,12 @@ def _found(catalog: Catalog, text: str) -> Entry | None:
         return catalog.find(reference.parse(text))
     except ValueError:
         return None
+
+
+def declared(definition: TypeDefinition) -> str:
+    """Give what a type's file declares: the same file may say something else in other surroundings."""
+    attributes = [(name, each.type, each.kind, each.default) for name, each in definition.attributes.items()]
+    return repr([attributes, sorted(definition.features), definition.automatic, definition.title_patterns])
 
 
 def moved(converged: Converged, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
