@@ -148,7 +148,7 @@ def _found(catalog: Catalog, text: str) -> Entry | None:
 def declared(definition: TypeDefinition) -> str:
     """Give what a type's file declares: the same file may say something else in other surroundings."""
     attributes = [(name, each.type, each.kind, each.default) for name, each in definition.attributes.items()]
-    return repr([attributes, sorted(definition.features), definition.automatic, definition.title_patterns])
+    return repr([attributes, sorted(definition.features), definition.title_patterns])
 
 
 def moved(converged: Converged, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
