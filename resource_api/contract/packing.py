@@ -56,7 +56,9 @@ def _beyond(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
     return [more] if base.keys() <= values.keys() else [more, *(name for name in base if name not in values)]
 
 
-def _with(base: Mapping[str, Any], beyond: list[Any]) -> dict[str, Any]:
+def _with(base: dict[str, Any], beyond: list[Any]) -> dict[str, Any]:
+    if beyond == [{}] and type(base) is dict:
+        return base  # records are only read, so that one mapping may serve
     found = {**base, **beyond[0]}
     for place in range(1, len(beyond)):
         del found[beyond[place]]
