@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,6 +115,24 @@ def test_a_type_may_declare_something_else_elsewhere(bench: Bench, monkeypatch: 
     _settle(bench, {f"Gauge[{name}]": {} for name in "abcdef"})
     assert bench.run().standing == 6
     monkeypatch.setenv("ABOUT", "b")
+    assert "6 to update" in bench.run("plan").plan[-1]
+
+
+def test_a_module_may_come_before_another(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a provider imports something, the first of several directories may come to have it too."""
+    near, far = bench.root / "near", bench.root / "far"
+    for place in (far, near):
+        place.mkdir()
+        monkeypatch.syspath_prepend(place)
+    (far / "verdict_of_gauges.py").write_text("EQUAL = None\n")
+    provider = bench.modules / "providers" / "gauge.py"
+    text = provider.read_text().replace("else None", "else verdict_of_gauges.EQUAL")
+    provider.write_text(text.replace("import json\n", "import json\n\nimport verdict_of_gauges\n", 1))
+    _settle(bench, _gauges())
+    assert bench.run().standing == 6
+    (near / "verdict_of_gauges.py").write_text("EQUAL = False\n")
+    sys.modules.pop("verdict_of_gauges")
+    importlib.invalidate_caches()
     assert "6 to update" in bench.run("plan").plan[-1]
 
 

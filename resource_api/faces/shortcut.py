@@ -172,6 +172,9 @@ class _Shortcut:
             return None
         declared = {entry.key for entry in catalog.entries}
         self._stirred = convergence.stirred(known, convergence.moved(known, dict(self._rows(snapshot, declared))))
+        # By now all providers have been loaded, and what they import.
+        if not grounds.complete(self._recalled.content[0][1]):
+            return None
         if self._stirred:
             self._left = convergence.remaining(known, self._stirred)
             catalog = self._compiled(planner)

@@ -24,9 +24,8 @@ def code(began: int) -> list[list[Any]] | None:
 
     None where one is newer than ``began``: what was loaded may be what was there before it.
     """
-    named = {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
     try:
-        found = [_stamp(path) for path in sorted(set(map(_file, named))) if path]
+        found = [_stamp(path) for path in sorted(set(map(_file, _named()))) if path]
     except OSError:
         return None
     return None if any(changed >= began - _TICK for _, _, changed, _ in found) else found
@@ -45,9 +44,19 @@ def unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
         return False
 
 
+def complete(stamps: Iterable[Sequence[Any]]) -> bool:
+    """Whether this process is made of nothing else: a file that was not there may come before one that was."""
+    known = {"", *(stamp[0] for stamp in stamps)}
+    return all(path in known or _file(path) in known for path in _named())
+
+
 def digest(raw: bytes) -> str:
     """Give what tells the bytes of a manifest from any others."""
     return blake2b(raw, digest_size=32).hexdigest()
+
+
+def _named() -> set[str]:
+    return {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
 
 
 def _file(path: str) -> str:
