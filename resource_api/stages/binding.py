@@ -62,6 +62,8 @@ class _Binder:
         self._complain = complain
         self._types = {entry.type for entry in entries}
         self._targets: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
+        #: What references mean that have been found: many ask for the same few things.
+        self._meant: dict[str, Sequence[Entry]] = {}
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
@@ -126,6 +128,8 @@ class _Binder:
 
     def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:
         """Give what a reference in a metaparameter means, or complain."""
+        if (known := self._meant.get(text)) is not None:
+            return known
         try:
             wanted = reference.parse(text)
         except ValueError as error:
@@ -135,10 +139,13 @@ class _Binder:
             return group.members
         target = self._find(wanted)
         if target is None and not self._names.broken(wanted.type):
-            known = [*(entry.reference for entry in self._number), *self._names.groups]
-            hint = nearest(str(wanted), map(str, known))
+            names = [*(entry.reference for entry in self._number), *self._names.groups]
+            hint = nearest(str(wanted), map(str, names))
             self._complain(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
-        return [target] if target is not None and target in self._number else ()
+        if target is None or target not in self._number:
+            return ()
+        self._meant[text] = [target]
+        return self._meant[text]
 
     def _edge(
         self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False
