@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.state import StackName
+from resource_api.faces.rested import Rested, rest
 from resource_api.hands import grounds
 from resource_api.nouns.converged import Converged
 from resource_api.nouns.errors import DefinitionError, ResourceAPIError
@@ -27,11 +28,10 @@ from resource_api.stages.snapshot import Unreadable
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.contract.providers import Providers
-    from resource_api.contract.registry import Registry
-    from resource_api.contract.state import Recalled, StateStore
+    from resource_api.contract.state import StateStore
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.definition import Name, Resource
     from resource_api.nouns.document import Document
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.plan import Plan
     from resource_api.stages.snapshot import Snapshot
+
+    #: Give the state with the records of these numbers alone, as they were kept; None: it has just changed.
+    Recorded = Callable[[Iterable[int]], StackState | None]
 
 
 class Wanted(NamedTuple):
@@ -74,38 +77,17 @@ class Planner(NamedTuple):
 def remember(wanted: Wanted, plan: Plan, providers: Providers, store: StateStore) -> None:
     """Keep what a run that had nothing to do has concluded, if it has written nothing either.
 
-    Nothing is kept of a run whose code is not known, in workers or replaced meanwhile, nor of one in which declaring
-    alone made somebody speak: they would be silent from then on.
+    Nothing is kept of a run in which declaring alone made somebody speak: they would be silent from then on.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName(prior.state.project, prior.state.stack)
     said = plan.standing or catalog.warnings or catalog.notes or providers.spoke
     if said or not wanted.plain or store.load(name).serial != prior.state.serial:
         return
-    if any(providers.run.isolates(entry.definition) for entry in catalog.entries):
-        return
-    found, code = convergence.conclude(plan), grounds.code(wanted.began)
-    files = _digests(catalog.manifest)
-    types = {each: _type(providers.registry, each) for each in {entry.type for entry in catalog.entries}}
-    if found is None or code is None or files is None or None in types.values():
-        return
-    keys = [prior.records[number].key for number in found.recorded]
-    store.remember(wanted.label, name, [[grounds.surroundings(), code, files, types], found], keys)
-
-
-def _digests(manifest: Manifest) -> list[list[str]] | None:
-    """Give where every file of a manifest lies, and the digest of what was read.
-
-    None where one is a program, or one was read under the first of its names alone.
-    """
-    found, named = [], 1
-    for document in manifest.documents:
-        if os.path.splitext(document.file)[1].lower() not in includes.READERS:  # noqa: PTH122 - text
-            return None
-        path = os.path.abspath(document.file)  # noqa: PTH100 - the same
-        found.append([path, os.path.realpath(path), grounds.digest(document.raw)])
-        named += len(document.data.get("include") or ()) if type(document.data) is dict else 0
-    return found if len(found) == named else None
+    found, rested = convergence.conclude(plan), rest(catalog, providers, wanted.began)
+    if found is not None and rested is not None:
+        keys = [prior.records[number].key for number in found.recorded]
+        store.remember(wanted.label, name, [rested, found], keys)
 
 
 def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner) -> Plan | None:
@@ -116,52 +98,33 @@ def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner
     if not wanted.plain or (recalled := store.recall(wanted.label)) is None:
         return None
     try:
-        (surroundings, code, files, types), values = recalled.content
-        registry = snapshot.providers.registry
-        same = (
-            surroundings == grounds.surroundings()
-            and grounds.unchanged(code)
-            and all(_type(registry, name) == found for name, found in types.items())
-            and all(_lies_so(*file) for file in files)
-        )
+        rested = Rested(*recalled.content[0])
         # What other code has kept may be of another form.
-        converged = Converged.read(values) if same else None
+        converged = Converged.read(recalled.content[1]) if rested.holds(snapshot.providers.registry) else None
     except (ValueError, TypeError, DefinitionError):
         return None
+    if converged is None:
+        return None
     try:
-        return converged and _Shortcut(wanted, store, converged, recalled).plan(planner, snapshot)
+        return _Shortcut(wanted, store, converged, rested).plan(planner, snapshot, recalled.state)
     except (ResourceAPIError, Unreadable):
         # Whatever it is, a whole run says it properly.
         return None
 
 
-def _type(registry: Registry, name: str) -> list[Any] | None:
-    """Give where a type is found, and what its file declares; None where a conclusion cannot rest on it."""
-    found = registry.sources(name)
-    return None if found is None else [*found, convergence.declared(registry.type(name))]
-
-
-def _lies_so(path: str, real: str, digest: str) -> bool:
-    """Whether a file is where it was, with the bytes that it had."""
-    try:
-        return os.path.realpath(path) == real and grounds.digest(includes.contents(path)[0]) == digest
-    except (OSError, ValueError):
-        return False
-
-
 class _Shortcut:
     """One attempt to plan no more than what is left."""
 
-    def __init__(self, wanted: Wanted, store: StateStore, converged: Converged, recalled: Recalled) -> None:
+    def __init__(self, wanted: Wanted, store: StateStore, converged: Converged, rested: Rested) -> None:
         self._wanted = wanted
         self._store = store
         self._converged = converged
-        self._recalled = recalled
+        self._rested = rested
         self._shown = wanted.options.shown or wanted.options.noop
         self._stirred: set[int] = set()
         self._left = convergence.remaining(converged, ())
 
-    def plan(self, planner: Planner, snapshot: Snapshot) -> Plan | None:
+    def plan(self, planner: Planner, snapshot: Snapshot, recorded: Recorded) -> Plan | None:
         """Give the plan of what is left, unless so much is left that it is not worth it.
 
         What must be planned in any case is compiled before anything is read, as in a whole run: with it comes what is
@@ -173,13 +136,13 @@ class _Shortcut:
         declared = {entry.key for entry in catalog.entries}
         self._stirred = convergence.stirred(known, convergence.moved(known, dict(self._rows(snapshot, declared))))
         # By now all providers have been loaded, and what they import.
-        if not grounds.complete(self._recalled.content[0][1]):
+        if not grounds.complete(self._rested.code):
             return None
         if self._stirred:
             self._left = convergence.remaining(known, self._stirred)
             catalog = self._compiled(planner)
         places = {number: place for place, number in enumerate(known.recorded) if number in self._left}
-        state = self._recalled.state(places.values())
+        state = recorded(places.values())
         if catalog is None or state is None:
             return None
         made = planner.plan(catalog, convergence.known(catalog, state))._replace(
@@ -217,10 +180,8 @@ class _Shortcut:
     @cached_property
     def _documents(self) -> Sequence[Document] | None:
         """The files of the manifest, read once."""
-        (_, _, files, _), _ = self._recalled.content
         documents, problems = includes.load(self._wanted.source)
-        digests = [grounds.digest(document.raw) for document in documents]
-        return None if problems or digests != [digest for *_, digest in files] else documents
+        return None if problems or not self._rested.says(documents) else documents
 
     def _says_nothing_new(self, made: Plan) -> bool:
         """Whether a plan speaks of nobody else, and does nothing; it may show what only comes of what has moved."""
