@@ -180,7 +180,10 @@ class _Shortcut:
     @cached_property
     def _documents(self) -> Sequence[Document] | None:
         """The files of the manifest, read once."""
-        documents, problems = includes.load(self._wanted.source)
+        try:
+            documents, problems = includes.load(self._wanted.source, readers=includes.AGAIN)
+        except (ValueError, RecursionError):
+            return None
         return None if problems or not self._rested.says(documents) else documents
 
     def _says_nothing_new(self, made: Plan) -> bool:
@@ -189,10 +192,11 @@ class _Shortcut:
             (group.instance, name): number
             for group in self._converged.standing
             for number, name in zip(group.numbers, group.names, strict=True)
+            if number in self._left
         }
         for step in made.steps:
             number = numbers.get(step.entry.key)
-            if number is None or number not in self._left:
+            if number is None:
                 return False
             still = step.decision is SAME and not step.refreshed_by and not step.deferred and not step.previous
             if not still and not (self._shown and number in self._stirred):

@@ -32,17 +32,27 @@ def _json(raw: bytes, file: str) -> Document:
     return json_reader.read(raw, file)
 
 
+def _json_again(raw: bytes, file: str) -> Document:
+    from resource_api.hands import json_reader  # noqa: PLC0415 - as above
+
+    return json_reader.again(raw, file)
+
+
 #: Suffix → what reads such a file; raises ``ManifestError``.
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
+#: The same for files that have been read before, as they are; raises ``ValueError`` where they are not.
+AGAIN: Final[dict[str, Reader]] = {**READERS, ".json": _json_again}
 
 
-def load(path: str, python: Reader | None = None) -> tuple[list[Document], list[Problem]]:
+def load(
+    path: str, python: Reader | None = None, readers: Mapping[str, Reader] = READERS
+) -> tuple[list[Document], list[Problem]]:
     """Read ``path`` and all that it includes: included files come before the one that includes them.
 
     ``python`` reads ``.py`` files, which need what only a run knows. Raises ``UsageError`` for a suffix that nothing
     reads. The list is empty when ``path`` itself cannot be read.
     """
-    readers = {**READERS, **({".py": python} if python is not None else {})}
+    readers = {**readers, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         msg = f"{path}: a manifest is a file that ends in {', '.join(readers)}"
         raise UsageError(msg)
