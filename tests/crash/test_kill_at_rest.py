@@ -1,4 +1,4 @@
-"""SIGKILL at the system calls by which a run that finds everything in order keeps its conclusion: whole or not at all."""
+"""SIGKILL at the calls by which a run that finds everything in order keeps its conclusion: whole, or not at all."""
 
 from __future__ import annotations
 
