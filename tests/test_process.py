@@ -430,5 +430,6 @@ def test_a_program_costs_no_fixed_wait() -> None:
         run(shell("true"))
         return time.monotonic() - start
 
-    assert min(seconds() for _ in range(10)) < 0.05
+    # On a busy machine it may take a while to come to a quick one.
+    assert any(seconds() < 0.05 for _ in range(100))
     assert not process._running
