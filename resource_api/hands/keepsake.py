@@ -12,6 +12,7 @@ import stat
 from contextlib import suppress
 from typing import Any, Final
 
+from resource_api.hands import marker
 from resource_api.nouns.digest import blake2b
 
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -86,9 +87,7 @@ def _write(path: str, name: str, content: Any) -> None:
     directory = _directory(path)
     body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     new = os.path.join(directory, f"{name}.new")  # noqa: PTH118 - the path is text
-    with suppress(FileNotFoundError):
-        os.unlink(new)  # noqa: PTH108 - the path is text
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600), "wb") as file:
+    with os.fdopen(marker.private(new), "wb") as file:
         file.write(_digest(body) + b"\n" + body)
     os.rename(new, os.path.join(directory, name))  # noqa: PTH104, PTH118 - the path is text
 

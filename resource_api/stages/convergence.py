@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.nouns import reference
 from resource_api.nouns.converged import Converged, Standing, digests
-from resource_api.nouns.reference import Reference
+from resource_api.nouns.reference import Reference, parse
 from resource_api.nouns.values import is_flat, same
 from resource_api.stages import calm
 from resource_api.stages.relationships import descendants
@@ -140,7 +139,7 @@ def _texts(meta: Any) -> Iterator[str]:
 
 def _found(catalog: Catalog, text: str) -> Entry | None:
     try:
-        return catalog.find(reference.parse(text))
+        return catalog.find(parse(text))
     except ValueError:
         return None
 

@@ -5,10 +5,11 @@ Whether anything is recorded, and what else a record says, is the recorder's bus
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.codec import seal, sealed
 from resource_api.nouns.columns import are_flat
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.secrecy import marked
 from resource_api.nouns.values import is_flat, is_secret, is_unknown
 
