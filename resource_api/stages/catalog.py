@@ -106,13 +106,19 @@ def _catalog(manifest: Manifest, register: Register, order: Order, scope: Scope)
     for index, number in enumerate(order.sequence):
         entries[index].index = index
         index_of[number] = index
-    before: dict[int, dict[int, None]] = {}
+    requires: dict[int, list[int]] = {}
     subscribes: dict[int, list[int]] = {}
-    for edge in order.edges:
-        before.setdefault(index_of[edge.then], {})[index_of[edge.first]] = None
-        if edge.refresh:
-            subscribes.setdefault(index_of[edge.then], []).append(index_of[edge.first])
-    requires = {index: list(others) for index, others in before.items()}
+    for first, then, refresh, _ in order.edges:
+        before, index = index_of[first], index_of[then]
+        if (found := requires.get(index)) is None:
+            requires[index] = [before]
+        else:
+            found.append(before)
+        if refresh:
+            subscribes.setdefault(index, []).append(before)
+    for index, found in requires.items():
+        if len(found) > 1:
+            requires[index] = list(dict.fromkeys(found))
     notes = [_note(register.entries, edge) for edge in order.yielded]
     return Catalog(manifest, entries, requires, subscribes, scope, register.find, register.groups, notes=notes)
 

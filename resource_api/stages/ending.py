@@ -6,6 +6,7 @@ The one place where reports are made, dependents are marked, and outcomes go to 
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import Action, exists
@@ -41,9 +42,13 @@ class Ending:
         self.reports: list[StepReport] = []
         #: What failed or was skipped, with the reference of the failure that caused it.
         self.bad: dict[int, str] = {}
-        self.changed: set[int] = set()
-        #: What has changed and all that comes after it: these may have been moved.
-        self.stirred: set[int] = set()
+        #: Whether an operation has changed something: a byte for each, as there may be a hundred thousand.
+        self.changed = bytearray(len(plan.operations))
+        #: Whether any has.
+        self.touched = False
+        self._stirred = bytearray(len(plan.operations))
+        #: What has changed, and of which nobody has asked yet what comes after it.
+        self._moved: list[int] = []
         self.same_works: list[Work] = []
         self._resting = False
         #: What was refreshed and nothing else: what it is may still be news.
@@ -51,21 +56,25 @@ class Ending:
         #: How many of those that stayed the same are written already.
         self._recorded = 0
         self._recorder = recorder
-        self._after = reverse(plan.waits)
-        self._reported: set[int] = set()
-        self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
+        self._reported = bytearray(len(plan.catalog.entries))
         told = plan.catalog.subscribes
+        self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if told else {}
         self._hearing = {i for i, n in self._place.items() if i in told and present(plan.operations[n].step)}
         self._listeners = reverse(plan.catalog.subscribes)
         #: What waits for a step that cannot be carried out: nothing of its chain is touched.
-        self.doomed = _doomed(plan, self._after)
+        self.doomed = _doomed(self)
+
+    @cached_property
+    def after(self) -> Mapping[int, Sequence[int]]:
+        """Operation → the operations that wait for it; most runs do not ask."""
+        return reverse(self.waits)
 
     @property
     def unchanged(self) -> int:
         """How many steps had nothing to do."""
         if self._resting:
             return len(self.plan.steps) + self.plan.standing
-        same = {id(w.step) for w in self.same_works if w.step.entry.index not in self._reported}
+        same = {id(w.step) for w in self.same_works if not self._reported[w.step.entry.index]}
         return len(same) + self.plan.standing
 
     def rest(self) -> None:
@@ -99,24 +108,24 @@ class Ending:
             if action is Action.REFRESH and work.decision.action is Action.SAME:
                 self.refreshed.append(work)
             number = work.operation.number
-            self.changed.add(number)
-            if number not in self.stirred:
-                self._stir(number)
+            self.changed[number] = self.touched = True
+            self._moved.append(number)
 
-    def _stir(self, number: int) -> None:
-        """Note what has changed and all that comes after it; what comes after those that are noted is noted too."""
-        waiting = [number]
+    def stirred(self, number: int) -> bool:
+        """Whether an operation, or something that it comes after, has changed something: it may have been moved."""
+        waiting, self._moved = self._moved, []
         while waiting:
-            number = waiting.pop()
-            if number not in self.stirred:
-                self.stirred.add(number)
-                waiting += self._after.get(number, ())
+            moved = waiting.pop()
+            if not self._stirred[moved]:
+                self._stirred[moved] = True
+                waiting += self.after.get(moved, ())
+        return bool(self._stirred[number])
 
     def fail(self, work: Work, why: str, *, told: bool = False) -> None:
         """An operation has failed; ``told`` when the provider has logged why already."""
         work.finished = True
         self.bad[work.operation.number] = str(work.step.reference)
-        if not told and work.step.entry.index not in self._reported:
+        if not (told or self._reported[work.step.entry.index]):
             self.log.write("err", str(work.step.reference), why)
         self._report(work, work.action, "failed", work.decision.differences, why)
 
@@ -124,7 +133,7 @@ class Ending:
         """An operation is not carried out; what waits for it is skipped too."""
         work.finished = work.skipped = True
         self.bad[work.operation.number] = cause or str(work.step.reference)
-        if work.step.entry.index not in self._reported:
+        if not self._reported[work.step.entry.index]:
             self.log.write("warning", str(work.step.reference), why)
         self._report(work, work.action, "skipped", (), why)
 
@@ -140,9 +149,9 @@ class Ending:
 
     def _report(self, work: Work, action: Action, status: str, changes: Iterable, error: str = "") -> None:  # type: ignore[type-arg] # of differences
         index = work.step.entry.index
-        if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
+        if self._reported[index] and (status == "skipped" or action is not Action.REFRESH):
             return
-        self._reported.add(index)
+        self._reported[index] = True
         seconds = time.monotonic() - work.started if work.started else 0.0
         report = StepReport(work.step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
@@ -158,7 +167,7 @@ class Ending:
         names = []
         for source in self.plan.catalog.subscribes.get(work.step.entry.index, ()):
             place = self._place.get(source)
-            if place in self.changed:
+            if place is not None and self.changed[place]:
                 names.append(str(self.plan.catalog.entries[source].reference))
         owed = self.plan.prior.state.owed.get(work.step.entry.key, ())
         return list(dict.fromkeys((*names, *owed)))
@@ -182,7 +191,7 @@ class Ending:
             return
         owed: dict[Key, list[str]] = {}
         for work in ended:
-            if work.operation.number not in self.changed or work.step.noop or work.removal:
+            if not self.changed[work.operation.number] or work.step.noop or work.removal:
                 continue
             for listener in self._listeners.get(work.step.entry.index, ()):
                 entry = self.plan.catalog.entries[listener]
@@ -193,7 +202,7 @@ class Ending:
 
     def _unbegun(self, work: Work) -> bool:
         """Whether a work was skipped or left as it was: then nothing of it is new."""
-        return not work.started and work.operation.number not in self.changed and not work.why
+        return not (work.started or self.changed[work.operation.number] or work.why)
 
     def pay(self, works: Sequence[Work]) -> None:
         """Write that refreshes have succeeded."""
@@ -206,11 +215,12 @@ class Ending:
             self._recorder.finish([*self.same_works[self._recorded :], *self.refreshed], outputs)
 
 
-def _doomed(plan: Plan, after: dict[int, list[int]]) -> dict[int, str]:
+def _doomed(ending: Ending) -> dict[int, str]:
     """Give what cannot be done because a step failed in the plan, with that step's reference.
 
     A replacement goes whole or not at all: when its second half cannot be done, its first half is not begun.
     """
+    plan = ending.plan
     causes = {o.number: str(o.step.reference) for o in plan.operations if o.step.decision.error}
     if not causes:
         return {}
@@ -222,7 +232,7 @@ def _doomed(plan: Plan, after: dict[int, list[int]]) -> dict[int, str]:
     while waiting:
         number = waiting.pop()
         twins = halves[plan.operations[number].step.entry.index]
-        for other in (*after.get(number, ()), *twins):
+        for other in (*ending.after.get(number, ()), *twins):
             if other not in causes:
                 causes[other] = causes[number]
                 waiting.append(other)

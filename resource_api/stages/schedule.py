@@ -66,8 +66,12 @@ class Draft:
 def in_order(plan: Plan) -> Iterator[list[Operation]]:
     """Cut the sequence of operations where the type changes, or one wants a call of its own."""
     for _, same_type in groupby(plan.operations, key=_kind):
+        operations = list(same_type)
+        if all(map(_plain, operations)):
+            yield operations
+            continue
         draft = Draft(plan)
-        for operation in same_type:
+        for operation in operations:
             if not draft.takes(operation):
                 yield draft.operations
                 draft = Draft(plan)
@@ -221,6 +225,13 @@ def _chains(works: Sequence[Work], waits: Mapping[int, Sequence[int]]) -> list[l
 
 def _kind(operation: Operation) -> str:
     return operation.definition.instance
+
+
+def _plain(operation: Operation) -> bool:
+    """Whether an operation can share a call with any other of its type that is as plain: nearly all are."""
+    step = operation.step
+    special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending
+    return not (special or step.decision.action is Action.FORGET or _alone(operation))
 
 
 def _alone(operation: Operation) -> bool:

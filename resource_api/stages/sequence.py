@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 def arrange(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
-) -> tuple[list[Operation], dict[int, list[int]]]:
+) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
     """Give the operations, and for each (by index) the operations that must have succeeded before it.
 
     ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by entry.
     """
     if not ghosts and not any(step.action is Action.REPLACE for step in steps):
+        if not steps or steps[-1].entry.index < len(steps):
+            # Every entry has its step, and so its own number.
+            return [Operation(step.entry.index, step) for step in steps], requires
         place = {step.entry.index: index for index, step in enumerate(steps)}
-        if steps and steps[-1].entry.index >= len(steps):
-            requires = {i: _through(i, requires, place) for i in place}
-        waits = {place[i]: [place[j] for j in before if j in place] for i, before in requires.items() if i in place}
+        waits = {place[i]: [place[j] for j in _through(i, requires, place)] for i in place}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
     return _rearrange(steps, requires, ghosts)
 

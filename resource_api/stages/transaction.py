@@ -202,8 +202,8 @@ class Transaction:
     def _may_have_moved(self, operation: Operation) -> bool:
         """Whether what was in order may not be now; of what cannot be read back, after any change."""
         if "imperative" in operation.step.definition.features:
-            return bool(self.ending.changed)
-        return operation.number in self.ending.stirred
+            return self.ending.touched
+        return self.ending.stirred(operation.number)
 
     def _outputs(self) -> Mapping[str, Any]:
         found = foresight.outputs(self.plan.catalog, self._turn.resolve)

@@ -40,7 +40,7 @@ class Turn:
         self.providers = ending.providers
         self._awaiting = Awaiting(self.plan.catalog.instances, self.plan.prior.lineup, self.providers)
         #: What puts or has put something in place, by the index of its entry.
-        self.works: dict[int, Work] = {}
+        self.works: list[Work | None] = [None] * len(self.plan.catalog.entries)
         self.resolve = self.plan.catalog.scope.resolver(self._of_resource, self._invoke)
 
     def decide(self, works: Sequence[Work]) -> None:
@@ -122,7 +122,8 @@ class Turn:
         """
         step = removal.step
         sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
-        if not all(index in self.works and self.works[index].finished for index in sources):
+        works = [self.works[index] for index in sources]
+        if not all(work is not None and work.finished for work in works):
             return
         new = Work(removal.operation._replace(removal=False))
         self._make_known(new)
@@ -171,7 +172,7 @@ class Turn:
         assert isinstance(path.root, Reference)
         entry = self.plan.catalog.find(path.root)
         assert entry is not None
-        work = self.works.get(entry.index)
+        work = self.works[entry.index]
         if work is None:
             row = self.snapshot.seen(entry.instance, entry.name).row
             return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
