@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from resource_api import Registry, Runtime
 from resource_api.nouns.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
+from resource_api.nouns.document import Document
 from resource_api.nouns.errors import ManifestError, Problem, UsageError
 from resource_api.nouns.reference import Reference
 from resource_api.stages import manifest, shapes
@@ -136,8 +137,8 @@ def test_everything_knows_its_place(tmp_path: Path) -> None:
     path = write(tmp_path, site=SITE)
     read = manifest.read(path)
     domain, plain, file = read.resources[1], read.resources[3], str(path)
-    assert [each.line for each in read.resources] == [14, 15, 23, 24]
-    assert (domain.line, domain.column, domain.file) == (15, 3, file)
+    assert [each.place().line for each in read.resources] == [14, 15, 23, 24]
+    assert domain.file == file
     assert read.place(domain) == (file, 15, 3)
     assert str(read.place(domain, "content")) == f"{file}:16:5"
     assert read.place(domain, "lifecycle", "import") == (file, 22, 32)
@@ -157,14 +158,17 @@ def test_everything_knows_its_place(tmp_path: Path) -> None:
     lines = same.read_text().split("\n")
     for each in again.resources:
         spelt = json.dumps(str(each.reference)).lower()
-        assert lines[each.line - 1][each.column - 1 :].lower().startswith(spelt)
+        place = each.place()
+        assert lines[place.line - 1][place.column - 1 :].lower().startswith(spelt)
 
 
 def test_a_declaration_can_be_made_by_hand() -> None:
     """A manifest written in Python knows its lines itself; without a place none is shown."""
-    made = Declaration("file", "/a", {"x": 1}, {}, "site.py", 3, 5)
-    assert (made.line, made.column, made.place("x")) == (3, 5, ("site.py", 3, 5))
-    assert str(Declaration("file", "/a", {}, {}, "site.py").place()) == "site.py"
+    document = Document({}, "site.py", b"", heads={"resources": {"File[/a]": (3, 5)}})
+    made = Declaration("file", "/a", {"x": 1}, {}, document, "File[/a]")
+    assert (made.file, made.place()) == ("site.py", ("site.py", 3, 5))
+    assert str(Declaration("file", "/a", {}, {}, Document({}, "site.py", b""), "File[/a]").place("x")) == "site.py"
+    assert Declaration("file", "/a", {}, {}).place() == ("", 0, 0)
     assert str(Place("f", 1, 2)) == "f:1:2"
 
 

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.document import Document
 
+#: The metaparameters that say who comes before whom, and nothing of the resource itself.
+RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
 #: The keys of a resource that are not attributes.
-METAPARAMETERS: Final = frozenset(
+METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
     {
-        "require",
-        "before",
-        "notify",
-        "subscribe",
         "noop",
         "tag",
         "loglevel",
@@ -125,38 +123,27 @@ class Configured(NamedTuple):
         return self.origin.place(*inner)
 
 
-class _Declared(NamedTuple):
-    type: str
-    title: str
-    attributes: dict[str, Any]
-    meta: dict[str, Any]
-    file: str = ""
-    line: int = 0
-    column: int = 0
-    origin: Origin | None = None
-    parent: str = ""
-
-
-class Declaration(_Declared):
+class Declaration(NamedTuple):
     """One resource as it was written.
 
     ``type`` is the name of its file, ``title`` may still hold ``${...}``. ``attributes`` and ``meta`` (the
     metaparameters, whose shape has been checked) may be the document's, and other declarations': they are only read.
-    ``line`` and ``column`` are those of its key; what its format did not yield while reading is looked up at the first
-    question. ``parent`` is the reference of the component that has made it, if one has.
+    ``key`` is what it stands under among the resources of ``document``, which tells its place to whoever asks.
+    ``parent`` is the reference of the component that has made it, if one has.
     """
 
-    __slots__ = ()
+    type: str
+    title: str
+    attributes: dict[str, Any]
+    meta: dict[str, Any]
+    document: Document | None = None
+    key: str = ""
+    parent: str = ""
 
     @property
-    def line(self) -> int:
-        """The line of its key, from 1; 0 when it has none."""
-        return self[5] or (self.origin.place().line if self.origin else 0)
-
-    @property
-    def column(self) -> int:
-        """The column of its key, from 1; 0 when it has none."""
-        return self[6] or (self.origin.place().column if self.origin else 0)
+    def file(self) -> str:
+        """The file that it stands in; empty where it stands in none."""
+        return self.document.file if self.document is not None else ""
 
     @property
     def reference(self) -> Reference:
@@ -165,9 +152,7 @@ class Declaration(_Declared):
 
     def place(self, *inner: str | int) -> Place:
         """Give the place of its key, or of an attribute and of what is inside that."""
-        if self.origin and inner:
-            return self.origin.place(*inner)
-        return Place(self.file, self.line, self.column)
+        return Origin(self.document, ("resources", self.key)).place(*inner) if self.document is not None else Place("")
 
 
 class Manifest(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import exists
+from resource_api.nouns.declaration import RELATIONSHIPS
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference, child, parts
 
@@ -49,14 +50,12 @@ class Meta(NamedTuple):
 
 
 NO_META: Final = Meta()
-#: Metaparameters that say nothing of the resource itself.
-_RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
 NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def meta(raw: Mapping[str, Any]) -> Meta:
     """Give the metaparameters of a declaration, their shapes already checked; the same for all that have none."""
-    if raw.keys() <= _RELATIONSHIPS:
+    if raw.keys() <= RELATIONSHIPS:
         return NO_META
     lifecycle = dict(raw.get("lifecycle") or {})
     if "import" in lifecycle:
@@ -88,7 +87,7 @@ class Entry:
         "pending",
         "should",
         "sources",
-        "spelling",
+        "spelt",
         "title",
     )
 
@@ -101,13 +100,20 @@ class Entry:
         self.index = -1
         self.name: Name = title
         self.should: dict[str, Any] = {}
-        #: Values as written, references to inputs, values and facts resolved: attribute → value.
-        self.spelling: Mapping[str, Any] = NOTHING
+        #: Values as written: attribute → value; or the names alone of those that ``should`` has just as written.
+        self.spelt: dict[str, Any] | tuple[str, ...] = ()
         #: Values that refer to what other resources will have: attribute → value with expressions in it.
         self.pending: Mapping[str, Any] = NOTHING
         #: Whose values an attribute was made of, known or not: attribute → those resources.
         self.sources: Mapping[str, Sequence[Entry]] = NOTHING
         self.meta = NO_META
+
+    @property
+    def spelling(self) -> Mapping[str, Any]:
+        """Values as written, references to inputs, values and facts resolved: attribute → value."""
+        # What is declared as null is nothing that should be: it is not found, and null again.
+        spelt = self.spelt
+        return spelt if type(spelt) is dict else {name: self.should.get(name) for name in spelt}
 
     @property
     def type(self) -> str:

@@ -93,6 +93,10 @@ class Step(NamedTuple):
     should: Mapping[str, Any]
     decision: Decision = SAME
     noop: bool = False
+    #: What it shares with the other steps; None: it stands alone.
+    around: Around | None = None
+    #: What was recorded of it; of a replacement under other namevars, of the one that goes.
+    record: Record | None = None
     #: References of those whose change refreshes it.
     refreshed_by: Sequence[str] = ()
     #: Why it is decided only at its turn: its type cannot be read yet.
@@ -101,14 +105,10 @@ class Step(NamedTuple):
     unknown: Sequence[str] = ()
     #: The reference that the resource had before, where it has another title now.
     previous: str = ""
-    #: What was recorded of it; of a replacement under other namevars, of the one that goes.
-    record: Record | None = None
     #: What is declared equals what was recorded as asked, and the system had moved away.
     corrective: bool = False
     #: The type of the one that goes, where another configured provider answers for it than for the new one.
     former: TypeDefinition | None = None
-    #: What it shares with the other steps; None: it stands alone.
-    around: Around | None = None
 
     @property
     def urn(self) -> str:

@@ -1,4 +1,4 @@
-"""What is in order and recorded so, told for thousands of resources at once, before any is planned by itself.
+"""What is in order, or simply not there yet, told for thousands of resources before any is planned by itself.
 
 The plainest alone are told: of all others nothing is said here, and the planner looks at each. Pure.
 """
@@ -11,13 +11,16 @@ from resource_api.nouns.change import exists
 from resource_api.nouns.entry import NO_META
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.record import Record
+from resource_api.nouns.step import SAME
 from resource_api.stages.comparison import level
+from resource_api.stages.decision import creation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
+    from resource_api.nouns.step import Decision
     from resource_api.nouns.tools import Tools
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.prior import Prior
@@ -30,9 +33,9 @@ _NO_OPTIONS: Final = (False, False, None, None, False, None)
 
 
 class Calm(NamedTuple):
-    """The entries, by index, of which nothing is to be done: how they were read, and which are recorded just so."""
+    """What is told, by the entry's index: how each was read and what follows; which are in order and recorded so."""
 
-    rows: Mapping[int, Row] = {}
+    told: Mapping[int, tuple[Row | None, Decision]] = {}
     recorded: frozenset[int] = frozenset()
 
 
@@ -43,33 +46,45 @@ def calm(
     seen: Callable[[Entry], tuple[Row | None, str]],
     tools: Callable[[str], Tools],
 ) -> Calm:
-    """Give those of ``entries`` that are as they should be and that no record, wish or metaparameter concerns."""
-    rows: dict[int, Row] = {}
+    """Tell of those ``entries`` that are as they should be, or not there, and that nothing else concerns.
+
+    That is: no record but that of the same name, no wish, no metaparameter.
+    """
+    told: dict[int, tuple[Row | None, Decision]] = {}
     recorded = set()
-    for pairs in _plain(entries, prior, seen):
-        for place in level(pairs, tools(pairs[0][0].instance)):
-            entry, row = pairs[place]
+    for there, missing in _plain(entries, prior, seen):
+        for place in level(there, tools(there[0][0].instance)) if there else ():
+            entry, row = there[place]
             record = prior.records.get(entry.index)
             if record is None:
-                rows[entry.index] = row
+                told[entry.index] = row, SAME
             elif record.status == "ready" and (record.title, record.parent) == (entry.title, entry.parent):
-                rows[entry.index] = row
+                told[entry.index] = row, SAME
                 if _says_so(record, entry, row) and list(record.requires) == required(catalog, entry):
                     recorded.add(entry.index)
-    return Calm(rows, frozenset() if prior.state.intents else frozenset(recorded))
+        # What may not have been read yet, or is foreseen, is the planner's.
+        if missing and missing[0][0].instance not in catalog.instances and tools(missing[0][0].instance).plan is None:
+            for entry, nothing in missing:
+                if type(ensure := entry.should.get("ensure")) is str and entry.index not in prior.records:
+                    told[entry.index] = nothing, creation(ensure)
+    return Calm(told, frozenset() if prior.state.intents else frozenset(recorded))
 
 
 def _plain(
     entries: Iterable[Entry], prior: Prior, seen: Callable[[Entry], tuple[Row | None, str]]
-) -> Iterable[list[tuple[Entry, Row]]]:
-    """Give, type by type, the entries that comparing alone decides about, each with the row that was read."""
-    found: dict[TypeDefinition, list[tuple[Entry, Row]]] = {}
+) -> Iterable[tuple[list[tuple[Entry, Row]], list[tuple[Entry, Row | None]]]]:
+    """Give, type by type, the entries that what was read decides about: those that exist, and those that do not."""
+    found: dict[TypeDefinition, tuple[list[tuple[Entry, Row]], list[tuple[Entry, Row | None]]]] = {}
     concerned = prior.broken.keys() | prior.successors.keys()
     for entry in entries:
         if entry.meta is NO_META and not (entry.pending or entry.sources or entry.index in concerned):
             row, failure = seen(entry)
-            if row is not None and not failure and exists(row) and exists(entry.should):
-                found.setdefault(entry.definition, []).append((entry, row))
+            if not failure and exists(entry.should):
+                there, missing = found.get(entry.definition) or found.setdefault(entry.definition, ([], []))
+                if row is not None and exists(row):
+                    there.append((entry, row))
+                elif entry.definition.ensurable:
+                    missing.append((entry, row))
     for definition, pairs in found.items():
         if not definition.write_only and "imperative" not in definition.features:
             yield pairs

@@ -138,7 +138,7 @@ def check(tools: Tools, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], li
     The provider sees what is known and may add what is not given: a default that only it can tell.
     """
     definition = tools.definition.config
-    config = settle.fill(definition, given)
+    config = settle.fill(definition, dict(given))
     problems = settle.check(definition, config)
     if problems or tools.check_config is None:
         return config, problems or _missing(tools, config)

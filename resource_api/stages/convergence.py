@@ -97,11 +97,8 @@ def _moves(values: Mapping[str, Any]) -> bool:
 
 def _key(entry: Entry) -> str | None:
     """Give the key under which a resource stands in its file; None where it stands otherwise."""
-    origin = entry.declaration.origin
-    if origin is None or len(origin.path) != 2 or origin.path[0] != "resources":  # noqa: PLR2004 - the section, the key
-        return None
-    key = origin.path[1]
-    return key if type(key) is str and _EXPRESSION not in key else None
+    declared = entry.declaration
+    return declared.key if declared.document is not None and _EXPRESSION not in declared.key else None
 
 
 def _names(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:

@@ -101,8 +101,8 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
     if known.successor_of is None:
         cut = known.record is not None and known.record.status == "pending"
         ensure = should["ensure"]
-        creation = _creation if type(ensure) is str else _creation.__wrapped__
-        return _anew(entry, creation(ensure, cut=cut), should, tools)
+        made = creation if type(ensure) is str else creation.__wrapped__
+        return _anew(entry, made(ensure, cut=cut), should, tools)
     names = _renamed(entry, known.successor_of)
     reasons = (known.forced,) if known.forced else ()
     renamed = Decision(Action.REPLACE, names, reasons, replaces_because=tuple(each.attribute for each in names))
@@ -114,7 +114,7 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
 
 
 @lru_cache
-def _creation(ensure: str, *, cut: bool) -> Decision:
+def creation(ensure: str, *, cut: bool = False) -> Decision:
     """Give the decision to make something: ten thousand resources share it."""
     made = (Difference("ensure", "absent", ensure),)
     return Decision(Action.CREATE, made, ("its replacement was cut, and the old one has gone",) if cut else ())

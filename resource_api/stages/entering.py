@@ -44,14 +44,13 @@ class Kinds(NamedTuple):
 
 
 class Register:
-    """The entries of a manifest, found by title, alias or identity; ``given`` holds each one's values as written."""
+    """The entries of a manifest, found by title, alias or identity: type → title or name → entry."""
 
     def __init__(self, complaints: Complaints, scope: Scope, kinds: Kinds) -> None:
         """Begin empty."""
         self.entries: list[Entry] = []
-        self.given: dict[Entry, dict[str, Any]] = {}
-        self.by_title: dict[tuple[str, str], Entry] = {}
-        self.by_name: dict[tuple[str, Any], Entry] = {}
+        self.by_title: dict[str, dict[str, Entry]] = {}
+        self.by_name: dict[str, dict[Any, Entry]] = {}
         #: Components by reference and alias, each with all resources beneath it.
         self.groups: dict[Reference, Group] = scope.groups
         self._complaints = complaints
@@ -69,22 +68,23 @@ class Register:
             self._enter(declaration, manifest)
         for entry in self.entries:
             for alias in entry.meta.aliases:
-                self._call(entry, alias, self.by_title)
+                name = child(entry.parent, entry.type, alias)
+                self._call(entry, alias, self.by_title[name.type].setdefault(name.title, entry))
         for group in list(self.groups.values()):
             for alias in group.meta.aliases:
-                self._call(group, alias, self.groups)
+                name = child(group.parent, group.type, alias)
+                self._call(group, alias, self.groups.setdefault(name, group))
 
-    def _call(self, named: Entry | Group, alias: str, names: dict[Any, Any]) -> None:
-        """Let a resource or a component be found by a second name, within whatever has made it."""
-        twin = names.setdefault(child(named.parent, named.type, alias), named)
+    def _call(self, named: Entry | Group, alias: str, twin: Entry | Group) -> None:
+        """Complain where the second name of a resource or component, within whatever has made it, is another's."""
         if twin is not named:
             message = f"the alias '{alias}' is taken; first at {self._complaints.where(twin)}"
             self._complaints.of(named, "alias", message, "duplicate")
 
     def find(self, wanted: Reference) -> Entry | None:
         """Give what a reference means: a title, an alias, or an identity."""
-        key = (wanted.type, wanted.title)
-        return self.by_title.get(key) or self.by_name.get(key)
+        type_name, title = wanted
+        return self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
 
     def instances(self) -> Mapping[str, TypeDefinition]:
         """Give the instances that were asked for, with their types."""
@@ -128,8 +128,13 @@ class Register:
             self._build(Group(declaration, title), blueprint, manifest)
             return
         entry = Entry(declaration, tools.definition, title)
-        name = child(declaration.parent, declaration.type, title) if declaration.parent else (declaration.type, title)
-        if self._taken(entry, self.by_title.setdefault(name, entry)):
+        type_name, name = declaration.type, title
+        if declaration.parent:
+            type_name, name = child(declaration.parent, type_name, title)
+        titles = self.by_title.get(type_name)
+        if titles is None:
+            titles = self.by_title[type_name] = {}
+        if self._taken(entry, titles.setdefault(name, entry)):
             return
         if declaration.meta:
             entry.meta = meta(declaration.meta)
@@ -137,7 +142,7 @@ class Register:
                 self._check_lifecycle(entry)
         self.entries.append(entry)
         defaults = manifest.defaults.get(declaration.file)
-        self.given[entry] = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
+        entry.spelt = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
 
     def _taken(self, named: Entry | Group, twin: Entry | Group) -> bool:
         """Complain of a second one of a name."""

@@ -111,7 +111,7 @@ def _flaws(call: Call) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _check(function: Function, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    filled = settle.fill(function.inputs, given)
+    filled = settle.fill(function.inputs, dict(given))
     return filled, settle.check(function.inputs, filled)
 
 

@@ -33,7 +33,13 @@ def are_plain(works: Sequence[Work]) -> bool:
     """Whether no value of any work is a secret, unknown, or holds anything else: nearly always; told for all."""
     if any(definition.sensitive or definition.write_only for definition in {work.step.definition for work in works}):
         return False
-    return are_flat([state for work in works for state in (work.step.entry.spelling, work.should, work.is_ or {})])
+    states: list[Mapping[str, Any]] = []
+    for work in works:
+        entry = work.step.entry
+        states += [work.should, work.is_ or {}]
+        # What is written as it should be has been looked at there.
+        states += [entry.spelling] if type(entry.spelt) is dict or work.should is not entry.should else []
+    return are_flat(states)
 
 
 def as_it_is(work: Work) -> Kept:

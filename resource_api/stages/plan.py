@@ -23,7 +23,7 @@ from resource_api.stages.succession import Succession
 from resource_api.stages.wishes import Wishes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
@@ -86,8 +86,8 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
     quiet = calm(entries, catalog, prior, world.seen, world.tools) if not options.replace else Calm()
     planner = _Planner(catalog, prior, world, options)
     for entry in entries:
-        row = quiet.rows.get(entry.index)
-        planner.add(entry) if row is None else planner.keep(entry, row)
+        told = quiet.told.get(entry.index)
+        planner.add(entry) if told is None else planner.keep(entry, *told)
     steps = list(accord.spare(planner.steps).values())
     if selected is not None:
         steps = accord.hold(steps, planner.wishes.left_behind(selected))
@@ -108,10 +108,9 @@ class _Planner:
         self.steps: dict[int, Step] = {}
         self.acting = False
         self.wishes = Wishes(catalog, prior, options)
-        self._resolve = catalog.scope.resolver(self._of_resource, self._invoke)
         notifies = cache(lambda: reverse(catalog.subscribes))
-        around = Around(prior.urn, catalog.entries, catalog.requires, notifies)
-        self._make = partial(Step, around=around)
+        self._around = Around(prior.urn, catalog.entries, catalog.requires, notifies)
+        self._make = partial(Step, around=self._around)
 
     def add(self, entry: Entry) -> None:
         step = self._step(entry)
@@ -124,10 +123,10 @@ class _Planner:
             self.acting = self.acting or step.acts
             self.wishes.note(step)
 
-    def keep(self, entry: Entry, row: Mapping[str, Any]) -> None:
-        """Add what is in order as it was read."""
+    def keep(self, entry: Entry, row: Mapping[str, Any] | None, decision: Decision) -> None:
+        """Add what was told of an entry at once with many others: nothing else concerns it."""
         record = self.prior.records.get(entry.index)
-        step = self._make(entry, row, entry.should, SAME, self.options.noop, record=record)
+        step = Step(entry, row, entry.should, decision, self.options.noop, self._around, record)
         self.steps[entry.index] = self._refresh(step) if "refreshable" in entry.definition.features else step
         self.acting = self.acting or self.steps[entry.index].acts
 
@@ -211,6 +210,11 @@ class _Planner:
         return step._replace(refreshed_by=tuple(names)) if names else step
 
     # Values that only another resource's state tells
+
+    @property
+    def _resolve(self) -> Callable[[Path], Any]:
+        # Not kept: it knows this planner, which would live as long as the process then.
+        return self.catalog.scope.resolver(self._of_resource, self._invoke)
 
     def _known(self, entry: Entry) -> tuple[Mapping[str, Any], Sequence[str], str]:
         """Give what should be as far as it is known, the attributes that are not, and what is wrong."""

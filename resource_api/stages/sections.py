@@ -25,7 +25,7 @@ from resource_api.stages import shapes
 from resource_api.stages.shapes import Flaw
 
 if TYPE_CHECKING:
-    from resource_api.nouns.document import Document, Position
+    from resource_api.nouns.document import Document
     from resource_api.stages.shapes import Path
 
 SECTIONS: Final = (
@@ -43,8 +43,8 @@ SECTIONS: Final = (
 
 _PROVIDER_KEYS: Final = ("type", "version", "config")
 _INPUT_KEYS: Final = ("type", "default", "docs")
-#: What most resources have; nobody writes into a declaration.
-_NO_META: Final[dict[str, Any]] = {}
+#: What most resources have of something; nobody writes into a declaration.
+_NOTHING: Final[dict[str, Any]] = {}
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
 
@@ -85,9 +85,8 @@ class Gatherer:
             if self._new(source, "providers", name):
                 self._take_provider(source, name, body)
         metas = self._take_defaults(source, self._mapping(source, "defaults", data))
-        heads = source.head("resources")
         for key, body in self._mapping(source, "resources", data).items():
-            self._take_resource(source, key, body, metas, heads.get(key, (0, 0)))
+            self._take_resource(source, key, body, metas)
         self._take_moved(source, data.get("moved"))
         self._take_removed(source, data.get("removed"))
 
@@ -101,7 +100,7 @@ class Gatherer:
     def _add(self, source: Document, path: Path, message: str, hint: str = "", named: str = "") -> None:
         self._put(source, Flaw(path, message, hint), named)
 
-    def _twice(self, source: Document, path: Path, message: str, first: Origin) -> None:
+    def _twice(self, source: Document, path: Path, message: str, first: Origin | Declaration) -> None:
         self._put(source, Flaw(path, message, f"first at {first.place()}"), code="duplicate")
 
     def _unknown(self, source: Document, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
@@ -205,15 +204,16 @@ class Gatherer:
 
     def _meta(self, source: Document, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
         """Give the metaparameters among the keys of ``body`` that are declared, their shape checked."""
-        meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
+        given = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
+        meta = body if len(given) == len(body) else given
         for key, value in meta.items():
+            if shapes.sound(key, value):
+                continue
             for flaw in shapes.flaws(key, value):
                 self._put(source, flaw._replace(path=(*path, *flaw.path)), str(named))
         return meta
 
-    def _take_resource(
-        self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]], place: Position
-    ) -> None:
+    def _take_resource(self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
         path = ("resources", key)
         named = self._reference(source, path, key, body)
         if named is None:
@@ -222,18 +222,17 @@ class Gatherer:
             if body is not None:
                 hint = "write each on its own line as attribute: value"
                 self._add(source, path, "the attributes of a resource must be a mapping", hint, str(named))
-            body = {}
-        attributes, meta = body, _NO_META
+            body = _NOTHING
+        attributes, meta = body, _NOTHING
         if not METAPARAMETERS.isdisjoint(body):
-            attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
             meta = self._meta(source, path, body, named)
+            attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS} or _NOTHING
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
-        origin = Origin(source, path)
-        declared = Declaration(named.type, named.title, attributes, meta, source.file, *place, origin)
+        declared = Declaration(*named, attributes, meta, source, key)
         first = self.resources.setdefault(named, declared)
-        if first is not declared and first.origin:
-            self._twice(source, path, f"{text.escape(str(named))} is declared twice", first.origin)
+        if first is not declared:
+            self._twice(source, path, f"{text.escape(str(named))} is declared twice", first)
 
     def _reference(self, source: Document, path: Path, key: Any, body: Any = None) -> Reference | None:
         """Read a reference, or add what is wrong with it; ``body`` is what stands behind it, as its value."""

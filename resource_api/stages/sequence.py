@@ -26,7 +26,7 @@ def arrange(
 
     ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by entry.
     """
-    if not ghosts and not any(step.action is Action.REPLACE for step in steps):
+    if not ghosts and not any(step.decision.action is Action.REPLACE for step in steps):
         if not steps or steps[-1].entry.index < len(steps):
             # Every entry has its step, and so its own number.
             return [Operation(step.entry.index, step) for step in steps], requires

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 _TEXT: Final = {str}
 
 
-def fill(definition: AttributeSet, given: Mapping[str, Any]) -> Resource:
-    """Give what is declared with the type's defaults, each a fresh copy; ``null``: not declared, no default."""
-    should = dict(given)
-    if None in should.values():
-        should = {key: value for key, value in given.items() if value is not None}
+def fill(definition: AttributeSet, given: Resource) -> Resource:
+    """Fill the type's defaults, each a fresh copy, into what is declared; ``null``: not declared, no default."""
     for name, attribute in definition.defaults:
         if name not in given:
-            should[name] = attribute.default if type(attribute.default) in FLAT else attribute.fresh_default()
+            given[name] = attribute.default if type(attribute.default) in FLAT else attribute.fresh_default()
+    if None in given.values():
+        for name in [name for name, value in given.items() if value is None]:
+            del given[name]
     for name in definition.sensitive:
-        if name in should and should[name] is not UNKNOWN and not isinstance(should[name], Sensitive):
-            should[name] = Sensitive(should[name])
-    return should
+        if name in given and given[name] is not UNKNOWN and not isinstance(given[name], Sensitive):
+            given[name] = Sensitive(given[name])
+    return given
 
 
 def doubtful(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import document
+from resource_api.nouns.declaration import RELATIONSHIPS
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.regex import regex
@@ -40,6 +41,11 @@ class Flaw(NamedTuple):
 def flaws(name: str, value: Any) -> Iterator[Flaw]:
     """Give everything that is wrong with the shape of the metaparameter ``name``."""
     return _METAPARAMETERS[name]((name,), value)
+
+
+def sound(name: str, value: Any) -> bool:
+    """Whether a value certainly has no flaw: the relationship to one resource, as nearly all are."""
+    return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
 
 
 def unknown(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Flaw]:

@@ -5,6 +5,7 @@ What only another resource's state tells stays pending. Pure.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
@@ -17,6 +18,7 @@ from resource_api.stages import settle
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.nouns.definition import Resource
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
     from resource_api.stages.complaints import Complaints
@@ -34,14 +36,15 @@ class Valuation:
         self._complaints = complaints
         self._scope = scope
         self._resolve = scope.resolver(self._of_resource)
+        #: The names of what resources are given: of ten thousand nearly all are given the same.
+        self._shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def value(self) -> None:
         """Settle what refers to no resource type by type at once, then the others in the order of their references."""
         plain: dict[str, list[Entry]] = {}
         for entry in self._register.entries:
-            given = self._register.given[entry]
+            given = _given(entry)
             if all(map(expression.is_literal, given.values())):
-                entry.spelling = given
                 plain.setdefault(entry.instance, []).append(entry)
             elif paths := self._paths(entry, given):
                 entry.sources = {name: found for name, each in paths.items() if (found := self._sources(each))}
@@ -105,7 +108,8 @@ class Valuation:
             # That a component gives no such output is found where it is looked up.
             if self._register.broken(path.root.type) or path.root in self._register.groups:
                 return ""
-            known = [*(Reference(*key) for key in self._register.by_title), *self._register.groups]
+            titled = self._register.by_title.items()
+            known = [*(Reference(name, title) for name, titles in titled for title in titles), *self._register.groups]
             hint = nearest(str(path.root), map(str, known))
             message = f"{path}: unknown resource '{path.root}'"
         elif path.keys[0] not in target.definition.attributes:
@@ -118,19 +122,33 @@ class Valuation:
     def _settle(self, entries: list[Entry]) -> None:
         """Fill in defaults, check and canonicalize resources of one type; note their identities."""
         tools = self._register.tools(entries[0].instance)
-        resources = [settle.fill(tools.definition, entry.spelling) for entry in entries]
-        settled, problems = settle.settle(tools, resources)
-        for place, (entry, should) in enumerate(zip(entries, settled, strict=True)):
+        filled = [self._fill(entry) for entry in entries]
+        settled, problems = settle.settle(tools, filled)
+        for place, (entry, before, should) in enumerate(zip(entries, filled, settled, strict=True)):
             entry.should = should
+            if should is not before and type(names := entry.spelt) is tuple:
+                # What canonicalize has changed was written otherwise.
+                if not all(map(is_, map(should.get, names), map(before.get, names))):
+                    entry.spelt = {name: before.get(name) for name in names}
             found = problems.get(place, ())
             for problem in found:
                 self._complaints.report(entry, problem)
             if not found or not any(problem.severity == "error" for problem in found):
                 self._identify(entry)
 
+    def _fill(self, entry: Entry) -> Resource:
+        """Give what is declared of an entry with its defaults; of what was written the names will do, mostly."""
+        given = _given(entry)
+        if entry.pending or entry.definition.sensitive:
+            entry.spelt = given.copy()
+        else:
+            names = tuple(given)
+            entry.spelt = self._shapes.setdefault(names, names)
+        return settle.fill(entry.definition, given)
+
     def _evaluate(self, entry: Entry) -> None:
         """Replace every reference in an entry's values; what only a state tells is unknown, and pending."""
-        values = self._register.given[entry]
+        values = _given(entry)
         pending = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -144,7 +162,6 @@ class Valuation:
                 pending[name] = value
                 found = UNKNOWN
             values[name] = found
-        entry.spelling = values
         entry.pending = pending or NOTHING
 
     def _of_resource(self, path: Path) -> Any:
@@ -164,10 +181,16 @@ class Valuation:
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
         entry.name = name
-        twin = self._register.by_name.setdefault(entry.key, entry)
+        twin = self._register.by_name.setdefault(entry.instance, {}).setdefault(name, entry)
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
             self._complaints.of(entry, None, what, "duplicate")
+
+
+def _given(entry: Entry) -> Resource:
+    """Give the values of an entry that has not been settled, as they are written."""
+    assert type(entry.spelt) is dict
+    return entry.spelt
 
 
 def _by_reference(references: Mapping[Entry, Sequence[Entry]]) -> list[Entry]:
