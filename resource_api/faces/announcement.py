@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 _NAMED: Final = 20
 
 
-def announce(plan: Plan, log: Log, tell: Callable[[Event], None]) -> None:
+def announce(plan: Plan, log: Log, follow: Callable[[Event], None] | None) -> None:
     """Say what was found before anything is done: drift, what an earlier run left open, what is undeclared."""
-    for drift in plan.drift:
-        tell(Drifted(drift.reference, drift.changes))
+    if follow is not None:
+        for drift in plan.drift:
+            follow(Drifted(drift.reference, drift.changes))
     for intent in plan.prior.state.intents.values():
         told = "whether it is due" if intent.action == "run" else "what is there now"
         text = f"in doubt: an earlier run was cut while it was about to {intent.action} it; {told} decides"
@@ -33,9 +34,10 @@ def announce(plan: Plan, log: Log, tell: Callable[[Event], None]) -> None:
     for record in plan.prior.undeclared:
         way = "deletes" if record.owned and not record.retain else "forgets"
         log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")
-    for step in plan.steps:
-        if step.decision is not SAME or step.refreshed_by:
-            tell(PlannedChange(step))
+    if follow is not None:
+        for step in plan.steps:
+            if step.decision is not SAME or step.refreshed_by:
+                follow(PlannedChange(step))
 
 
 def reorder(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:

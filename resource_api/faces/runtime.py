@@ -75,6 +75,8 @@ class Runtime(Reader):
         self.stack = stack
         self.project = project
         self.tell = tell or (lambda _event: None)
+        #: Whether ``tell`` wants to know of each step, as it begins and ends.
+        self.followed = tell is not None
         self.lock_timeout = lock_timeout
         #: Whether plans may leave out what is in order, where an earlier run knows so already.
         self.brief = False
@@ -263,12 +265,13 @@ class Runtime(Reader):
         from resource_api.stages.transaction import Transaction  # noqa: PLC0415 - the same
 
         name, run, started = self.name(plan.catalog), os.urandom(8).hex(), time.time()
-        announce(plan, self.log, self.tell)
+        follow = self.tell if self.followed else None
+        announce(plan, self.log, follow)
         if plan.options.parallel > 1 and self.log.enabled("info"):
             reorder(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
         recorder = None if unrecorded else Recorder(self.store, name, plan, run)
-        transaction = Transaction(plan, snapshot, recorder, self.tell)
+        transaction = Transaction(plan, snapshot, recorder, follow)
         self.run.applying = True
         try:
             report = transaction.run()._replace(run=run)

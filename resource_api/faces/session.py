@@ -81,6 +81,7 @@ class Session:
             tell=self._told if self.stream else self._diagnosed,
         )
         runtime.run = self.run  # the one that signals reach
+        runtime.followed = self.stream
         return runtime
 
     def exit_code(self, report: Report, *, detailed: bool) -> int:

@@ -104,10 +104,11 @@ class Context:
         #: Whether anything was said that most runs show, or concealed: who is not asked does neither.
         self.spoke = False
         self._run = run
-        self._ledger = run.ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
+        #: What has been said so far: for the runtime, authors say it through the methods below.
+        self.ledger = run.ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
         self._sections: list[Section] = []
         #: The one resource that the call is about: what is observed during the call is said of it.
-        self._only = self._ledger.shown(list(subjects)) if subjects is not None and len(subjects) == 1 else ""
+        self._only = self.ledger.shown(list(subjects)) if subjects is not None and len(subjects) == 1 else ""
 
     @contextmanager
     def lend(self, provider: object) -> Iterator[Self]:
@@ -133,12 +134,12 @@ class Context:
     @property
     def outcomes(self) -> dict[Name, Outcome]:
         """What has been said so far, by name."""
-        return self._ledger.outcomes
+        return self.ledger.outcomes
 
     @property
     def subjects(self) -> Mapping[Name, Subject]:
         """How each name that the call is about is shown."""
-        return self._ledger.subjects
+        return self.ledger.subjects
 
     @property
     def cancelled(self) -> bool:
@@ -152,7 +153,7 @@ class Context:
 
     def reference(self, name: Name) -> str:
         """Give the user's reference of a name, title as written: ``Apt_key[0xF1D2]``."""
-        return self._ledger.shown([name])
+        return self.ledger.shown([name])
 
     def conceal(self, value: object) -> None:
         """Mask what is secret in ``value`` from now on, wherever it turns up."""
@@ -228,14 +229,14 @@ class Context:
 
     def failed(self, titles: Any, message: str = "Failed") -> None:
         """Report that resources could not be brought to what is asked, or in ``get`` read; ``message`` says why."""
-        names = self._ledger.names(titles)
-        self._ledger.settle(self._ledger.undecided(names) if self.reading else names, "failed", message)
+        names = self.ledger.names(titles)
+        self.ledger.settle(self.ledger.undecided(names) if self.reading else names, "failed", message)
         if not self.reading:
-            self._ledger.say("err", names, message)
+            self.ledger.say("err", names, message)
 
     def processed(self, titles: Any, is_: Any, should: Any) -> None:
         """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
-        process(self.type, self._ledger, self._ledger.names(titles), (is_, should))
+        process(self.type, self.ledger, self.ledger.names(titles), (is_, should))
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
         """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
@@ -243,36 +244,36 @@ class Context:
         if not titles and not self._sections:
             msg = "attribute_changed needs a title outside a context"
             raise ProviderError(msg)
-        names = self._ledger.names(titles[0]) if titles else self._sections[-1].names
+        names = self.ledger.names(titles[0]) if titles else self._sections[-1].names
         difference = Difference(attribute, is_, should, message)
         for name in names:
             section = next((s for s in reversed(self._sections) if name in s.names), None)
             told = describe(self.type, difference, colon=section is not None)
-            self._ledger.attribute(name, difference, f"{section.message} {told}" if section else told)
+            self.ledger.attribute(name, difference, f"{section.message} {told}" if section else told)
 
     def fail(self, message: str) -> None:
         """Abort the current context with an error."""
         raise ResourceError(message)
 
     def _open(self, titles: Any, doing: Doing) -> Section:
-        return Section(self.type, self._ledger, self._sections, self._ledger.names(titles), doing)
+        return Section(self.type, self.ledger, self._sections, self.ledger.names(titles), doing)
 
     def _act(self, titles: Any, status: str, message: str) -> None:
-        names = self._ledger.names(titles)
-        self._ledger.settle(names, status)
+        names = self.ledger.names(titles)
+        self.ledger.settle(names, status)
         if message:
-            self._ledger.tell(names, message)
+            self.ledger.tell(names, message)
 
     def _here(self) -> str:
-        return self._ledger.shown(self._sections[-1].names) if self._sections else self.type.name
+        return self.ledger.shown(self._sections[-1].names) if self._sections else self.type.name
 
     def _say(self, level: str, titles: Any, message: str | None) -> None:
         self.spoke = self.spoke or level not in {"debug", "info"}
         if message is not None:
-            names = self._ledger.names(titles)
+            names = self.ledger.names(titles)
             for name in names:
-                self._ledger.outcome(name)
-            self._ledger.say(level, names, message)
+                self.ledger.outcome(name)
+            self.ledger.say(level, names, message)
         elif self._run.log.enabled(level):
             prefix = f"{self._sections[-1].message}: " if self._sections else ""
             self._run.log.write(level, self._here(), f"{prefix}{titles}")

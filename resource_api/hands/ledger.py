@@ -50,6 +50,8 @@ class Ledger:
     ) -> None:
         """Begin with nothing said."""
         self.outcomes: dict[Name, Outcome] = {}
+        #: Whether any name has failed.
+        self.failures = False
         self._definition = definition
         self._log = log
         self.subjects = subjects
@@ -102,6 +104,13 @@ class Ledger:
                 msg = f"{self.shown([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
             outcome.status, outcome.reason = status, f"{why}"
+            self.failures = self.failures or status == "failed"
+
+    def take(self, name: Name, status: str, why: str) -> None:
+        """Take over what was said of a name elsewhere, where the rules have been kept."""
+        outcome = self.outcomes.setdefault(name, Outcome())
+        outcome.status, outcome.reason = status, why
+        self.failures = self.failures or status == "failed"
 
     def attribute(self, name: Name, difference: Difference, text: str) -> None:
         """Note and tell that one attribute has been changed."""

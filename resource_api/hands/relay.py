@@ -140,8 +140,7 @@ def hear(run: Run, context: Context, kind: str, body: Mapping[str, Any]) -> None
     if kind == "line":
         run.log.write(body["level"], body["subject"], body["text"])
     elif kind == "status":
-        outcome = context.outcomes.setdefault(body["name"], Outcome())
-        outcome.status, outcome.reason = body["status"], body["reason"]
+        context.ledger.take(body["name"], body["status"], body["reason"])
     elif kind == "attribute":
         context.outcomes.setdefault(body["name"], Outcome()).attributes.append(body["difference"])
     elif kind == "conceal":

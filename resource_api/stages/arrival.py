@@ -5,33 +5,43 @@ What becomes of a resource of which something is missing is not decided here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Difference, exists
 from resource_api.nouns.values import same
 from resource_api.stages.comparison import Incomparable, compare, level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.definition import Name
     from resource_api.nouns.tools import Tools
-    from resource_api.stages.rows import Seen
+    from resource_api.stages.rows import Found
+    from resource_api.stages.snapshot import Seen
     from resource_api.stages.work import Work
 
+#: So many works are compared in one call.
+_AT_ONCE: Final = 1000
 
-def arrived(works: Iterable[Work], rows: Mapping[Name, Seen], tools: Tools) -> dict[int, Mapping[str, Any]]:
-    """Give the operations of which certainly nothing is missing, with what was read; told for all of them at once."""
-    numbers, pairs = [], []
+
+def arrive(works: Sequence[Work], rows: Mapping[Name, Found], tools: Tools) -> None:
+    """Note of which works certainly nothing is missing, and what was read; told for some hundred at once."""
+    for start in range(0, len(works), _AT_ONCE):
+        pairs = list(_comparable(works[start : start + _AT_ONCE], rows))
+        for place in level([(work.step.entry, row) for work, row in pairs], tools):
+            work, row = pairs[place]
+            work.arrived = row
+
+
+def _comparable(works: Iterable[Work], rows: Mapping[Name, Found]) -> Iterator[tuple[Work, Mapping[str, Any]]]:
+    """Give the works that comparing alone decides about, each with the row that was read."""
     for work in works:
-        entry, found = work.step.entry, rows.get(work.name)
-        if found is None or work.removal or work.decision.foreseen or work.asked() is not entry.should:
+        work.arrived = None
+        entry, row = work.step.entry, rows.get(work.name)
+        if row is None or isinstance(row, str) or not exists(row):
             continue
-        row = found[0]
-        if row is not None and exists(row) and exists(entry.should):
-            numbers.append(work.operation.number)
-            pairs.append((entry, row))
-    return {numbers[place]: pairs[place][1] for place in level(pairs, tools)}
+        if not work.removal and work.asked() is entry.should and exists(entry.should) and not work.decision.foreseen:
+            yield work, row
 
 
 def missing(work: Work, seen: Seen, tools: Tools) -> list[Difference]:

@@ -6,6 +6,8 @@ not decided here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.hands import guard
@@ -16,11 +18,12 @@ from resource_api.nouns.errors import reason
 from resource_api.stages.work import deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.contract.providers import Providers
     from resource_api.nouns.change import Change
     from resource_api.nouns.definition import Name, TypeDefinition
+    from resource_api.nouns.entry import Entry
     from resource_api.stages.work import Work
 
 
@@ -58,9 +61,9 @@ class Caller:
         return self._call(works, context, lambda provider: provider.refresh(context, [work.name for work in works]))
 
     def _context(self, works: list[Work], *, noop: bool) -> Context:
-        entries = ((work.name, work.step.entry) for work in works)
-        subjects = {name: Subject(entry.title, entry.meta.loglevel, entry.parent) for name, entry in entries}
-        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=deadline(works))
+        return Context(
+            self._definition, self._providers.run, subjects=_Subjects(works), noop=noop, deadline=deadline(works)
+        )
 
     def _call(self, works: list[Work], context: Context, call: Callable[[Any], None]) -> Exception | None:
         error: Exception | None = None
@@ -77,7 +80,31 @@ class Caller:
         return error
 
 
+class _Subjects(Mapping[Any, Subject]):
+    """How the names of a call are shown: looked up when a provider speaks of one, and most speak of none."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        self._works = works
+
+    @cached_property
+    def _entries(self) -> Mapping[Name, Entry]:
+        return {work.name: work.step.entry for work in self._works}
+
+    def __getitem__(self, name: Name) -> Subject:
+        entry = self._entries[name]
+        return Subject(entry.title, entry.meta.loglevel, entry.parent)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+
 def _take(works: list[Work], context: Context) -> None:
-    for work in works:
+    for work in works if context.outcomes else ():
         if outcome := context.outcomes.get(work.name):
             work.outcome = outcome

@@ -30,14 +30,15 @@ class Ending:
     """What has become of the operations of a plan so far, all by the operation's index."""
 
     def __init__(
-        self, plan: Plan, snapshot: Snapshot, recorder: Recorder | None, tell: Callable[[Event], None]
+        self, plan: Plan, snapshot: Snapshot, recorder: Recorder | None, follow: Callable[[Event], None] | None
     ) -> None:
         """Begin with nothing ended; ``recorder`` is None where nothing is to be written."""
         self.plan = plan
         self.snapshot = snapshot
         self.providers = snapshot.providers
         self.log = self.providers.run.log
-        self.tell = tell
+        #: Is told each step as it begins and ends; None: nobody listens.
+        self.follow = follow
         self.waits = plan.waits
         self.reports: list[StepReport] = []
         #: What failed or was skipped, with the reference of the failure that caused it.
@@ -155,7 +156,8 @@ class Ending:
         seconds = time.monotonic() - work.started if work.started else 0.0
         report = StepReport(work.step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
-        self.tell(StepEnd(report))
+        if self.follow is not None:
+            self.follow(StepEnd(report))
 
     def refreshers(self, work: Work) -> list[str]:
         """Give the references of those that have changed and notify this resource, now or in a run before."""

@@ -117,24 +117,16 @@ class Register:
             title = declaration.title
             if "${" in title:
                 title = _shown(expression.evaluate(title, self._in_title))
-        except DefinitionError as error:
-            self._complaints.of_declaration(declaration, str(error), "type")
-            return
-        except ValueError as error:
-            self._complaints.of_declaration(declaration, str(error), "title")
+        except (DefinitionError, ValueError) as error:
+            code = "type" if isinstance(error, DefinitionError) else "title"
+            self._complaints.of_declaration(declaration, str(error), code)
             return
         if tools is None:
             assert blueprint is not None
             self._build(Group(declaration, title), blueprint, manifest)
             return
         entry = Entry(declaration, tools.definition, title)
-        type_name, name = declaration.type, title
-        if declaration.parent:
-            type_name, name = child(declaration.parent, type_name, title)
-        titles = self.by_title.get(type_name)
-        if titles is None:
-            titles = self.by_title[type_name] = {}
-        if self._taken(entry, titles.setdefault(name, entry)):
+        if self._taken(entry, self._titled(entry)):
             return
         if declaration.meta:
             entry.meta = meta(declaration.meta)
@@ -143,6 +135,14 @@ class Register:
         self.entries.append(entry)
         defaults = manifest.defaults.get(declaration.file)
         entry.spelt = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
+
+    def _titled(self, entry: Entry) -> Entry:
+        """Let an entry be found by its title; gives the one that is."""
+        parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
+        if parent:
+            type_name, title = child(parent, type_name, title)
+        titles = self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})
+        return titles.setdefault(title, entry)
 
     def _taken(self, named: Entry | Group, twin: Entry | Group) -> bool:
         """Complain of a second one of a name."""

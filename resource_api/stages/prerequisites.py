@@ -6,6 +6,7 @@ between them has nothing to do. How a work ends is not decided here.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,13 +23,22 @@ class Prerequisites:
     def __init__(self, works: Sequence[Work], waits: Mapping[int, Sequence[int]], bad: Collection[int]) -> None:
         """Take the works in their order; ``bad`` grows while they are carried out."""
         self._bad = bad
-        self._by_name = {work.name: work for work in works}
-        self._by_operation = {work.operation.number: work for work in works}
+        self._works = works
         self._lost: set[int] = set()
         self._waits = waits if all(work.acts for work in works) else self._through(works, waits)
 
+    @cached_property
+    def _by_name(self) -> Mapping[Name, Work]:
+        return {work.name: work for work in self._works}
+
+    @cached_property
+    def _by_operation(self) -> Mapping[int, Work]:
+        return {work.operation.number: work for work in self._works}
+
     def blocked(self, name: Name, context: Context | None = None) -> bool:
         """Whether a prerequisite of a name has failed by now: in the call of ``context``, or before."""
+        if context is not None and not (self._bad or context.ledger.failures):
+            return False
         work = self._by_name.get(name)
         return work is not None and self._in_vain(work, context)
 

@@ -6,10 +6,10 @@ conclude from a row, is not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.errors import ProviderError, nearest, reason
-from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, is_secret, same
 from resource_api.stages import settle
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.tools import Tools
 
+    #: What reading one name gave: a row, None for absence, or the reason why it cannot be told.
+    Found = Mapping[str, Any] | str | None
 
-class Seen(NamedTuple):
-    """What reading one name gave: a row, None for absence, or the reason why it cannot be told."""
-
-    row: Mapping[str, Any] | None = None
-    failure: str = ""
+#: So many rows are canonicalized in one call.
+_AT_ONCE: Final = 1000
 
 
 class Judge:
@@ -39,7 +38,7 @@ class Judge:
 
     def by_names(
         self, tools: Tools, names: Collection[Name] | None, rows: Sequence[Resource]
-    ) -> tuple[dict[Name, Resource], dict[Name, Seen]]:
+    ) -> tuple[dict[Name, Resource], dict[Name, str]]:
         """Give rows by name, and what is wrong with names. Raises ``ProviderError`` for a row without one.
 
         A row under an uncanonical name must not make an existing resource look absent.
@@ -48,11 +47,11 @@ class Judge:
         if names is not None and _in_order(definition, names, rows):
             return dict(zip(names, rows, strict=True)), {}
         found: dict[Name, Resource] = {}
-        wrong: dict[Name, Seen] = {}
+        wrong: dict[Name, str] = {}
         for row in rows:
             name = _name(definition, row)
             if name in found:
-                wrong[name] = Seen(None, f"get returned '{_shown(name)}' more than once")
+                wrong[name] = f"get returned '{_shown(name)}' more than once"
             found[name] = row
         asked = set(names or ())
         lost = asked - found.keys()
@@ -66,14 +65,18 @@ class Judge:
             if canonical != name and canonical in lost:
                 message = f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
                 if self.strict == "error":
-                    wrong[canonical] = Seen(None, message)
+                    wrong[canonical] = message
                 else:
                     self._warn(definition, message)
                     found[canonical] = row
         return found, wrong
 
-    def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Seen]:
-        """Give what each row says of its resource, or why it cannot be believed."""
+    def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
+        """Give what each row says of its resource, or why it cannot be believed; some hundred are copied at once."""
+        starts = range(0, len(rows), _AT_ONCE)
+        return [found for start in starts for found in self._judge(tools, rows[start : start + _AT_ONCE])]
+
+    def _judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
         definition, canonicalize = tools.definition, tools.canonicalize
         declared: list[Any] = list(rows)
         for place in settle.doubtful(tools, rows):
@@ -123,16 +126,20 @@ class Judge:
                     answers.append(f"canonicalize failed: {reason(error)}")
             return answers
 
-    def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Seen:
+    def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
         if type(row) is not dict or type(canonical) is not dict:
-            return Seen(None, str(row if type(row) is not dict else canonical))
-        if canonical is not row and canonical != row:
+            return str(row if type(row) is not dict else canonical)
+        if canonical == row:
+            # Mostly it is a copy of the row, with the row's own values: one of the two will do.
+            if canonical is row or all(map(is_, map(row.get, canonical), canonical.values())):
+                return _finished(definition, row)
+        else:
             message = _uncanonical(definition, row, canonical)
             if message and self.strict == "error":
-                return Seen(None, message)
+                return message
             if message:
                 self._warn(definition, message)
-        return Seen(_finished(definition, canonical))
+        return _finished(definition, canonical)
 
     def _warn(self, definition: TypeDefinition, message: str) -> None:
         if self.strict == "warning" and (definition.name, message) not in self._warned:

@@ -6,6 +6,7 @@ them; they come in as a function. Pure: facts come in as a mapping.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import assets, datatypes, expression
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from resource_api.nouns.reference import Reference
 
     Contents = Callable[[Wish, str], Content]
+    #: Who answers for resources, who for functions, and whether components are answered for here.
+    _Ways = tuple[Callable[[Path], Any], Callable[[Call, Mapping[str, Any]], Any], bool]
 
 
 class Given(str):
@@ -72,19 +75,21 @@ class Scope:
 
         ``invoke`` asks functions whose inputs are known; without it their answers are not.
         """
+        return partial(self._lead, (of_resource, invoke, built))
 
-        def resolve(path: Path) -> Any:
-            if path.root == "inputs":
-                return self._input(path)
-            if path.root == "facts":
-                return self._fact(path)
-            if path.root == "values":
-                return self._called(path, resolve, invoke) if path.keys[0] in self.calls else self._value(path, resolve)
-            if built and path.root in self.groups:
-                return self._output(path, resolve)
-            return of_resource(path)
-
-        return resolve
+    def _lead(self, ways: _Ways, path: Path) -> Any:
+        of_resource, invoke, built = ways
+        if path.root == "inputs":
+            return self._input(path)
+        if path.root == "facts":
+            return self._fact(path)
+        # Not kept: a function that knows itself would hold all that it knows until circles are looked for.
+        resolve = partial(self._lead, ways)
+        if path.root == "values":
+            return self._called(path, resolve, invoke) if path.keys[0] in self.calls else self._value(path, resolve)
+        if built and path.root in self.groups:
+            return self._output(path, resolve)
+        return of_resource(path)
 
     def paths(self, value: Any) -> Iterator[Path]:
         """Give every path in a value, and those in what they stand for: values and the outputs of components."""

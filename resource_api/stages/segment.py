@@ -15,7 +15,7 @@ from resource_api.nouns.change import Action, Change, Difference, exists
 from resource_api.nouns.errors import reason
 from resource_api.nouns.event import StepStart
 from resource_api.nouns.text import show
-from resource_api.stages.arrival import arrived, missing
+from resource_api.stages.arrival import arrive, missing
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.prerequisites import Prerequisites
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.stages.ending import Ending
-    from resource_api.stages.rows import Seen
+    from resource_api.stages.snapshot import Seen
     from resource_api.stages.work import Work
 
 #: What does nothing to the system, and needs no call.
@@ -42,8 +42,6 @@ class Segment:
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
         self._blocked = Prerequisites(self.works, ending.waits, ending.bad).blocked
-        #: What was read of those of which nothing is missing any more, by the number of the operation.
-        self._arrived: Mapping[int, Mapping[str, Any]] = {}
 
     def carry_out(self) -> None:
         """Do what is not noop, tell what is, then refresh what was notified."""
@@ -62,7 +60,7 @@ class Segment:
     # Acting
 
     def _act(self, works: Sequence[Work]) -> None:
-        called = []
+        called, now = [], time.monotonic()
         for work in works:
             undeclared = work.operation.step.entry.index in self.ending.plan.prior.ghosts
             if undeclared and not exists(work.is_):
@@ -76,8 +74,9 @@ class Segment:
             ):
                 self.ending.succeed(work, work.decision.action)
             else:
-                work.started = time.monotonic()
-                self.ending.tell(StepStart(work.step))
+                work.started = now
+                if self.ending.follow is not None:
+                    self.ending.follow(StepStart(work.step))
                 called.append(work)
         if called:
             self.ending.intend(called)
@@ -154,14 +153,14 @@ class Segment:
         self.snapshot.read(self.definition, [work.name for work in works], fresh=True)
         instance = self.definition.instance
         rows = {} if self.snapshot.failure(instance) else self.snapshot.rows(instance)
-        self._arrived = arrived(works, rows, self.ending.providers.tools(instance))
+        arrive(works, rows, self.ending.providers.tools(instance))
 
     def _seen(self, work: Work) -> Seen:
         return self.snapshot.seen(self.definition.instance, work.name)
 
     def _missing(self, work: Work) -> list[Difference]:
         """Give what of a change is not there yet, after a fresh read."""
-        if work.operation.number in self._arrived:
+        if work.arrived is not None:
             return []
         return missing(work, self._seen(work), self.ending.providers.tools(self.definition.instance))
 
@@ -177,7 +176,7 @@ class Segment:
                     self._conclude_one(work)
 
     def _conclude_one(self, work: Work) -> None:
-        row = self._arrived.get(work.operation.number)
+        row = work.arrived
         if row is not None and not (work.outcome.status or work.why or work.unproven):
             # Nearly always: it is there as asked, and nobody has said anything of it.
             work.is_ = row

@@ -6,7 +6,8 @@ this stage alone calls ``get`` and ``due``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.contract.provider import collect
 from resource_api.hands import guard
@@ -16,7 +17,7 @@ from resource_api.nouns.change import exists
 from resource_api.nouns.errors import CannotList, ProviderError, reason
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.secrecy import marked
-from resource_api.stages.rows import Judge, Seen
+from resource_api.stages.rows import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
     from resource_api.contract.providers import Providers
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.entry import Entry
+    from resource_api.stages.rows import Found
+
+
+class Seen(NamedTuple):
+    """What reading one name gave: a row, None for absence, or the reason why it cannot be told."""
+
+    row: Mapping[str, Any] | None = None
+    failure: str = ""
+
 
 ABSENT: Final = Seen()
 
@@ -56,7 +66,7 @@ class _Reading:
     def __init__(self) -> None:
         self.failure = ""
         #: Rows that have been judged, and names that were asked for in vain.
-        self.seen: dict[Name, Seen] = {}
+        self.seen: dict[Name, Found] = {}
         #: Rows that came along and that nobody has asked for.
         self.kept: dict[Name, Resource] = {}
         #: Name → the epoch in which it was asked for.
@@ -64,7 +74,7 @@ class _Reading:
         #: The epoch in which everything was read; None: never.
         self.whole_at: int | None = None
 
-    def newer(self, epoch: int) -> dict[Name, Seen]:
+    def newer(self, epoch: int) -> dict[Name, Found]:
         """Give what was asked for by name later than in ``epoch``."""
         return {name: self.seen[name] for name, at in self.read_at.items() if at > epoch and name in self.seen}
 
@@ -103,9 +113,10 @@ class Snapshot:
             return Seen(None, reading.failure)
         if name in reading.kept:
             self._use(instance, reading, [name])
-        return reading.seen.get(name, ABSENT)
+        found = reading.seen.get(name)
+        return ABSENT if found is None else Seen(None, found) if isinstance(found, str) else Seen(found)
 
-    def rows(self, instance: str) -> Mapping[Name, Seen]:
+    def rows(self, instance: str) -> Mapping[Name, Found]:
         """Give what is known of everything of an instance that was asked for."""
         return self._readings[instance].seen
 
@@ -170,7 +181,7 @@ class Snapshot:
 
     def _get(
         self, definition: TypeDefinition, names: list[Name] | None, *, filtered: bool
-    ) -> tuple[list[Resource], dict[Name, Seen]]:
+    ) -> tuple[list[Resource], dict[Name, str]]:
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.calling(), guard.answering(), context.lend(provider):
@@ -178,7 +189,7 @@ class Snapshot:
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
             rows = collect(definition, answer)
-        failed = {name: Seen(None, said.reason) for name, said in context.outcomes.items() if said.status == "failed"}
+        failed = {name: said.reason for name, said in context.outcomes.items() if said.status == "failed"}
         return rows, failed
 
     def _accept(
@@ -186,7 +197,7 @@ class Snapshot:
         definition: TypeDefinition,
         reading: _Reading,
         asked: _Asked,
-        got: tuple[list[Resource], dict[Name, Seen]],
+        got: tuple[list[Resource], dict[Name, str]],
         *,
         judging: bool = True,
     ) -> None:
@@ -209,12 +220,12 @@ class Snapshot:
             reading.kept.update(beside)
             for name in beside:
                 reading.seen.pop(name, None)
-        reading.seen.update(dict.fromkeys(names or (), ABSENT))
+        reading.seen.update(zip(names or (), repeat(None)))
         reading.seen.update(zip(wanted, judged, strict=True))
-        reading.read_at.update(dict.fromkeys(names or (), asked.epoch))
-        for name, seen in {**wrong, **failed, **newer}.items():
+        reading.read_at.update(zip(names or (), repeat(asked.epoch)))
+        for name, found in {**wrong, **failed, **newer}.items():
             reading.kept.pop(name, None)
-            reading.seen[name] = seen
+            reading.seen[name] = found
 
     def existing(self, definition: TypeDefinition, names: Sequence[Name] | None) -> list[Resource]:
         """Read and give the resources of a type that exist (of ``names``, each with what says that it does not).
@@ -223,7 +234,7 @@ class Snapshot:
         """
         self.read(definition, names)
         instance, rows = definition.instance, []
-        known = {None: Seen(None, self.failure(instance))} if self.failure(instance) else self.rows(instance)
+        known = {None: self.failure(instance)} if self.failure(instance) else self.rows(instance)
         for name in list(known) if names is None else names:
             row, failure = self.seen(instance, name)
             if failure:
@@ -241,7 +252,7 @@ class Snapshot:
             reading.failure = why
         for name in asked.names or ():
             reading.kept.pop(name, None)
-            reading.seen[name] = Seen(None, why)
+            reading.seen[name] = why
 
     def due(self, entry: Entry) -> Due:
         """Ask whether an imperative resource is to be run."""

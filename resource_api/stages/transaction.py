@@ -38,20 +38,20 @@ _IN_DOUBT: Final = "the next run looks at what it has done"
 
 
 class Transaction:
-    """One run of a plan; ``tell`` is told every event as it happens."""
+    """One run of a plan; ``follow`` is told every event as it happens, None: nobody wants to know."""
 
     def __init__(
-        self, plan: Plan, snapshot: Snapshot, recorder: Recorder | None, tell: Callable[[Event], None]
+        self, plan: Plan, snapshot: Snapshot, recorder: Recorder | None, follow: Callable[[Event], None] | None
     ) -> None:
         """Prepare to carry out ``plan``; ``snapshot`` holds what was read for it."""
         self.plan = plan
         self.snapshot = snapshot
         self.providers = snapshot.providers
-        self.ending = Ending(plan, snapshot, recorder, tell)
+        self.ending = Ending(plan, snapshot, recorder, follow)
         #: What let something through that is no ``Exception``, and so ended the run.
         self.stopped: BaseException | None = None
         self._recorder = recorder
-        self._tell = tell
+        self._follow = follow
         self._turn = Turn(self.ending)
 
     def run(self) -> Report:
@@ -69,8 +69,8 @@ class Transaction:
         summary = self._summary()
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
         self.ending.finish(outputs if self.plan.complete and not code else None)
-        if outputs:
-            self._tell(Outputs(outputs))
+        if outputs and self._follow is not None:
+            self._follow(Outputs(outputs))
         return Report(self.ending.reports, summary, code, time.monotonic() - started, outputs)
 
     def _idle(self) -> bool:
@@ -144,18 +144,20 @@ class Transaction:
         if moved := [w for w in works if w.step.action is not Action.SAME or self._may_have_moved(w.operation)]:
             with self._stopping(moved):
                 self._turn.decide(moved)
+        return self._let_rest([work for work in works if not (work.finished or self.ending.skip_for(work))])
+
+    def _let_rest(self, works: list[Work]) -> list[Work]:
+        """End what has nothing to do; after one that is left to be done it ends as soon as that has ended well."""
+        if not any(work.decision.action is Action.SAME for work in works):
+            return works
         left: dict[int, Work] = {}
         for work in works:
-            if not (work.finished or self.ending.skip_for(work) or self._rests(work, left)):
+            nothing = work.decision.action is Action.SAME and not self.ending.refreshers(work)
+            if nothing and left.keys().isdisjoint(self.plan.waits.get(work.operation.number, ())):
+                self.ending.same(work)
+            else:
                 left[work.operation.number] = work
         return list(left.values())
-
-    def _rests(self, work: Work, left: Mapping[int, Work]) -> bool:
-        """End what has nothing to do; after one that is ``left`` to be done it ends as soon as that has ended well."""
-        nothing = work.decision.action is Action.SAME and not self.ending.refreshers(work)
-        if rests := nothing and left.keys().isdisjoint(self.plan.waits.get(work.operation.number, ())):
-            self.ending.same(work)
-        return rests
 
     def _carry_out(self, works: Sequence[Work]) -> None:
         """Carry out works that share a call."""

@@ -126,10 +126,8 @@ class Valuation:
         settled, problems = settle.settle(tools, filled)
         for place, (entry, before, should) in enumerate(zip(entries, filled, settled, strict=True)):
             entry.should = should
-            if should is not before and type(names := entry.spelt) is tuple:
-                # What canonicalize has changed was written otherwise.
-                if not all(map(is_, map(should.get, names), map(before.get, names))):
-                    entry.spelt = {name: before.get(name) for name in names}
+            if should is not before:
+                _spell(entry, before)
             found = problems.get(place, ())
             for problem in found:
                 self._complaints.report(entry, problem)
@@ -191,6 +189,13 @@ def _given(entry: Entry) -> Resource:
     """Give the values of an entry that has not been settled, as they are written."""
     assert type(entry.spelt) is dict
     return entry.spelt
+
+
+def _spell(entry: Entry, before: Resource) -> None:
+    """Keep how the values of an entry were written ``before`` canonicalize, where it has changed any of them."""
+    names, should = entry.spelt, entry.should
+    if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
+        entry.spelt = {name: before.get(name) for name in names}
 
 
 def _by_reference(references: Mapping[Entry, Sequence[Entry]]) -> list[Entry]:

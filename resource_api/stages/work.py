@@ -31,6 +31,7 @@ class Work:
     """One operation in progress."""
 
     __slots__ = (
+        "arrived",
         "decision",
         "finished",
         "is_",
@@ -57,6 +58,8 @@ class Work:
         self.decision = self.step.decision
         self.is_ = self.step.is_
         self.should: Mapping[str, Any] = self.step.should
+        #: What was read of it after the call, where certainly nothing of what was asked is missing.
+        self.arrived: Mapping[str, Any] | None = None
         self.finished = False
         #: Whether it was left out, be it in the middle of a call.
         self.skipped = False

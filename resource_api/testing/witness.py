@@ -26,12 +26,12 @@ class Witness(Context):
         self.raised: list[BaseException] = []
 
     def _open(self, titles: Any, doing: Doing) -> Section:
-        return _Watched(self, self._ledger.names(titles), doing)
+        return _Watched(self, self.ledger.names(titles), doing)
 
 
 class _Watched(Section):
     def __init__(self, witness: Witness, names: list[Name], doing: Doing) -> None:
-        super().__init__(witness.type, witness._ledger, witness._sections, names, doing)  # noqa: SLF001 - its own class
+        super().__init__(witness.type, witness.ledger, witness._sections, names, doing)  # noqa: SLF001 - its own class
         self._raised = witness.raised
 
     def __exit__(
