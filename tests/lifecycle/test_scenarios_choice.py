@@ -35,6 +35,15 @@ def test_exactly_what_is_named_is_done(bench: Bench, options: dict[str, Any], ma
     assert bench.names() == made
 
 
+@pytest.mark.parametrize(
+    ("names", "waits"), [("a", {}), ("ab", {1: [0]}), ("bc", {1: [0]}), ("ac", {1: [0]}), ("abc", {1: [0], 2: [1]})]
+)
+def test_what_is_left_out_waits_for_nothing(bench: Bench, names: str, waits: dict[int, list[int]]) -> None:
+    """What a run is about waits for what it is about, also by way of what it leaves alone, and for nothing else."""
+    plan = bench.plan(CHAIN, targets=tuple(f"Thing[{name}]" for name in names))
+    assert {number: list(before) for number, before in plan.waits.items() if before} == waits
+
+
 def test_what_matches_nothing_is_wrong_usage(bench: Bench) -> None:
     """A typing mistake must not look like success."""
     for option in ("targets", "excludes"):
