@@ -52,7 +52,7 @@ def _beyond(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
     """Give what ``values`` has that ``base`` has not, or not so; then the names that only ``base`` has."""
     if not base:
         return [dict(values)]
-    more = {name: value for name, value in values.items() if not (name in base and _alike(value, base[name]))}
+    more = {name: v for name, v in values.items() if name not in base or not (v is base[name] or _alike(v, base[name]))}
     return [more] if base.keys() <= values.keys() else [more, *(name for name in base if name not in values)]
 
 

@@ -126,15 +126,16 @@ class Register:
             self._build(Group(declaration, title), blueprint, manifest)
             return
         entry = Entry(declaration, tools.definition, title)
-        if self._taken(entry, self._titled(entry)):
+        if (twin := self._titled(entry)) is not entry:
+            self._twice(entry, twin)
             return
         if declaration.meta:
             entry.meta = meta(declaration.meta)
             if entry.meta is not NO_META:
                 self._check_lifecycle(entry)
         self.entries.append(entry)
-        defaults = manifest.defaults.get(declaration.file)
-        entry.spelt = self._gather(entry, defaults.get(declaration.type, {}) if defaults else {})
+        defaults = manifest.defaults and manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
+        entry.spelt = self._gather(entry, defaults)
 
     def _titled(self, entry: Entry) -> Entry:
         """Let an entry be found by its title; gives the one that is."""
@@ -144,12 +145,10 @@ class Register:
         titles = self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})
         return titles.setdefault(title, entry)
 
-    def _taken(self, named: Entry | Group, twin: Entry | Group) -> bool:
+    def _twice(self, named: Entry | Group, twin: Entry | Group) -> None:
         """Complain of a second one of a name."""
-        if twin is not named:
-            message = f"declared twice; first at {self._complaints.where(twin)}"
-            self._complaints.of(named, None, message, "duplicate")
-        return twin is not named
+        message = f"declared twice; first at {self._complaints.where(twin)}"
+        self._complaints.of(named, None, message, "duplicate")
 
     def _blueprint(self, name: str) -> Blueprint | None:
         """Give what builds a component; None where the name is a type's. Raises ``DefinitionError``."""
@@ -163,7 +162,8 @@ class Register:
 
     def _build(self, group: Group, blueprint: Blueprint, manifest: Manifest) -> None:
         """Enter what a component makes; when it cannot be built, what refers into it is not wrong as well."""
-        if self._taken(group, self.groups.setdefault(group.reference, group)):
+        if (twin := self.groups.setdefault(group.reference, group)) is not group:
+            self._twice(group, twin)
             return
         self._check_aliases(group)
         declared = self._expander.expand(group, blueprint)

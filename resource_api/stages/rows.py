@@ -129,16 +129,15 @@ class Judge:
     def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
-        if canonical == row:
-            # Mostly it is a copy of the row, with the row's own values: one of the two will do.
-            if canonical is row or all(map(is_, map(row.get, canonical), canonical.values())):
-                return _finished(definition, row)
-        else:
+        if canonical is not row and canonical != row:
             message = _uncanonical(definition, row, canonical)
             if message and self.strict == "error":
                 return message
             if message:
                 self._warn(definition, message)
+        elif all(map(is_, map(row.get, canonical), canonical.values())):
+            # Mostly it is a copy of the row, with the row's own values: one of the two will do.
+            canonical = row
         return _finished(definition, canonical)
 
     def _warn(self, definition: TypeDefinition, message: str) -> None:

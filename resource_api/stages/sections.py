@@ -199,7 +199,8 @@ class Gatherer:
                     self._add(source, (*path, "alias"), "alias cannot be a default: it names one resource")
                 metas[name] = self._meta(source, path, body, "")
                 taken[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
-        self.defaults[source.file] = taken
+        if taken:
+            self.defaults[source.file] = taken
         return metas
 
     def _meta(self, source: Document, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
@@ -229,7 +230,7 @@ class Gatherer:
             attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS} or _NOTHING
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
-        declared = Declaration(*named, attributes, meta, source, key)
+        declared = Declaration(named.type, named.title, attributes, meta, source, key)
         first = self.resources.setdefault(named, declared)
         if first is not declared:
             self._twice(source, path, f"{text.escape(str(named))} is declared twice", first)
