@@ -1,12 +1,13 @@
 """Many resources looked at attribute by attribute: of ten thousand nearly all have the same few attributes.
 
-One question then answers for thousands of values. What the values mean is not known here.
+One question then answers for thousands of values; and a thousand are asked all questions before the next ones are, as
+what has just been looked at is still near. What the values mean is not known here.
 """
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.values import FLAT
@@ -14,12 +15,21 @@ from resource_api.nouns.values import FLAT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+T = TypeVar("T")
+
+_PORTION: Final = 1000
+
 
 class Sheet(NamedTuple):
     """Resources that have the same attributes: their places among all, and in that order each attribute's values."""
 
     places: Sequence[int]
     columns: Mapping[str, Sequence[Any]]
+
+
+def portions(many: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Give a thousand after the other."""
+    return (many[start : start + _PORTION] for start in range(0, len(many), _PORTION))
 
 
 def sheets(resources: Sequence[Mapping[str, Any]]) -> Iterator[Sheet]:

@@ -96,7 +96,7 @@ class Entry:
         self.declaration = declaration
         self.definition = definition
         self.title = title
-        #: Where it stands in the order of execution; set when the order is known.
+        #: Where it stands: among what is declared, and when the order of execution is known, in that.
         self.index = -1
         self.name: Name = title
         self.should: dict[str, Any] = {}

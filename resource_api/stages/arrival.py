@@ -5,14 +5,14 @@ What becomes of a resource of which something is missing is not decided here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import Difference, exists
 from resource_api.nouns.values import same
 from resource_api.stages.comparison import Incomparable, compare, level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from resource_api.nouns.definition import Name
     from resource_api.nouns.tools import Tools
@@ -20,17 +20,13 @@ if TYPE_CHECKING:
     from resource_api.stages.snapshot import Seen
     from resource_api.stages.work import Work
 
-#: So many works are compared in one call.
-_AT_ONCE: Final = 1000
 
-
-def arrive(works: Sequence[Work], rows: Mapping[Name, Found], tools: Tools) -> None:
-    """Note of which works certainly nothing is missing, and what was read; told for some hundred at once."""
-    for start in range(0, len(works), _AT_ONCE):
-        pairs = list(_comparable(works[start : start + _AT_ONCE], rows))
-        for place in level([(work.step.entry, row) for work, row in pairs], tools):
-            work, row = pairs[place]
-            work.arrived = row
+def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> None:
+    """Note of which works certainly nothing is missing, and what was read; told for all of them at once."""
+    pairs = list(_comparable(works, rows))
+    for place in level([(work.step.entry, row) for work, row in pairs], tools):
+        work, row = pairs[place]
+        work.arrived = row
 
 
 def _comparable(works: Iterable[Work], rows: Mapping[Name, Found]) -> Iterator[tuple[Work, Mapping[str, Any]]]:

@@ -45,7 +45,7 @@ def bind(
     names: Names,
     complain: Callable[[Entry | Group, str | None, str, str, str], None],
 ) -> list[Edge]:
-    """Give every edge among ``entries``, numbered as they stand in it; a name that means nothing is complained of."""
+    """Give every edge among ``entries``, whose indexes are their places; a name that means nothing is complained of."""
     return list(_Binder(entries, names, complain).edges(references))
 
 
@@ -56,7 +56,7 @@ class _Binder:
         names: Names,
         complain: Callable[[Entry | Group, str | None, str, str, str], None],
     ) -> None:
-        self._number = {entry: index for index, entry in enumerate(entries)}
+        self._entries = entries
         self._names = names
         self._find = names.find
         self._complain = complain
@@ -68,13 +68,13 @@ class _Binder:
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
         for entry, targets in references.items():
-            yield from (Edge(self._number[target], self._number[entry]) for target in targets)
-        for entry in self._number:
+            yield from (Edge(target.index, entry.index) for target in targets)
+        for entry in self._entries:
             if entry.declaration.meta:
                 yield from self._explicit(entry, [entry])
         for group in dict.fromkeys(self._names.groups.values()):
             yield from self._explicit(group, group.members)
-        for entry in self._number:
+        for entry in self._entries:
             if relations := self._relations(entry.definition):
                 yield from self._automatic(entry, relations)
 
@@ -97,7 +97,7 @@ class _Binder:
                 yield from (self._edge(each, target, first=True) for each in subjects)
         # What vanishes with another is part of that, where both are declared.
         host = self._host(declared)
-        if host in self._number:
+        if host is not None:
             yield from (self._edge(each, host, first=True, automatic=True) for each in subjects if each is not host)
 
     def _triggers(self, declared: Entry | Group) -> Sequence[str]:
@@ -139,10 +139,10 @@ class _Binder:
             return group.members
         target = self._find(wanted)
         if target is None and not self._names.broken(wanted.type):
-            names = [*(entry.reference for entry in self._number), *self._names.groups]
+            names = [*(entry.reference for entry in self._entries), *self._names.groups]
             hint = nearest(str(wanted), map(str, names))
             self._complain(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
-        if target is None or target not in self._number:
+        if target is None:
             return ()
         self._meant[text] = [target]
         return self._meant[text]
@@ -151,7 +151,7 @@ class _Binder:
         self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False
     ) -> Edge:
         before, after = (target, entry) if first else (entry, target)
-        return Edge(self._number[before], self._number[after], refresh, automatic)
+        return Edge(before.index, after.index, refresh, automatic)
 
     def _relations(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
         """Give the automatic relationships of a type to types that are in the catalog: word, type, titles."""

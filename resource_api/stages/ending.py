@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.change import Action, exists
-from resource_api.nouns.event import StepEnd
+from resource_api.nouns.event import StepEnd, StepStart
 from resource_api.nouns.step import StepReport
 from resource_api.stages.plan import present
 from resource_api.stages.selection import reverse
@@ -84,6 +84,12 @@ class Ending:
         if self._recorder is not None:
             settled = self.plan.settled
             self.same_works = [Work(each) for each in self.plan.operations if each.step.entry.index not in settled]
+
+    def begin(self, work: Work, now: float) -> None:
+        """A provider is about to be asked; ``now`` in seconds of ``time.monotonic``."""
+        work.started = now
+        if self.follow is not None:
+            self.follow(StepStart(work.step))
 
     def same(self, work: Work) -> None:
         """Nothing was to be done."""

@@ -133,6 +133,7 @@ class Register:
             entry.meta = meta(declaration.meta)
             if entry.meta is not NO_META:
                 self._check_lifecycle(entry)
+        entry.index = len(self.entries)
         self.entries.append(entry)
         defaults = manifest.defaults and manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
         entry.spelt = self._gather(entry, defaults)
@@ -142,8 +143,7 @@ class Register:
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:
             type_name, title = child(parent, type_name, title)
-        titles = self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})
-        return titles.setdefault(title, entry)
+        return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
     def _twice(self, named: Entry | Group, twin: Entry | Group) -> None:
         """Complain of a second one of a name."""

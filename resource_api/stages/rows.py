@@ -7,8 +7,9 @@ conclude from a row, is not known here.
 from __future__ import annotations
 
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from resource_api.nouns.columns import portions
 from resource_api.nouns.errors import ProviderError, nearest, reason
 from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, is_secret, same
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     #: What reading one name gave: a row, None for absence, or the reason why it cannot be told.
     Found = Mapping[str, Any] | str | None
-
-#: So many rows are canonicalized in one call.
-_AT_ONCE: Final = 1000
 
 
 class Judge:
@@ -72,9 +70,8 @@ class Judge:
         return found, wrong
 
     def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
-        """Give what each row says of its resource, or why it cannot be believed; some hundred are copied at once."""
-        starts = range(0, len(rows), _AT_ONCE)
-        return [found for start in starts for found in self._judge(tools, rows[start : start + _AT_ONCE])]
+        """Give what each row says of its resource, or why it cannot be believed."""
+        return [found for some in portions(rows) for found in self._judge(tools, some)]
 
     def _judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
         definition, canonicalize = tools.definition, tools.canonicalize

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.hands.ledger import Outcome
 from resource_api.nouns.change import Action, Change, Difference, exists
+from resource_api.nouns.columns import portions
 from resource_api.nouns.errors import reason
-from resource_api.nouns.event import StepStart
 from resource_api.nouns.text import show
 from resource_api.stages.arrival import arrive, missing
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.prerequisites import Prerequisites
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.stages.ending import Ending
     from resource_api.stages.snapshot import Seen
@@ -38,6 +38,8 @@ class Segment:
         self.ending = ending
         self.definition = works[0].definition
         self.imperative = "imperative" in self.definition.features
+        #: Whether nothing can notify these: what has ended has ended.
+        self._deaf = "refreshable" not in self.definition.features
         self.works = [work for work in works if not work.finished]
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
@@ -48,7 +50,7 @@ class Segment:
         acting = [work for work in self.works if work.acts]
         if acting:
             self._act(acting)
-        left = [work for work in self.works if not self._spoilt(work)]
+        left = [work for work in self.works if not ((work.finished and self._deaf) or self._spoilt(work))]
         if noop := [work for work in left if work.step.noop]:
             self._pretend(noop)
         self._refresh([work for work in left if not work.step.noop])
@@ -74,9 +76,7 @@ class Segment:
             ):
                 self.ending.succeed(work, work.decision.action)
             else:
-                work.started = now
-                if self.ending.follow is not None:
-                    self.ending.follow(StepStart(work.step))
+                self.ending.begin(work, now)
                 called.append(work)
         if called:
             self.ending.intend(called)
@@ -151,8 +151,12 @@ class Segment:
     def _read(self, works: Sequence[Work]) -> None:
         """Read again, and note of which works nothing is missing."""
         self.snapshot.read(self.definition, [work.name for work in works], fresh=True)
+        self._compare(works)
+
+    def _compare(self, works: Iterable[Work]) -> None:
+        """Note of which works nothing is missing by what was read last; imperative ones cannot be read."""
         instance = self.definition.instance
-        rows = {} if self.snapshot.failure(instance) else self.snapshot.rows(instance)
+        rows = {} if self.imperative or self.snapshot.failure(instance) else self.snapshot.rows(instance)
         arrive(works, rows, self.ending.providers.tools(instance))
 
     def _seen(self, work: Work) -> Seen:
@@ -167,13 +171,15 @@ class Segment:
     def _conclude(self, called: Sequence[Work]) -> None:
         """Read again, and settle each work: succeeded, failed, or skipped because its prerequisite failed."""
         if not self.imperative:
-            self._read(called)
+            self.snapshot.read(self.definition, [work.name for work in called], fresh=True)
         with self.ending.log.together():
-            for work in self.works:
-                if not work.acts:
-                    self._spoilt(work)
-                elif not work.finished:
-                    self._conclude_one(work)
+            for works in portions(self.works):
+                self._compare(work for work in works if work.started and not work.finished)
+                for work in works:
+                    if not work.acts:
+                        self._spoilt(work)
+                    elif not work.finished:
+                        self._conclude_one(work)
 
     def _conclude_one(self, work: Work) -> None:
         row = work.arrived

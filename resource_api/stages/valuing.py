@@ -9,6 +9,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns import expression
+from resource_api.nouns.columns import portions
 from resource_api.nouns.entry import NOTHING
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.reference import Reference
@@ -53,7 +54,8 @@ class Valuation:
                 self._evaluate(entry)
                 plain.setdefault(entry.instance, []).append(entry)
         for entries in plain.values():
-            self._settle(entries)
+            for some in portions(entries):
+                self._settle(some)
         for entry in _by_reference(self.references):
             self._evaluate(entry)
             self._settle([entry])
@@ -119,7 +121,7 @@ class Valuation:
             return ""
         return f"{message}; {hint}" if hint else message
 
-    def _settle(self, entries: list[Entry]) -> None:
+    def _settle(self, entries: Sequence[Entry]) -> None:
         """Fill in defaults, check and canonicalize resources of one type; note their identities."""
         tools = self._register.tools(entries[0].instance)
         filled = [self._fill(entry) for entry in entries]
