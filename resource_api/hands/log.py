@@ -65,17 +65,16 @@ class Log:
 
     def write(self, level: str, subject: str, *texts: str) -> None:
         """Say one line for each text."""
-        if self.enabled(level):
-            with self._writing:
-                for text in texts:
-                    self._say(Line(level, self.mask(subject), self.mask(text)))
-
-    def _say(self, line: Line) -> None:
-        if self._held is None:
-            self._show([line])
-        else:
-            self._held.append(line)
-            if len(self._held) == _TOGETHER:
+        if not self.enabled(level):
+            return
+        with self._writing:
+            lines = [Line(level, self.mask(subject), self.mask(text)) for text in texts]
+            if self._held is None:
+                for line in lines:
+                    self._show([line])
+                return
+            self._held += lines
+            if len(self._held) >= _TOGETHER:
                 self._show(self._held)
                 self._held = []
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.nouns.change import exists
 from resource_api.nouns.declaration import RELATIONSHIPS
 from resource_api.nouns.named import NamedTuple
-from resource_api.nouns.reference import Reference, child, parts
+from resource_api.nouns.reference import Reference, capital, child, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,6 +147,12 @@ class Entry:
         return (
             child(parent, self.definition.name, self.title) if parent else Reference(self.definition.name, self.title)
         )
+
+    @property
+    def called(self) -> str:
+        """Its reference as text."""
+        parent, name = self.declaration.parent, self.definition.name
+        return str(child(parent, name, self.title)) if parent else f"{capital(name)}[{self.title}]"
 
     @property
     def absent(self) -> bool:

@@ -106,4 +106,4 @@ def _says_so(record: Record, entry: Entry, row: Row) -> bool:
 def required(catalog: Catalog, entry: Entry) -> list[str]:
     """Give the references of what must come directly before an entry."""
     before = catalog.requires.get(entry.index)
-    return [str(catalog.entries[index].reference) for index in before] if before else []
+    return [catalog.entries[index].called for index in before] if before else []

@@ -101,7 +101,7 @@ class Ending:
         step, action = work.step, work.decision.action
         level = step.entry.meta.loglevel
         if self.log.enabled(level) and not (work.removal and action is Action.REPLACE):
-            self.log.write(level, str(step.entry.reference), *work.lines())
+            self.log.write(level, step.entry.called, *work.lines())
         self.succeed(work, action)
 
     def succeed(self, work: Work, action: Action) -> None:

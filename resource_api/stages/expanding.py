@@ -62,7 +62,7 @@ class Expander:
         self._complaints.problems += [_named(problem, group) for problem in problems]
         group.outputs = gathered.named["outputs"]
         self._check_outputs(group, blueprint.definition)
-        return [self._within(group, declared) for declared in gathered.resources.values()]
+        return [self._within(group, declared) for declared in gathered.resources]
 
     def _flaw(self, group: Group) -> str:
         """Say why a component cannot be built as it is declared; nothing when it can."""

@@ -60,7 +60,9 @@ class Gatherer:
         self.providers: dict[str, Configured] = {}
         self.named: dict[str, dict[str, Any]] = {"values": {}, "outputs": {}}
         self._origins: dict[tuple[str, str], Origin] = {}
-        self.resources: dict[tuple[str, str], Declaration] = {}
+        self.resources: list[Declaration] = []
+        #: Type → title → the first that was given it.
+        self._titles: dict[str, dict[str, Declaration]] = {}
         self.moved: list[Moved] = []
         self.removed: list[Removed] = []
         self._types: dict[str, str] = {}
@@ -231,8 +233,11 @@ class Gatherer:
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
         declared = Declaration(named.type, named.title, attributes, meta, source, key)
-        first = self.resources.setdefault(named, declared)
-        if first is not declared:
+        titles = self._titles.get(named.type) or self._titles.setdefault(named.type, {})
+        first = titles.setdefault(named.title, declared)
+        if first is declared:
+            self.resources.append(declared)
+        else:
             self._twice(source, path, f"{text.escape(str(named))} is declared twice", first)
 
     def _reference(self, source: Document, path: Path, key: Any, body: Any = None) -> Reference | None:

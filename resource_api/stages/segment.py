@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.hands.ledger import Outcome
 from resource_api.nouns.change import Action, Change, Difference, exists
@@ -18,9 +18,10 @@ from resource_api.nouns.text import show
 from resource_api.stages.arrival import arrive, missing
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.prerequisites import Prerequisites
+from resource_api.stages.work import Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from resource_api.stages.ending import Ending
     from resource_api.stages.snapshot import Seen
@@ -90,7 +91,7 @@ class Segment:
 
     def _set(self, works: list[Work]) -> None:
         """Call ``set``; when it raises, try what is left once more, one by one."""
-        changes = {work.name: work.change() for work in works}
+        changes = Asked(works)
         error = self.caller.set(works, changes, self._blocked, noop=False)
         self.snapshot.changed()
         if error is None:
@@ -253,8 +254,7 @@ class Segment:
             self.ending.same(work)
 
     def _pretend_by_provider(self, works: list[Work]) -> None:
-        changes: Mapping[Any, Change] = {work.name: work.change() for work in works}
-        error = self.caller.set(works, changes, self._blocked, noop=True)
+        error = self.caller.set(works, Asked(works), self._blocked, noop=True)
         for work in works:
             told = work.outcome.status == "failed"
             if told or (error is not None and work.outcome.status is None):

@@ -6,6 +6,7 @@ A value of the transaction; what is done with it is decided elsewhere.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from resource_api.nouns.change import MADE_ANEW, Action, Change, describe, exist
 from resource_api.nouns.values import copied, is_flat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from resource_api.nouns.definition import Name, TypeDefinition
     from resource_api.nouns.record import Key
@@ -137,6 +138,26 @@ class Work:
         told = {difference.attribute for difference in self.outcome.attributes}
         left = [difference for difference in self.decision.differences if difference.attribute not in told]
         return [describe(self.step.definition, difference) + end for difference in left]
+
+
+class Asked(Mapping[Any, Change]):
+    """What a call asks of each name: made when a provider looks at it, as it looks at one after the other."""
+
+    def __init__(self, works: Iterable[Work]) -> None:
+        """Ask what is decided of ``works``."""
+        self._works = {work.name: work for work in works}
+
+    def __getitem__(self, name: Name) -> Change:
+        """Give the change of one name."""
+        return self._works[name].change()
+
+    def __iter__(self) -> Iterator[Name]:
+        """Give the names, in dependency order."""
+        return iter(self._works)
+
+    def __len__(self) -> int:
+        """Give how many there are."""
+        return len(self._works)
 
 
 def _lent(resource: Mapping[str, Any]) -> Mapping[str, Any]:
