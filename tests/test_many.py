@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Attribute, Registry, Runtime, Sensitive, TypeDefinition
+from resource_api import Attribute, BaseProvider, Registry, Runtime, Sensitive, TypeDefinition
 from resource_api.nouns.columns import are_flat, sheets
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.entry import Entry
@@ -17,13 +17,17 @@ from resource_api.nouns.step import Known
 from resource_api.nouns.tools import Tools
 from resource_api.nouns.values import UNKNOWN, is_flat
 from resource_api.stages import settle
+from resource_api.stages.calm import Calm
 from resource_api.stages.comparison import Incomparable, compare, level
+from tests.lifecycle.world import Bench
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
+    from resource_api.hands.context import Context
     from resource_api.nouns.definition import Resource
+    from resource_api.stages.plan import Plan
 
 TYPE: Final = TypeDefinition(
     name="thing",
@@ -153,3 +157,75 @@ def test_a_comparison_cannot_change_what_is_compared() -> None:
     pairs: Sequence[tuple[Entry, dict[str, Any]]] = [(entry({"name": "n", "size": 1}), {"name": "n", "size": 2})]
     assert list(level(pairs, tools(greedy))) == []
     assert pairs[0][1] == {"name": "n", "size": 2}
+
+
+_declared: Final = st.dictionaries(
+    st.sampled_from(["Engine[a]", "Engine[b]", "Gadget[c]", "Gadget[d]"]),
+    st.fixed_dictionaries(
+        {}, optional={"size": st.sampled_from([1, 2, None]), "ensure": st.sampled_from(["present", "absent"])}
+    ),
+)
+
+
+@given(
+    first=_declared, then=_declared, gone=st.sets(st.sampled_from("abcd")), related=st.booleans(), noop=st.booleans()
+)
+def test_what_is_told_of_many_is_what_is_planned_of_each(
+    *,
+    first: dict[str, Any],
+    then: dict[str, Any],
+    gone: set[str],
+    related: bool,
+    noop: bool,
+) -> None:
+    """Of what is in order or not there, after any run and any damage, with relationships or none: the same steps."""
+    bench = Bench()
+    bench.put("thing", tool={})
+    bench.apply(first)
+    for kind in ("engine", "gadget"):
+        for name in gone & bench.world.things[kind].keys():
+            del bench.world.things[kind][name]
+    if related and len(then) > 1:
+        one, *_, other = then
+        then = {**then, other: {**then[other], "subscribe": one}}
+    told = bench.plan(then, noop=noop)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("resource_api.stages.plan.calm", lambda *_: Calm())
+        each = bench.plan(then, noop=noop)
+    assert _shown(told) == _shown(each)
+
+
+def _shown(plan: Plan) -> list[tuple[Any, ...]]:
+    return [(str(s.reference), s.is_, s.should, s.decision, s.noop, s.record, *s[7:]) for s in plan.steps]
+
+
+class Lower(BaseProvider):
+    """Spells modes in lower case."""
+
+    def get(self, context: Context, names: Collection[Any] | None = None) -> list[Resource]:
+        """There is nothing."""
+        del context, names
+        return []
+
+    def set(self, context: Context, changes: Mapping[Any, Any]) -> None:
+        """Nothing is ever asked."""
+
+    def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write what was written otherwise anew."""
+        del context
+        for resource in resources:
+            if not resource.get("mode", "x").islower():
+                resource["mode"] = resource["mode"].lower()
+        return resources
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["", "x", "X", None]), min_size=1))
+def test_what_is_written_is_known_as_it_was_written(modes: dict[str, str | None]) -> None:
+    """Whatever canonicalize makes of it, also where of the values that it leaves alone only the names are kept."""
+    registry = Registry()
+    attributes = {"name": Attribute("String", kind="namevar"), "mode": Attribute("Optional[String]", default="X")}
+    registry.register_type(TypeDefinition(name="mood", attributes=attributes, features={"canonicalize"}))
+    registry.register_provider("mood", Lower)
+    resources = {f"Mood[{name}]": {"mode": mode} for name, mode in modes.items()}
+    found = Runtime(registry).compile({"resources": resources}).entries
+    assert [each.spelling for each in found] == [{"mode": mode, "name": name} for name, mode in modes.items()]
