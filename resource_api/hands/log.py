@@ -36,8 +36,8 @@ class Line(NamedTuple):
 
     def __str__(self) -> str:
         """Spell ``Notice: Widget[a]: created``, on one line whatever the text holds."""
-        subject = f"{escape(self.subject)}: " if self.subject else ""
-        return f"{_WORDS[self.level]}: {subject}{escape(self.text)}"
+        level, subject, text = self
+        return escape(f"{_WORDS[level]}: {subject}: {text}" if subject else f"{_WORDS[level]}: {text}")
 
 
 class Log:
@@ -68,7 +68,8 @@ class Log:
         if not self.enabled(level):
             return
         with self._writing:
-            lines = [Line(level, self.mask(subject), self.mask(text)) for text in texts]
+            mask = self.mask
+            lines = [Line(level, mask(subject), mask(text)) if mask else Line(level, subject, text) for text in texts]
             if self._held is None:
                 for line in lines:
                     self._show([line])

@@ -14,7 +14,7 @@ from resource_api.nouns.regex import regex
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.nouns.reference import Reference
 
@@ -89,6 +89,13 @@ def _path(text: str, start: int) -> tuple[Path, int]:
 def is_literal(value: Any) -> bool:
     """Whether a value is what it says, without looking into it: nearly all are."""
     return "${" not in value if type(value) is str else type(value) in FLAT
+
+
+def are_literal(values: Sequence[Any]) -> bool:
+    """Whether all values are what they say, told for thousands at once; of those that hold others nothing is told."""
+    kinds = set(map(type, values))
+    texts = values if kinds == {str} else [value for value in values if type(value) is str]
+    return kinds <= FLAT and "${" not in "\n".join(texts)
 
 
 def find(value: Any) -> Iterator[Path]:

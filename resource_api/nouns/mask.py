@@ -50,6 +50,10 @@ class Mask:
         elif isinstance(secret, (str, int, float)) and not isinstance(secret, bool):
             self._spellings.update(spelt for spelt in _spellings(str(secret)) if len(spelt) >= _SHORTEST)
 
+    def __bool__(self) -> bool:
+        """Whether any secret is known."""
+        return bool(self._spellings)
+
     def __call__(self, text: str) -> str:
         """Give ``text`` with every known secret masked, the longest first."""
         if not self._spellings:

@@ -80,12 +80,15 @@ class _Binder:
 
     def _explicit(self, declared: Entry | Group, subjects: Sequence[Entry]) -> Iterator[Edge]:
         """Give the edges that a declaration asks for; ``subjects`` are the resource itself, or all of a component."""
+        said = declared.declaration.meta
         for word, (first, refresh) in _WORDS.items():
-            value = declared.declaration.meta.get(word)
-            for text in [] if value is None else [value] if isinstance(value, str) else value:
-                for target in self._named(declared, word, text):
+            if (value := said.get(word)) is None:
+                continue
+            for text in (value,) if type(value) is str else value:
+                for target in self._meant.get(text) or self._named(declared, word, text):
                     for each in subjects:
-                        yield self._edge(each, target, first=first, refresh=refresh)
+                        before, after = (target, each) if first else (each, target)
+                        yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
             yield from self._living(declared, subjects)
 
@@ -128,8 +131,6 @@ class _Binder:
 
     def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:
         """Give what a reference in a metaparameter means, or complain."""
-        if (known := self._meant.get(text)) is not None:
-            return known
         try:
             wanted = reference.parse(text)
         except ValueError as error:

@@ -207,8 +207,9 @@ class Gatherer:
 
     def _meta(self, source: Document, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
         """Give the metaparameters among the keys of ``body`` that are declared, their shape checked."""
-        given = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
-        meta = body if len(given) == len(body) else given
+        meta = body
+        if not METAPARAMETERS.issuperset(body) or None in body.values():
+            meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         for key, value in meta.items():
             if shapes.sound(key, value):
                 continue
@@ -228,8 +229,9 @@ class Gatherer:
             body = _NOTHING
         attributes, meta = body, _NOTHING
         if not METAPARAMETERS.isdisjoint(body):
-            meta = self._meta(source, path, body, named)
-            attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS} or _NOTHING
+            meta, attributes = self._meta(source, path, body, named), _NOTHING
+            if meta is not body:
+                attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
         declared = Declaration(named.type, named.title, attributes, meta, source, key)

@@ -39,8 +39,6 @@ class Segment:
         self.ending = ending
         self.definition = works[0].definition
         self.imperative = "imperative" in self.definition.features
-        #: Whether nothing can notify these: what has ended has ended.
-        self._deaf = "refreshable" not in self.definition.features
         self.works = [work for work in works if not work.finished]
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
@@ -48,10 +46,10 @@ class Segment:
 
     def carry_out(self) -> None:
         """Do what is not noop, tell what is, then refresh what was notified."""
-        acting = [work for work in self.works if work.acts]
-        if acting:
+        if acting := [work for work in self.works if work.acts]:
             self._act(acting)
-        left = [work for work in self.works if not ((work.finished and self._deaf) or self._spoilt(work))]
+        notified = "refreshable" in self.definition.features
+        left = [work for work in self.works if (notified or not work.finished) and not self._spoilt(work)]
         if noop := [work for work in left if work.step.noop]:
             self._pretend(noop)
         self._refresh([work for work in left if not work.step.noop])
@@ -65,18 +63,7 @@ class Segment:
     def _act(self, works: Sequence[Work]) -> None:
         called, now = [], time.monotonic()
         for work in works:
-            undeclared = work.operation.step.entry.index in self.ending.plan.prior.ghosts
-            if undeclared and not exists(work.is_):
-                self.ending.succeed(work, Action.FORGET)
-            elif work.decision.action is Action.READ or (work.removal and not exists(work.is_)):
-                self.ending.same(work)
-            elif (
-                work.decision.action is Action.FORGET
-                or work.spared
-                or (work.decision.action is Action.IMPORT and not work.decision.differences)
-            ):
-                self.ending.succeed(work, work.decision.action)
-            else:
+            if work.decision.action is Action.CREATE or not self._ends_uncalled(work):
                 self.ending.begin(work, now)
                 called.append(work)
         if called:
@@ -88,6 +75,19 @@ class Segment:
                 raise
             self._conclude(called)
         self.ending.settle([work for work in works if work.decision.action is not Action.READ])
+
+    def _ends_uncalled(self, work: Work) -> bool:
+        """End what needs no call: it is only read, taken over or forgotten, or has gone already."""
+        action = work.decision.action
+        if work.step.entry.index in self.ending.plan.prior.ghosts and not exists(work.is_):
+            self.ending.succeed(work, Action.FORGET)
+        elif action is Action.READ or (work.removal and not exists(work.is_)):
+            self.ending.same(work)
+        elif action is Action.FORGET or work.spared or (action is Action.IMPORT and not work.decision.differences):
+            self.ending.succeed(work, action)
+        else:
+            return False
+        return True
 
     def _set(self, works: list[Work]) -> None:
         """Call ``set``; when it raises, try what is left once more, one by one."""

@@ -17,7 +17,7 @@ from resource_api.nouns.values import UNKNOWN, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.nouns.definition import Resource
     from resource_api.nouns.entry import Entry
@@ -43,11 +43,9 @@ class Valuation:
     def value(self) -> None:
         """Settle what refers to no resource type by type at once, then the others in the order of their references."""
         plain: dict[str, list[Entry]] = {}
-        for entry in self._register.entries:
+        for entry in self._literal(plain):
             given = _given(entry)
-            if all(map(expression.is_literal, given.values())):
-                plain.setdefault(entry.instance, []).append(entry)
-            elif paths := self._paths(entry, given):
+            if paths := self._paths(entry, given):
                 entry.sources = {name: found for name, each in paths.items() if (found := self._sources(each))}
                 self.references[entry] = [first for each in paths.values() for first in self._before(each)]
             else:
@@ -59,6 +57,16 @@ class Valuation:
         for entry in _by_reference(self.references):
             self._evaluate(entry)
             self._settle([entry])
+
+    def _literal(self, plain: dict[str, list[Entry]]) -> Iterator[Entry]:
+        """Note what is given as it stands, by instance; give the others."""
+        for some in portions(self._register.entries):
+            certain = expression.are_literal([value for entry in some for value in _given(entry).values()])
+            for entry in some:
+                if certain or all(map(expression.is_literal, _given(entry).values())):
+                    plain.setdefault(entry.definition.instance, []).append(entry)
+                else:
+                    yield entry
 
     def check(self, value: Any) -> Any:
         """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
@@ -130,7 +138,7 @@ class Valuation:
             entry.should = should
             if should is not before:
                 _spell(entry, before)
-            found = problems.get(place, ())
+            found = problems.get(place, ()) if problems else ()
             for problem in found:
                 self._complaints.report(entry, problem)
             if not found or not any(problem.severity == "error" for problem in found):
@@ -175,13 +183,13 @@ class Valuation:
         return expression.walk(target.should[path.keys[0]], path, path.keys[1:])
 
     def _identify(self, entry: Entry) -> None:
-        names = entry.definition.namevars
+        definition, names = entry.definition, entry.definition.namevars
         name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
         if type(name) is not str and is_unknown(name):
             self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
             return
         entry.name = name
-        twin = self._register.by_name.setdefault(entry.instance, {}).setdefault(name, entry)
+        twin = self._register.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
             self._complaints.of(entry, None, what, "duplicate")
