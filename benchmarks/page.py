@@ -21,7 +21,8 @@ busy. What is aimed at stands in the last column, where there is such an aim.
 _GROWTH = """
 ## Growth
 
-Processor time without that of an empty manifest, between two numbers of resources; 1 is linear, 2 quadratic.
+Processor time without that of an empty manifest, between two numbers of resources, and between the first and the last
+of three or more; 1 is linear, 2 quadratic.
 """
 
 _MEMORY = """
@@ -68,31 +69,32 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def _series(rows: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Give each thing that was measured with two numbers, one after the other."""
+def _series(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Give the rows of each thing that was measured, by their numbers."""
     for what in dict.fromkeys(row["what"] for row in rows if row["count"]):
-        known = sorted((row for row in rows if row["what"] == what), key=lambda row: row["count"])
-        yield from ((what, low, high) for low, high in pairwise(known))
+        yield sorted((row for row in rows if row["what"] == what), key=lambda row: row["count"])
 
 
 def _growth(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
     yield "| what | from | to | exponent |"
     yield "| --- | --: | --: | --: |"
-    for what, low, high in _series(rows):
-        work, more = low["ours"] - start, high["ours"] - start
+    for known in _series(rows):
         # Below a few milliseconds the start's own spread is the figure.
-        if work > start / 4:
+        telling = [row for row in known if row["ours"] - start > start / 4]
+        spans = [*pairwise(telling), *([(telling[0], telling[-1])] if len(telling) > 2 else [])]  # noqa: PLR2004 - a pair
+        for low, high in spans:
+            work, more = low["ours"] - start, high["ours"] - start
             exponent = math.log(more / work) / math.log(high["count"] / low["count"])
-            yield f"| {what} | {low['count']} | {high['count']} | {exponent:.2f} |"
+            yield f"| {low['what']} | {low['count']} | {high['count']} | {exponent:.2f} |"
 
 
 def _memory(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "| what | number | MiB | to | KiB for each further one |"
     yield "| --- | --: | --: | --: | --: |"
-    for what, low, high in _series(rows):
+    for low, high in (pair for known in _series(rows) for pair in pairwise(known)):
         if low["count"] >= 10_000:  # noqa: PLR2004 - below, the start is the figure
             each = (high["memory"] - low["memory"]) * 1024 / (high["count"] - low["count"])
-            yield f"| {what} | {low['count']} | {low['memory']:.0f} | {high['count']} | {each:.2f} |"
+            yield f"| {low['what']} | {low['count']} | {low['memory']:.0f} | {high['count']} | {each:.2f} |"
 
 
 def _each(rows: list[dict[str, Any]]) -> Iterator[str]:

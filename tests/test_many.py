@@ -199,6 +199,16 @@ def _shown(plan: Plan) -> list[tuple[Any, ...]]:
     return [(str(s.reference), s.is_, s.should, s.decision, s.noop, s.record, *s[7:]) for s in plan.steps]
 
 
+def test_a_default_of_none_is_what_should_be() -> None:
+    """Where nothing is declared; where null is, neither that nor a default is."""
+    registry = Registry()
+    attributes = {"name": Attribute("String", kind="namevar"), "note": Attribute("Optional[String]", default=None)}
+    registry.register_type(TypeDefinition(name="memo", attributes=attributes))
+    registry.register_provider("memo", BaseProvider)
+    found = Runtime(registry).compile({"resources": {"Memo[a]": {}, "Memo[b]": {"note": None}}}).entries
+    assert [each.should for each in found] == [{"name": "a", "note": None}, {"name": "b"}]
+
+
 class Lower(BaseProvider):
     """Spells modes in lower case."""
 

@@ -18,7 +18,7 @@ from resource_api.contract.state import MemoryStore, NoStore
 from resource_api.hands.log import console
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from resource_api.contract.state import StackName, StateStore
@@ -225,16 +225,30 @@ def test_ten_more_created_are_not_one_more_write_to_the_log() -> None:
     assert text == "".join(f"Notice: Part[{number}]: created\n" for number in range(_COUNT))
 
 
+def test_what_is_said_while_lines_are_shown_comes_after_them() -> None:
+    """As a signal does that comes while they are written: each line is there once."""
+    world = World()
+    stream = Stream(lambda: world.runtime.log.write("notice", "", "interrupted"))
+    world.runtime.log.sinks[:] = [console(stream)]
+    world.apply(flat(15 * _COUNT))
+    lines = [f"Notice: Part[{number}]: created" for number in range(15 * _COUNT)]
+    assert sorted(stream.getvalue().splitlines()) == sorted([*lines, "Notice: interrupted"])
+
+
 class Stream(StringIO):
     """Notes what is written at once."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, meanwhile: Callable[[], None] | None = None) -> None:
+        """Begin with nothing; ``meanwhile`` happens once while something is written."""
         super().__init__()
         self.writes: list[str] = []
+        self._meanwhile = meanwhile
 
     def write(self, text: str) -> int:
         """Note it."""
+        happens, self._meanwhile = self._meanwhile, None
+        if happens is not None:
+            happens()
         self.writes.append(text)
         return super().write(text)
 

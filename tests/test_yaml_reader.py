@@ -395,7 +395,7 @@ def test_positions_of_keys_values_and_what_is_missing() -> None:
     """A path that ends too early is answered with its last part."""
     found = yaml_reader.read(b"resources:\n  File[/a]:\n    x: [1, {y: 2}]\n  File[/b]: &b {z: 1}\n  c: *b\n", "f")
     assert found.position(("resources", "File[/b]")) == (4, 3)
-    assert found.head("resources")["File[/a]"] == (2, 3)
+    assert found.position(("resources", "File[/a]")) == (2, 3)
     assert found.position(("resources", "File[/a]", "x")) == (3, 5)
     assert found.position(("resources", "File[/a]", "x"), value=True) == (3, 8)
     assert found.position(("resources", "File[/a]", "x", 1, "y")) == (3, 13)

@@ -76,7 +76,7 @@ class Runtime(Reader):
         self.project = project
         self.tell = tell or (lambda _event: None)
         #: Whether ``tell`` wants to know of each step, as it begins and ends.
-        self.followed = tell is not None
+        self.followed = True
         self.lock_timeout = lock_timeout
         #: Whether plans may leave out what is in order, where an earlier run knows so already.
         self.brief = False

@@ -76,8 +76,9 @@ class Log:
                 return
             self._held += lines
             if len(self._held) >= _TOGETHER:
-                self._show(self._held)
-                self._held = []
+                # A signal may have something to say while they are being shown.
+                lines, self._held = self._held, []
+                self._show(lines)
 
     def _show(self, lines: Sequence[Line]) -> None:
         for sink in self.sinks:

@@ -75,10 +75,6 @@ class Document:
         """Give a document with a part of this one's data; all that is in it stands where it stood."""
         return Document(data, self.file, self.raw, self._index, self._heads)
 
-    def head(self, section: str) -> Mapping[str, Position]:
-        """Give the positions of the keys of a top-level mapping that are known already; maybe none."""
-        return self._heads.get(section, {})
-
     def position(self, path: Sequence[str | int], *, value: bool = False) -> Position:
         """Give line and column, from 1, of the key at ``path``, or of its value.
 

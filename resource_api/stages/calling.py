@@ -101,7 +101,7 @@ class _Subjects(Mapping[Any, Subject]):
         return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._works)
+        return len(self._entries)
 
 
 def _take(works: list[Work], context: Context) -> None:

@@ -66,7 +66,7 @@ def calm(
         if missing and missing[0][0].instance not in catalog.instances and tools(missing[0][0].instance).plan is None:
             for entry, nothing in missing:
                 if type(ensure := entry.should.get("ensure")) is str and entry.index not in prior.records:
-                    told[entry.index] = nothing, creation(ensure)
+                    told[entry.index] = nothing, creation(ensure, cut=False)
     return Calm(told, frozenset() if prior.state.intents else frozenset(recorded))
 
 

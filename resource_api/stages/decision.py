@@ -114,7 +114,7 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
 
 
 @lru_cache
-def creation(ensure: str, *, cut: bool = False) -> Decision:
+def creation(ensure: str, *, cut: bool) -> Decision:
     """Give the decision to make something: ten thousand resources share it."""
     made = (Difference("ensure", "absent", ensure),)
     return Decision(Action.CREATE, made, ("its replacement was cut, and the old one has gone",) if cut else ())

@@ -44,7 +44,7 @@ class Kinds(NamedTuple):
 
 
 class Register:
-    """The entries of a manifest, found by title, alias or identity: type → title or name → entry."""
+    """The entries of a manifest, found by title or alias (type → title → entry), or by identity (instance → name)."""
 
     def __init__(self, complaints: Complaints, scope: Scope, kinds: Kinds) -> None:
         """Begin empty."""

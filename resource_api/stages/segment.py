@@ -58,11 +58,10 @@ class Segment:
         """Whether a work has failed, or what it waits for has: then it is skipped."""
         return work.operation.number in self.ending.bad or (not work.finished and self.ending.skip_for(work))
 
-    # Acting
-
     def _act(self, works: Sequence[Work]) -> None:
         called, now = [], time.monotonic()
         for work in works:
+            # What is made was neither recorded and undeclared, nor is it removed: it always needs a call.
             if work.decision.action is Action.CREATE or not self._ends_uncalled(work):
                 self.ending.begin(work, now)
                 called.append(work)
@@ -147,8 +146,6 @@ class Segment:
         else:
             self.ending.skip(work, "the run was interrupted")
 
-    # Verifying
-
     def _read(self, works: Sequence[Work]) -> None:
         """Read again, and note of which works nothing is missing."""
         self.snapshot.read(self.definition, [work.name for work in works], fresh=True)
@@ -173,9 +170,10 @@ class Segment:
         """Read again, and settle each work: succeeded, failed, or skipped because its prerequisite failed."""
         if not self.imperative:
             self.snapshot.read(self.definition, [work.name for work in called], fresh=True)
-        with self.ending.log.together():
-            for works in portions(self.works):
-                self._compare(work for work in works if work.started and not work.finished)
+        for works in portions(self.works):
+            # Not while the log is held: a provider that compares may wait for one that has something to say.
+            self._compare(work for work in works if work.started and not work.finished)
+            with self.ending.log.together():
                 for work in works:
                     if not work.acts:
                         self._spoilt(work)
@@ -230,8 +228,6 @@ class Segment:
             work.why = text
             return text
         return ""
-
-    # Noop and refresh
 
     def _pretend(self, works: Sequence[Work]) -> None:
         """Tell what would be done; a provider that handles noop is asked to tell more."""

@@ -27,8 +27,10 @@ def arrange(
     ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by entry.
     """
     if not ghosts and not any(step.decision.action is Action.REPLACE for step in steps):
-        if max(requires, default=0) < len(steps) and (not steps or steps[-1].entry.index < len(steps)):
-            # Nothing is left out: each step has the number of its entry, and waits for what that requires.
+        if not steps or steps[-1].entry.index < len(steps):
+            # Nothing is left out before the last one: each has its entry's number, and waits for what that requires.
+            if max(requires, default=0) >= len(steps):
+                requires = {index: before for index, before in requires.items() if index < len(steps)}
             return [Operation(step.entry.index, step) for step in steps], requires
         place = {step.entry.index: index for index, step in enumerate(steps)}
         waits = {place[i]: [place[j] for j in _through(i, requires, place)] for i in place}

@@ -1,7 +1,7 @@
 """From the values that a resource is given to what it should be: checked, canonical, identified.
 
 Data types, ``canonicalize`` on copies, data types again, ``validate``. The
-catalog does this for whole types at once; it is repeated for a single resource when values become known at its turn.
+catalog does this for many resources at once; it is repeated for a single resource when values become known at its turn.
 Pure: what providers answer comes in as plain functions.
 """
 
@@ -26,13 +26,16 @@ _TEXT: Final = {str}
 
 
 def fill(definition: AttributeSet, given: Resource) -> Resource:
-    """Fill the type's defaults, each a fresh copy, into what is declared; ``null``: not declared, no default."""
+    """Fill the type's defaults, each a fresh copy, into what is declared, in place; ``null``: not declared, no default.
+
+    A default may be ``None``: then that is what should be.
+    """
+    nulls = [name for name, value in given.items() if value is None] if None in given.values() else ()
     for name, attribute in definition.defaults:
         if name not in given:
             given[name] = attribute.default if type(attribute.default) in FLAT else attribute.fresh_default()
-    if None in given.values():
-        for name in [name for name, value in given.items() if value is None]:
-            del given[name]
+    for name in nulls:
+        del given[name]
     for name in definition.sensitive:
         if name in given and given[name] is not UNKNOWN and not isinstance(given[name], Sensitive):
             given[name] = Sensitive(given[name])

@@ -98,6 +98,11 @@ class Work:
         made_anew = self.decision.action in MADE_ANEW and not self.removal
         return Change(None if made_anew or self.is_ is None else _lent(self.is_), _lent(self.asked()))
 
+    @property
+    def made_plainly(self) -> bool:
+        """Whether all that is declared is asked of something that does not exist."""
+        return self.decision.action is Action.CREATE and not self.removal
+
     def asked(self) -> Mapping[str, Any]:
         """Give what is asked for: what is declared, without what is to be ignored on something that stays."""
         if self.removal:
@@ -141,23 +146,29 @@ class Work:
 
 
 class Asked(Mapping[Any, Change]):
-    """What a call asks of each name: made when a provider looks at it, as it looks at one after the other."""
+    """What a call asks of each name, as it was decided before the call.
+
+    What is to be made, of nothing, is put into a change when a provider looks at it: it looks at one after the other.
+    """
 
     def __init__(self, works: Iterable[Work]) -> None:
         """Ask what is decided of ``works``."""
-        self._works = {work.name: work for work in works}
+        self._asked: dict[Name, Change | Mapping[str, Any]] = {
+            work.name: work.should if work.made_plainly else work.change() for work in works
+        }
 
     def __getitem__(self, name: Name) -> Change:
         """Give the change of one name."""
-        return self._works[name].change()
+        asked = self._asked[name]
+        return asked if type(asked) is Change else Change(None, _lent(asked))  # type: ignore[arg-type] # a mapping then
 
     def __iter__(self) -> Iterator[Name]:
         """Give the names, in dependency order."""
-        return iter(self._works)
+        return iter(self._asked)
 
     def __len__(self) -> int:
         """Give how many there are."""
-        return len(self._works)
+        return len(self._asked)
 
 
 def _lent(resource: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -44,6 +44,16 @@ def test_what_is_left_out_waits_for_nothing(bench: Bench, names: str, waits: dic
     assert {number: list(before) for number, before in plan.waits.items() if before} == waits
 
 
+def test_among_several_the_first_that_failed_is_named(bench: Bench) -> None:
+    """In the order of the declaration, whether the run is about everything or the beginning of it."""
+    both = {"require": ["Thing[b]", "Thing[a]"]}
+    site = {"Thing[a]": {}, "Thing[b]": {}, "Thing[c]": both, "Thing[d]": {"require": "Thing[c]"}}
+    for targets in ((), ("Thing[a]", "Thing[b]", "Thing[c]")):
+        with bench.troubled(a="raise", b="raise"):
+            bench.apply(site, targets=targets)
+        assert "warning: Thing[c]: skipped because Thing[b] failed" in bench.lines
+
+
 def test_what_matches_nothing_is_wrong_usage(bench: Bench) -> None:
     """A typing mistake must not look like success."""
     for option in ("targets", "excludes"):
