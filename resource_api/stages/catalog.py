@@ -101,9 +101,9 @@ def _cycles(entries: Sequence[Entry], order: Order, complaints: Complaints) -> N
 
 def _catalog(manifest: Manifest, register: Register, order: Order, scope: Scope) -> Catalog:
     """Number the entries in the order of execution, and the relationships with them."""
-    entries = [register.entries[number] for number in order.sequence]
-    index_of = order.sequence
+    entries, index_of = register.entries, order.sequence
     if not isinstance(order.sequence, range):  # nearly always it is the manifest's own
+        entries = [register.entries[number] for number in order.sequence]
         index_of = [0] * len(entries)
         for index, number in enumerate(order.sequence):
             entries[index].index = index_of[number] = index
