@@ -16,6 +16,7 @@ import pytest
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.contract.state import MemoryStore, NoStore
 from resource_api.hands.log import console
+from resource_api.nouns.event import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -204,6 +205,26 @@ def test_a_resource_that_is_made_needs_little_memory() -> None:
     assert peak(4 * 1000) - peak(2 * 1000) < 2000 * 2 * 1000
 
 
+def test_what_is_read_back_as_it_was_asked_is_held_once(tmp_path: Path) -> None:
+    """At the end of a run a long text is there as it was declared, and in the bytes of its manifest, nowhere else."""
+    texts = [f"{number}" * 20_000 for number in range(10, 60)]
+    wanted = {f"File[{tmp_path}/{number}]": {"content": text} for number, text in enumerate(texts)}
+    held: list[int] = []
+
+    def look(event: Any) -> None:
+        if isinstance(event, Finished):
+            held.append(tracemalloc.get_traced_memory()[0])
+
+    runtime = Runtime(Registry.from_path(), state=NoStore(), tell=look)
+    runtime.apply({"project": "counts", "resources": {f"File[{tmp_path}/first]": {"content": "what needs loading is"}}})
+    tracemalloc.start()
+    try:
+        assert runtime.apply({"project": "counts", "resources": wanted}).summary.created == len(texts)
+    finally:
+        tracemalloc.stop()
+    assert held[-1] < 1.5 * sum(map(len, texts))
+
+
 def files(directory: Path, count: int) -> Path:
     """Write a manifest of files that are in order."""
     wanted = {f"File[{directory}/{n:04d}]": {"content": f"{n}\n", "mode": "0644"} for n in range(count)}
@@ -327,7 +348,16 @@ def test_an_input_that_is_right_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 64), (("apply",), 134)])
+def test_conclusions_are_drawn_and_used_only_where_something_is_kept_in_order(tmp_path: Path) -> None:
+    """Neither a run without state nor one that records its resources concludes anything; those after it do."""
+    manifest, kept = str(files(tmp_path, 3)), f"sqlite:{tmp_path}/state/state.db"
+    runs = [imported("apply", manifest, "--state", state) for state in ("memory:", "memory:", kept, kept, kept)]
+    concludes = ["resource_api.faces.shortcut" in modules for modules in runs]
+    assert concludes == [False, False, False, True, True]
+
+
+@pytest.mark.usefixtures("_unmeasured")
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 64), (("apply",), 124)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Each costs a fifth of a millisecond at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

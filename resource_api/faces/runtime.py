@@ -5,6 +5,7 @@ Nothing is decided here that a stage could decide, and nothing is printed.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import contextmanager, nullcontext, suppress
@@ -22,7 +23,7 @@ from resource_api.hands.facts import Facts
 from resource_api.hands.log import Log, structured
 from resource_api.nouns.errors import UsageError
 from resource_api.nouns.event import Diagnosed, Finished
-from resource_api.nouns.options import Options, carried_out
+from resource_api.nouns.options import Options, Wanted, carried_out
 from resource_api.nouns.record import StackState
 from resource_api.stages import appointing, selection
 from resource_api.stages import plan as planning
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from resource_api.contract.registry import Registry
     from resource_api.contract.state import StateStore
-    from resource_api.faces.shortcut import Wanted
     from resource_api.hands.keys import Key
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.event import Event
@@ -125,11 +125,11 @@ class Runtime(Reader):
         with lock, self._planned(source, inputs, options) as (plan, snapshot):
             check(plan)
             report = self._carry_out(plan, snapshot, "apply")
-            unjudged = snapshot.providers.judge is None
-            if self.brief and unjudged and not (options.noop or report.steps or report.exit_code):
-                from resource_api.faces import shortcut  # noqa: PLC0415 - not for programs that embed us
+            idle = not (options.noop or report.steps or report.exit_code)
+            if idle and plan.settled and (wanted := self._wanted(source, inputs, options, snapshot)) is not None:
+                from resource_api.faces import shortcut  # noqa: PLC0415 - there is something to conclude
 
-                shortcut.remember(self._wanted(source, inputs, options), plan, snapshot.providers, self.store)
+                shortcut.remember(wanted, plan, snapshot.providers, self.store)
             return report
 
     def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
@@ -231,21 +231,29 @@ class Runtime(Reader):
         self, source: Any, inputs: Mapping[str, Any] | None, options: Options, snapshot: Snapshot
     ) -> Plan | None:
         """Give a plan without what an earlier run knows to be in order; None where a whole one must be made."""
-        if not self.brief or snapshot.providers.judge is not None or isinstance(self.store, NoStore):
+        inputs = inputs or {}
+        wanted = self._wanted(source, inputs, options, snapshot)
+        if wanted is None or (recalled := self.store.recall(wanted.label)) is None:
             return None
-        from resource_api.faces.shortcut import Planner, plan  # noqa: PLC0415 - not for programs that embed us
+        from resource_api.faces.shortcut import Planner, plan  # noqa: PLC0415 - there is a conclusion
 
-        compiler, inputs = Compiler(self.registry, self.facts, self.log), inputs or {}
+        compiler = Compiler(self.registry, self.facts, self.log)
         planner = Planner(
             lambda manifest: self._masked(compiler.compile(manifest, inputs, snapshot.providers)),
             lambda catalog, state: self._decide(catalog, state, options, snapshot),
         )
-        return plan(self._wanted(source, inputs, options), snapshot, self.store, planner)
+        return plan(wanted, recalled, snapshot, self.store, planner)
 
-    def _wanted(self, source: Any, inputs: Mapping[str, Any], options: Options) -> Wanted:
-        from resource_api.faces.shortcut import Wanted  # noqa: PLC0415 - as above
+    def _wanted(self, source: Any, inputs: Mapping[str, Any], options: Options, snapshot: Snapshot) -> Wanted | None:
+        """Give what a run is that builds on what earlier ones have concluded, or leaves that to later ones.
 
-        return Wanted(source, inputs, options, self.stack, self.project, self._began)
+        None for one that keeps nothing, is judged anew, has wishes of its own, or is a program's that embeds us.
+        """
+        alone = snapshot.providers.judge is not None or isinstance(self.store, NoStore)
+        if not self.brief or alone or not options.plain:
+            return None
+        label = json.dumps([source, os.path.abspath(source), self.stack, self.project])  # noqa: PTH100 - text
+        return Wanted(source, label, inputs, options, self._began)
 
     def _judge(self) -> Judge | None:
         """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""

@@ -8,10 +8,8 @@ it shows only what acts: nobody is told more or less, or in other words, than wi
 
 from __future__ import annotations
 
-import json
-import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.contract.state import StackName
 from resource_api.faces.rested import Rested, rest
@@ -19,7 +17,6 @@ from resource_api.hands import grounds
 from resource_api.nouns.converged import Converged
 from resource_api.nouns.errors import DefinitionError, ResourceAPIError
 from resource_api.nouns.named import NamedTuple
-from resource_api.nouns.options import Options
 from resource_api.nouns.step import SAME
 from resource_api.stages import convergence, includes
 from resource_api.stages import manifest as reading
@@ -31,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.contract.providers import Providers
-    from resource_api.contract.state import StateStore
+    from resource_api.contract.state import Recalled, StateStore
     from resource_api.nouns.declaration import Manifest
     from resource_api.nouns.definition import Name, Resource
     from resource_api.nouns.document import Document
+    from resource_api.nouns.options import Wanted
     from resource_api.nouns.record import StackState
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.plan import Plan
@@ -42,29 +40,6 @@ if TYPE_CHECKING:
 
     #: Give the state with the records of these numbers alone, as they were kept; None: it has just changed.
     Recorded = Callable[[Iterable[int]], StackState | None]
-
-
-class Wanted(NamedTuple):
-    """One run of the command: the manifest's file, the inputs that were given, the wishes, and whose state it is."""
-
-    source: str
-    inputs: Mapping[str, Any]
-    options: Options
-    stack: str
-    project: str | None
-    #: When it began, in nanoseconds: code that is newer is not what it runs.
-    began: int
-
-    @property
-    def plain(self) -> bool:
-        """Whether nothing is wished that has a say in what is left to be planned."""
-        own = self.options
-        return own == Options(noop=own.noop, parallel=own.parallel, fail_fast=own.fail_fast, shown=own.shown)
-
-    @property
-    def label(self) -> str:
-        """What a conclusion is kept under."""
-        return json.dumps([self.source, os.path.abspath(self.source), self.stack, self.project])  # noqa: PTH100 - text
 
 
 class Planner(NamedTuple):
@@ -82,21 +57,20 @@ def remember(wanted: Wanted, plan: Plan, providers: Providers, store: StateStore
     catalog, prior = plan.catalog, plan.prior
     name = StackName(prior.state.project, prior.state.stack)
     said = plan.standing or catalog.warnings or catalog.notes or providers.spoke
-    if said or not wanted.plain or store.load(name).serial != prior.state.serial:
+    if said or store.load(name).serial != prior.state.serial:
         return
-    found, rested = convergence.conclude(plan), rest(catalog, providers, wanted.began)
+    found = convergence.conclude(plan)
+    rested = rest(catalog, providers, wanted.began) if found is not None else None
     if found is not None and rested is not None:
         keys = [prior.records[number].key for number in found.recorded]
         store.remember(wanted.label, name, [rested, found], keys)
 
 
-def plan(wanted: Wanted, snapshot: Snapshot, store: StateStore, planner: Planner) -> Plan | None:
-    """Give the plan of what is left to be planned; None where a whole one must be made.
+def plan(wanted: Wanted, recalled: Recalled, snapshot: Snapshot, store: StateStore, planner: Planner) -> Plan | None:
+    """Give the plan of what is left to be planned by what was ``recalled``; None where a whole one must be made.
 
     What ``snapshot`` has read by then is not asked again.
     """
-    if not wanted.plain or (recalled := store.recall(wanted.label)) is None:
-        return None
     try:
         rested = Rested(*recalled.content[0])
         # What other code has kept may be of another form.

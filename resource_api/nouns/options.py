@@ -5,7 +5,12 @@ Plain data shared by planning and applying; where each wish comes from (command 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from resource_api.nouns.named import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Options(NamedTuple):
@@ -32,6 +37,24 @@ class Options(NamedTuple):
     def partial(self) -> bool:
         """Whether only some of the manifest's resources are meant."""
         return bool(self.targets or self.excludes or self.tags or self.skip_tags)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is wished that has a say in what must be planned."""
+        return self == Options(noop=self.noop, parallel=self.parallel, fail_fast=self.fail_fast, shown=self.shown)
+
+
+class Wanted(NamedTuple):
+    """One run of the command that builds on what an earlier one has concluded of the same."""
+
+    #: The manifest's file, and what is concluded of it is kept under: file, directory, project, stack.
+    source: str
+    label: str
+    #: The inputs that were given.
+    inputs: Mapping[str, Any]
+    options: Options
+    #: When it began, in nanoseconds: code that is newer is not what it runs.
+    began: int
 
 
 def carried_out(planned: Options, now: Options) -> Options:

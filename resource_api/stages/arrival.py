@@ -14,7 +14,7 @@ from resource_api.stages.comparison import Incomparable, compare, level
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from resource_api.nouns.definition import Name
+    from resource_api.nouns.definition import Name, Resource
     from resource_api.nouns.tools import Tools
     from resource_api.stages.rows import Found
     from resource_api.stages.snapshot import Seen
@@ -26,10 +26,18 @@ def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> N
     pairs = list(_comparable(works, rows))
     for place in level([(work.step.entry, row) for work, row in pairs], tools):
         work, row = pairs[place]
+        _keep_once(row, work.should)
         work.arrived = row
 
 
-def _comparable(works: Iterable[Work], rows: Mapping[Name, Found]) -> Iterator[tuple[Work, Mapping[str, Any]]]:
+def _keep_once(row: Resource, should: Mapping[str, Any]) -> None:
+    """Let go of the texts of a row that are the very ones that were asked for: a long one is not in memory twice."""
+    for name, text in should.items():
+        if type(text) is str and row.get(name) == text:
+            row[name] = text
+
+
+def _comparable(works: Iterable[Work], rows: Mapping[Name, Found]) -> Iterator[tuple[Work, Resource]]:
     """Give the works that comparing alone decides about, each with the row that was read."""
     for work in works:
         work.arrived = None

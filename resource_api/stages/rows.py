@@ -16,13 +16,13 @@ from resource_api.nouns.values import Sensitive, is_secret, same
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from resource_api.nouns.definition import Name, Resource, TypeDefinition
     from resource_api.nouns.tools import Tools
 
     #: What reading one name gave: a row, None for absence, or the reason why it cannot be told.
-    Found = Mapping[str, Any] | str | None
+    Found = Resource | str | None
 
 
 class Judge:
@@ -180,7 +180,7 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
     return ""
 
 
-def _finished(definition: TypeDefinition, row: Resource) -> Mapping[str, Any] | None:
+def _finished(definition: TypeDefinition, row: Resource) -> Resource | None:
     """Wrap secrets, leave out what is never read back, and take ``ensure: absent`` for absence.
 
     A provider that compares by itself may know several kinds of absence: its row is kept.
