@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import cases, peers
 from benchmarks.cases import HERE, Bench, Row
-from benchmarks.measure import cost
+from benchmarks.measure import cost, pairs
 from benchmarks.page import page
 
 if TYPE_CHECKING:
@@ -57,13 +56,13 @@ def measure(arguments: argparse.Namespace, root: Path) -> dict[str, Any]:
     """Measure what is wanted; everything takes a quarter of an hour."""
     bench = Bench(root, Path(tempfile.gettempdir()), patience=arguments.pairs)
     cost(bench.empty)
-    start = statistics.median(cost(bench.empty).seconds for _ in range(arguments.pairs))
+    start = pairs(cases.CLICK, bench.empty, arguments.pairs)
     found = []
     for words, rows in groups(bench, tuple(arguments.counts) or COUNTS, others=arguments.peers):
         if any(word.startswith(arguments.only) for word in words.split()):
             found += [cases.row(each) for each in rows]
     machine = {"system": platform.platform(), "python": platform.python_version(), "processors": os.cpu_count()}
-    return {"machine": machine, "empty": round(start, 4), "rows": found}
+    return {"machine": machine, "empty": round(start.ours, 4), "click": round(start.floor, 4), "rows": found}
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
