@@ -85,9 +85,9 @@ class Isolated:
         """Foresee."""
         return self._workers.call(context, "plan", name, is_, should)
 
-    def upgrade(self, context: Context, version: int, values: Resource) -> Any:
+    def upgrade(self, version: int, values: Resource) -> Any:
         """Bring recorded values to the type's version."""
-        return self._workers.call(context, "upgrade", version, values)
+        return self._workers.call(self._workers.nobody, "upgrade", version, values)
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
         """Be configured: each worker is, before its first call that needs it."""
@@ -132,7 +132,7 @@ class _Workers:
         self.config: Mapping[str, Any] | None = None
         self.interrupted = False
         #: What is said in no call is said in this one.
-        self._nobody = Context(definition, run, reading=True)
+        self.nobody = Context(definition, run, reading=True)
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._leaving: list[Worker] = []
@@ -178,7 +178,7 @@ class _Workers:
         while self._leaving:
             for frame in self._leaving.pop().end(PATIENCE):
                 if frame.kind in {"line", "conceal"}:
-                    hear(self._run, self._nobody, *frame)
+                    hear(self._run, self.nobody, *frame)
 
     def _take(self) -> Worker:
         with self._lock:

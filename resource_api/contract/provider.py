@@ -134,7 +134,7 @@ def broken_promises(definition: TypeDefinition, provider: type[Any]) -> Sequence
     """Compare what a type declares with its provider's methods; give every promise that is not kept, both ways."""
     type_name, features = definition.name, definition.features
     needed = (*(("get", "set") if definition.attributes else ()), *definition.functions)
-    missing = [method for method in needed if not callable(getattr(provider, method, None))]
+    missing = [method for method in needed if not _has(provider, method)]
     problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
     for feature, method in METHODS.items():
         has = callable(getattr(provider, method, None))
@@ -149,6 +149,12 @@ def broken_promises(definition: TypeDefinition, provider: type[Any]) -> Sequence
     if not problems and definition.attributes:
         problems += _signatures(type_name, features, provider)
     return problems
+
+
+def _has(provider: type[Any], method: str) -> bool:
+    """Whether a provider has a method: those of the base class only say what it must do."""
+    found = getattr(provider, method, None)
+    return callable(found) and found not in (BaseProvider.get, BaseProvider.set)
 
 
 def _configuring(definition: TypeDefinition, provider: type[Any]) -> list[str]:

@@ -170,7 +170,9 @@ class Providers:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if definition.sensitive:
                 self.run.log.mask.add(arguments)
-            return guard.answer(getattr(self._raw(instance), method), context, *arguments)
+            # Values that are brought to another version concern no run: nothing could be said of them.
+            given = arguments if method == "upgrade" else (context, *arguments)
+            return guard.answer(getattr(self._raw(instance), method), *given)
 
         return Tools(
             definition,

@@ -163,7 +163,7 @@ class _Server:
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
             ask(context, self._changes(**arguments[0]), **extra)
             return None
-        return _data(context.type, method, ask(context, *arguments))
+        return _data(context.type, method, ask(*arguments) if method == "upgrade" else ask(context, *arguments))
 
     def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
         return Context(

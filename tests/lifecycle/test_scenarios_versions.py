@@ -29,7 +29,7 @@ def registry(version: int, size: str, upgrade: Callable[[int, dict[str, Any]], A
             for name, change in changes.items():
                 ROWS[name] = {"size": change.should[size]}
 
-    members = {} if upgrade is None else {"upgrade": lambda _self, _context, old, values: upgrade(old, values)}
+    members = {} if upgrade is None else {"upgrade": lambda _self, old, values: upgrade(old, values)}
     found = Registry()
     found.register_type(
         TypeDefinition(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
@@ -115,6 +117,8 @@ PROMISES: list[tuple[list[str], str, list[str]]] = [
     (["upgrade"], PROVIDER, ["upgrade"]),
     (["simple_get_filter"], PROVIDER, ["names"]),
     (["noop_handler"], PROVIDER, ["noop"]),
+    ([], "def get(self, context): return []", ["no method 'set'"]),
+    ([], "def set(self, context, changes): pass", ["no method 'get'"]),
     ([], PROVIDER + "\ndef canonicalize(self, context, resources): return resources", ["canonicalize"]),
     ([], PROVIDER + "\ndef insync(self, *a): return None", ["insync", "_insync"]),
     ([], PROVIDER + "\ndef refresh(self, context, names): pass", ["refresh"]),
@@ -198,6 +202,25 @@ def test_types_beside_the_manifest_are_found(bench: Bench) -> None:
     """A manifest can bring its own types."""
     own = f"from resource_api import *\nTYPE = TypeDefinition(name='own', attributes={{{NAME}}})\n"
     bench.write("site/types/own.py", own)
-    bench.write("site/providers/own.py", "from resource_api import SimpleProvider as Provider\n")
+    provider = "from resource_api import SimpleProvider\nclass Provider(SimpleProvider):\n    get = dict\n"
+    bench.write("site/providers/own.py", provider)
     bench.write("site/site.yaml", "resources: {'Own[a]': {}}\n")
     assert bench.run("validate", "site/site.yaml").code == 0
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+def test_upgrade_is_given_the_version_and_the_values_and_nothing_else(bench: Bench) -> None:
+    """It answers for what was recorded, whichever run asks."""
+    reads = "def get(self, context): return [{'name': 'a', 'ensure': 'present', 'size': 'small'}]\n"
+    sets = "def set(self, context, changes): raise RuntimeError('nothing is to be done')\n"
+    upgrades = "def upgrade(self, version, values): return {**values, 'size': f'{version} was small'}\n"
+    attributes = f"{NAME}, {ENSURE}, 'size': Attribute('String')"
+    state = ("--state", f"sqlite:{bench.home}/state.db")
+    bench.type("grown", attributes, provider=reads + sets, base="BaseProvider")
+    assert bench.apply("resources: {'Grown[a]': {size: small}}", *state).code == 0
+    more = {"features": ["upgrade"], "schema_version": 2}
+    bench.type("grown", attributes, provider=reads + sets + upgrades, base="BaseProvider", **more)
+    done = bench.plan("resources: {'Grown[a]': {size: small}}", "--json", *state)
+    assert done.code == 0, done
+    (drift,) = done.document["drift"]
+    assert [(each["attribute"], each["is"]) for each in drift["changes"]] == [("size", "small")]
