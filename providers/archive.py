@@ -38,7 +38,9 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse directories that nothing can be recorded beside."""
-        name = should["path"].rpartition("/")[2]
+        if not isinstance(path := should["path"], str):  # it is not known: that is refused
+            return []
+        name = path.rpartition("/")[2]
         if not name:
             return [Problem("path", "an archive is unpacked into a directory of its own, not into /")]
         if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from resource_api.nouns import reference
 from resource_api.nouns.entry import NO_META
-from resource_api.nouns.errors import nearest
-from resource_api.nouns.values import UNKNOWN, Sensitive
+from resource_api.nouns.errors import nearest, reason
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret, is_unknown
 from resource_api.stages.relationships import Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.entry import Entry
@@ -169,11 +169,24 @@ class _Binder:
         """Give the edges that the type declares, where the resource named is in the catalog."""
         for word, type_name, titles in relations:
             first, refresh = _WORDS[word]
-            for target in self._named_by(type_name, tuple(_titles(titles, entry.should))):
+            for target in self._named_by(type_name, self._titles(entry, word, titles)):
                 if target is not entry:
                     # What should be absent goes after what needed it, not before.
                     goes_first = first and not target.absent
                     yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
+
+    def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
+        """Give what an automatic relationship of a resource is to: what a function answers, or what is written."""
+        if not callable(titles):
+            return tuple(_named_in(titles, entry.should))
+        try:
+            return tuple(titles(entry.should))
+        except Exception as error:  # noqa: BLE001 - an author's function may fail in any way
+            # What is not known yet names nothing yet, and what cannot be an identity has been refused already.
+            identity = map(entry.should.get, entry.definition.namevars)
+            if not (any(map(is_unknown, entry.should.values())) or any(map(is_secret, identity))):
+                self._complain(entry, None, f"auto{word} of its type failed: {reason(error)}", "type", "")
+            return ()
 
     def _named_by(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
         """Give what an automatic relationship names: mostly the same few things, asked for again and again."""
@@ -182,11 +195,6 @@ class _Binder:
             found = (self._find(reference.Reference(type_name, title)) for title in titles)
             self._targets[key] = [target for target in found if target is not None]
         return self._targets[key]
-
-
-def _titles(titles: Any, should: Mapping[str, Any]) -> Iterable[str]:
-    found: Iterable[str] = titles(should) if callable(titles) else _named_in(titles, should)
-    return found
 
 
 def _named_in(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:

@@ -13,13 +13,13 @@ from resource_api.nouns.columns import portions
 from resource_api.nouns.entry import NOTHING
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import UNKNOWN, is_unknown
+from resource_api.nouns.values import UNKNOWN, is_secret, is_unknown
 from resource_api.stages import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.nouns.definition import Resource
+    from resource_api.nouns.definition import Name, Resource
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.expression import Path
     from resource_api.stages.complaints import Complaints
@@ -185,14 +185,23 @@ class Valuation:
     def _identify(self, entry: Entry) -> None:
         definition, names = entry.definition, entry.definition.namevars
         name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
-        if type(name) is not str and is_unknown(name):
-            self._complaints.of(entry, None, "a namevar must be known before anything is done", "unknown")
+        if type(name) is not str and (unfit := _unfit(name)):
+            self._complaints.of(entry, None, *unfit)
             return
         entry.name = name
         twin = self._register.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
             self._complaints.of(entry, None, what, "duplicate")
+
+
+def _unfit(name: Name) -> tuple[str, str] | None:
+    """Give why a value can be nobody's identity, and the problem's code."""
+    if is_unknown(name):
+        return "a namevar must be known before anything is done", "unknown"
+    if is_secret(name):
+        return "a namevar cannot be a secret: it is shown and recorded wherever its resource is", "secret"
+    return None
 
 
 def _given(entry: Entry) -> Resource:

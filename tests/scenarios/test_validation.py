@@ -248,3 +248,51 @@ def test_a_missing_secret_is_asked_for_as_a_file(bench: Bench) -> None:
     assert done.code == 65
     assert "input 'word': is not given and has no default; give it with -i word=@FILE" in done.err
     assert "input 'size': is not given and has no default; give it with -i size=VALUE" in done.err
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "File[x]: {path: '/tmp/ra-${Widget[w].serial}', content: a}",
+        "Archive[x]: {path: '/${Widget[w].serial}', source: {archive: {files: {}}}}",
+        "Widget[x]: {name: '${Widget[w].serial}'}",
+    ],
+)
+def test_an_identity_is_known_before_anything_is_done(bench: Bench, declared: str) -> None:
+    """Whatever type it is of, and whoever names it: the line says so."""
+    done = bench.plan(f"resources:\n  Widget[w]: {{}}\n  {declared}\n")
+    assert done.code == 65
+    assert [line.partition(": ")[2] for line in done.lines] == [
+        f"{declared.partition(':')[0]}: a namevar must be known before anything is done"
+    ]
+    assert "site.yaml:3:3: " in done.err
+
+
+@pytest.mark.parametrize(
+    "declared",
+    ["File[x]: {path: '/tmp/ra-${inputs.pw}', content: a}", "Widget[x]: {name: '${inputs.pw}'}"],
+)
+def test_an_identity_is_no_secret(bench: Bench, declared: str) -> None:
+    """It would be shown and recorded wherever its resource is."""
+    bench.write("pw", "hidden77")
+    inputs = "inputs: {pw: {type: 'Sensitive[String]'}}\n"
+    done = bench.plan(f"{inputs}resources:\n  {declared}\n", "-i", "pw=@pw")
+    assert done.code == 65
+    (line,) = done.lines
+    assert "a namevar cannot be a secret" in line
+    assert "hidden77" not in line
+
+
+def test_what_an_author_computes_fails_alone_and_not_for_what_is_unknown(bench: Bench) -> None:
+    """A function that names automatic relationships raises: a problem of its resource, with the line."""
+    attributes = '"name": Attribute("String", "n", kind="namevar"), "of": Attribute("Optional[String]", "o")'
+    declared = (
+        f"name='odd', docs='o', attributes={{{attributes}}}, autorequires={{'widget': lambda it: [it['of'] + '1']}}"
+    )
+    bench.write("modules/types/odd.py", f"from resource_api import *\nTYPE = TypeDefinition({declared})\n")
+    provider = "    def get(self, context): return [{'name': 'a'}]\n    def set(self, context, changes): pass\n"
+    bench.write("modules/providers/odd.py", f"from resource_api import *\nclass Provider(BaseProvider):\n{provider}")
+    wrong = bench.validate("resources:\n  Widget[w]: {}\n  Odd[a]: {}\n")
+    assert wrong.code == 65
+    assert "site.yaml:3:3: Odd[a]: autorequire of its type failed: " in wrong.err
+    assert bench.validate("resources:\n  Widget[w]: {}\n  Odd[a]: {of: '${Widget[w].serial}'}\n").code == 0
