@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     @property
     def summary(self) -> Summary:
         """How many steps of each kind."""
-        found = count(self.steps)
+        found = count(self.steps, noop=self.options.noop)
         return found._replace(unchanged=found.unchanged + self.standing)
 
     def known(self, step: Step) -> Known:
@@ -120,7 +120,7 @@ class _Planner:
             step = self._refresh(step)
         self.steps[entry.index] = step
         if step.decision is not SAME or step.refreshed_by:
-            self.acting = self.acting or step.acts
+            self.acting = self.acting or self._would_act(step)
             self.wishes.note(step)
 
     def keep(self, entry: Entry, row: Mapping[str, Any] | None, decision: Decision) -> None:
@@ -128,7 +128,11 @@ class _Planner:
         record = self.prior.records.get(entry.index)
         step = Step(entry, row, entry.should, decision, self.options.noop, self._around, record)
         self.steps[entry.index] = self._refresh(step) if "refreshable" in entry.definition.features else step
-        self.acting = self.acting or self.steps[entry.index].acts
+        self.acting = self.acting or self._would_act(self.steps[entry.index])
+
+    def _would_act(self, step: Step) -> bool:
+        """Whether a step changes something where it is carried out: a run that only tells foretells that one."""
+        return step.acts or (self.options.noop and step._replace(noop=bool(step.entry.meta.noop)).acts)
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
@@ -275,9 +279,13 @@ def present(step: Step) -> bool:
     )
 
 
-def count(steps: Sequence[Step]) -> Summary:
-    """Count what the steps would do; failures in the plan count as failed."""
+def count(steps: Sequence[Step], *, noop: bool = False) -> Summary:
+    """Count what the steps would do; failures in the plan count as failed, what is not to be touched as unchanged.
+
+    Under ``noop`` it is counted what all of them would do.
+    """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
-        totals["failed" if step.decision.error else COUNTED.get(step.action, "unchanged")] += 1
+        kind = COUNTED.get(step.action, "unchanged") if noop or not step.noop else "unchanged"
+        totals["failed" if step.decision.error else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only

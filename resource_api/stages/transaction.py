@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.event import Event
-    from resource_api.nouns.step import Operation
+    from resource_api.nouns.step import Operation, StepReport
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.schedule import Schedule
@@ -215,5 +215,12 @@ class Transaction:
         totals = dict.fromkeys(Summary._fields[:-1], 0)
         totals["unchanged"] = self.ending.unchanged
         for report in self.ending.reports:
-            totals[report.status if report.status in {"failed", "skipped"} else COUNTED[report.action]] += 1
+            totals[self._counted(report)] += 1
         return Summary(**totals, noop=self.plan.options.noop)
+
+    def _counted(self, report: StepReport) -> str:
+        """Give what a step counts as: of what would be done, only a run that touches nothing at all counts anything."""
+        if report.status in {"failed", "skipped"}:
+            return report.status
+        told = report.status == "noop" and not self.plan.options.noop
+        return "unchanged" if told else COUNTED[report.action]

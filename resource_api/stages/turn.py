@@ -63,7 +63,7 @@ class Turn:
         for work in live:
             row, failure = self.snapshot.seen(definition.instance, work.name)
             if failure and work.decision.action is not Action.FORGET:
-                self.ending.fail(work, failure)
+                self._unseen(work, failure)
             elif not (row is work.is_ and self._holds(work)):
                 work.is_ = row
                 self._decide_anew(work)
@@ -75,6 +75,11 @@ class Turn:
         """
         step = work.step
         return not (work.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
+
+    def _unseen(self, work: Work, failure: str) -> None:
+        """Fail what cannot be read at its turn; under noop it is told as planned, if something before it may help."""
+        if not (work.step.noop and work.step.deferred):
+            self.ending.fail(work, failure)
 
     def _decide_anew(self, work: Work) -> None:
         step = work.step
@@ -195,7 +200,7 @@ class Turn:
         entry.should.update(work.should)
         run, why, failure = self.snapshot.due(entry)
         if failure:
-            self.ending.fail(work, failure)
+            self._unseen(work, failure)
         elif run:
             work.decision = work.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
         elif self.ending.refreshers(work):

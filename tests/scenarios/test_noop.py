@@ -65,6 +65,41 @@ def test_one_resource_may_be_noop(bench: Bench) -> None:
     assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Widget[b]": "success"}
     assert list(bench.things("widget")) == ["b"]
     assert "Notice: Widget[a]: created (noop)" in done.lines
+    (summary,) = done.events("summary")
+    assert (summary["created"], summary["unchanged"], summary["noop"]) == (1, 1, False)
+
+
+def test_what_is_noop_by_itself_changes_nothing(bench: Bench) -> None:
+    """Neither a run nor a plan of it is one with changes; with --noop it is told what all of them would do."""
+    manifest = "resources: {'Widget[a]': {noop: true}}"
+    assert bench.apply(manifest, "--detailed-exitcodes").code == 0
+    planned = bench.plan(manifest, "--detailed-exitcodes")
+    assert (planned.code, planned.out.splitlines()[0]) == (0, "+ Widget[a] (noop)")
+    assert planned.out.endswith("Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 1 unchanged.\n")
+    assert bench.apply(manifest, "--noop", "--detailed-exitcodes").code == 2
+
+
+def test_what_only_an_earlier_step_makes_readable_is_told_as_it_is_planned(bench: Bench) -> None:
+    """A noop run foretells the real one: it does not fail of what that one would have put in place."""
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            if not Path("way").exists():
+                raise RuntimeError("no way yet")
+            return list(self._rows().values())
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    manifest = f"resources: {{'File[{bench.home}/way]': {{content: ''}}, 'Probe[a]': {{}}}}"
+    told = bench.apply(manifest, "--noop", "--detailed-exitcodes")
+    assert told.code == 2, told
+    assert "~ Probe[a] (noop)\n    (decided at its turn: no way yet)\n" in told.out
+    assert "0 failed" in told.out
+    assert not (bench.home / "way").exists()
+    waits = f"resources: {{'File[{bench.home}/way]': {{content: '', noop: true}}, 'Probe[a]': {{}}}}"
+    assert "Probe[a]: no way yet" in bench.apply(waits, "--noop").err
+    assert bench.apply(manifest).code == 0
+    assert list(bench.things("probe")) == ["a"]
 
 
 def test_the_flag_wins_over_noop_false(bench: Bench) -> None:
