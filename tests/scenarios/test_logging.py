@@ -394,3 +394,26 @@ def test_a_reader_that_goes_away_stops_nothing(bench: Bench) -> None:
     subprocess.run(["/bin/sh", "-c", command], env=bench.environment, cwd=bench.home, check=True, capture_output=True)
     assert (bench.home / "code").read_text(encoding="utf-8") == "0\n"
     assert bench.things("token")
+
+
+def test_what_a_secret_takes_the_place_of_never_appears(bench: Bench) -> None:
+    """A provider that speaks of what it changes does not know that the old value was a secret too."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            for name, (is_, should) in changes.items():
+                if is_:
+                    print("from", is_["colour"])
+                    raise ValueError(f"cannot change {is_['colour']} to {should['colour']}")
+                self._put(name, {**should, "colour": should["colour"].reveal()})
+        """
+    )
+    manifest = "inputs: {pw: {type: 'Sensitive[String]'}}\nresources: {'Probe[a]': {colour: 'user:${inputs.pw}'}}"
+    state = ("--state", f"sqlite:{bench.home}/state.db", "-i", "pw=@pw")
+    bench.write("pw", "first-secret-value")
+    assert bench.apply(manifest, *state).code == 0
+    bench.write("pw", "second-secret-value")
+    for told in (bench.apply(manifest, *state), bench.stream(manifest, *state)):
+        assert told.code == 1
+        assert "cannot change <sensitive> to <sensitive>" in told.out + told.err
+        assert "secret-value" not in told.out + told.err
