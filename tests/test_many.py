@@ -204,7 +204,7 @@ def test_a_default_of_none_is_what_should_be() -> None:
     registry = Registry()
     attributes = {"name": Attribute("String", kind="namevar"), "note": Attribute("Optional[String]", default=None)}
     registry.register_type(TypeDefinition(name="memo", attributes=attributes))
-    registry.register_provider("memo", BaseProvider)
+    registry.register_provider("memo", type("Memo", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: [])))
     found = Runtime(registry).compile({"resources": {"Memo[a]": {}, "Memo[b]": {"note": None}}}).entries
     assert [each.should for each in found] == [{"name": "a", "note": None}, {"name": "b"}]
 

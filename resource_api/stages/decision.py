@@ -226,10 +226,14 @@ def _lost(entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools:
 
 
 def _replacement(entry: Entry, found: Sequence[Difference], because: _Because, known: Known) -> Decision:
-    """Replace only what asks for it: a change that needs it, without ``lifecycle.replace``, is an error."""
+    """Replace only what asks for it: a change that needs it, without ``lifecycle.replace``, is an error.
+
+    Who wishes for a replacement has it, whatever else changes with it.
+    """
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in because.attributes if name in known.lost]
-    if because.fixed and order not in _LEAVE:
+    wished = order is None and bool(known.forced or because.wanted)
+    if because.fixed and order not in _LEAVE and not wished:
         hint = "lifecycle.replace is never" if order == "never" else "lifecycle.replace: delete_first would replace it"
         # Where its source would be replaced, that is not begun either.
         action = Action.REPLACE if lost else Action.UPDATE

@@ -90,6 +90,8 @@ class Judge:
 
     def _declared(self, definition: TypeDefinition, row: Resource) -> Resource | str:
         """Check names and data types; give the row to go on with, or what is wrong with it."""
+        if (unsaid := settle.unsaid(row)) is not None:
+            return f"get returned a value of '{unsaid}' that is not known; leave it out"
         known = definition.attributes
         clean = row
         if not row.keys() <= known.keys():
@@ -128,7 +130,7 @@ class Judge:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
             message = _uncanonical(definition, row, canonical)
-            if message and self.strict == "error":
+            if message and (self.strict == "error" or settle.unsaid(canonical) is not None):
                 return message
             if message:
                 self._warn(definition, message)

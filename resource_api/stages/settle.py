@@ -171,7 +171,15 @@ def _accept(
             if not is_unknown(before[key]):
                 return before, [Problem(key, f"canonicalize dropped '{key}'", code="canonicalize")]
             after[key] = before[key]
-    return after, check(definition, {key: value for key, value in after.items() if value is not before[key]})
+    changed = {key: value for key, value in after.items() if value is not before[key]}
+    if (lost := unsaid(changed)) is not None:
+        return before, [Problem(lost, f"canonicalize has made '{lost}' unknown", code="canonicalize")]
+    return after, check(definition, changed)
+
+
+def unsaid(resource: Mapping[str, Any]) -> str | None:
+    """Give the first attribute with a value that says that it is not known: only the runtime can say so."""
+    return next((key for key, value in resource.items() if is_unknown(value)), None)
 
 
 def _told(answer: list[Problem] | Exception) -> list[Problem]:

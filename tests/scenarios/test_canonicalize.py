@@ -91,6 +91,7 @@ def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
         ("return []", "canonicalize must return"),
         ("return [dict(r, extra=1) for r in resources]", "extra"),
         ("return [{k: v for k, v in r.items() if k != 'size'} for r in resources]", "size"),
+        ("return [dict(r, size=UNKNOWN) for r in resources]", "canonicalize has made 'size' unknown"),
     ],
 )
 def test_a_wrong_answer_is_an_error(bench: Bench, body: str, words: str) -> None:

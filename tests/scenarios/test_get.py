@@ -174,6 +174,20 @@ def test_below_error_the_run_goes_on(bench: Bench, strict: str, level: str | Non
     assert bench.things("probe")["a"]["size"] == 2
 
 
+@pytest.mark.parametrize("strict", ["error", "warning", "off"])
+def test_what_is_there_is_never_unknown(bench: Bench, strict: str) -> None:
+    """Whoever reads it knows it, or leaves it out: at every level it fails the resource, whoever asks."""
+    bench.probe(
+        "def get(self, context): return [{'name': 'a', 'colour': UNKNOWN}]\ndef set(self, context, changes): pass"
+    )
+    for done in (
+        bench.plan("resources: {'Probe[a]': {}}", "--strict", strict),
+        bench.run("resource", "probe", "a", "--strict", strict),
+    ):
+        assert done.code == 1
+        assert "get returned a value of 'colour' that is not known" in done.out + done.err
+
+
 @pytest.mark.parametrize(
     ("strict", "code", "level"), [("error", 1, "Error"), ("warning", 0, "Warning"), ("off", 0, "")]
 )

@@ -122,6 +122,15 @@ def test_a_change_may_ask_for_a_replacement(bench: Bench) -> None:
     assert bench.things("widget")["a"] == {"colour": "blue", "serial": "S-a"}
 
 
+@pytest.mark.parametrize("wish", ["", "replace_on_changes: [image]", "replace: never"])
+def test_a_wish_to_replace_allows_any_other_change(bench: Bench, wish: str) -> None:
+    """What is made anew can have what can only be set at creation; ``never`` refuses the wish too."""
+    bench.put("widget", a={"image": "oak"})
+    options = () if wish.startswith("replace_on") else ("--replace", "Widget[a]")
+    done = bench.apply(f"resources: {{'Widget[a]': {{image: elm, lifecycle: {{{wish}}}}}}}", *options)
+    assert (done.code, bench.things("widget")["a"]["image"]) == ((1, "oak") if "never" in wish else (0, "elm"))
+
+
 def test_the_command_line_replaces_what_it_names(bench: Bench) -> None:
     """Even if nothing differs; what should be absent or is missing is not replaced."""
     bench.put("widget", a={"colour": "red"})
