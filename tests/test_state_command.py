@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -290,6 +291,29 @@ class TestTransfer:
         document["resources"] *= 2
         with pytest.raises(ManifestError, match="are one resource"):
             transfer.restore(json.dumps(document), "x.json")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"urn": None}, r"resource 1: 'urn' is missing"),
+            ({"urn": "urn:resource:default::web::file::/b"}, r"File\[/a\]: 'urn' is .* make .*::/a"),
+            ({"status": "foo"}, r"File\[/a\]: 'status' is 'foo'; it can be ready, tainted"),
+            ({"requires": ["/b"]}, r"File\[/a\]: 'requires': '/b' is not a reference"),
+            ({"value_requires": {"content": [3]}}, r"File\[/a\]: 'value_requires': '3' is not a reference"),
+            ({"deleted_with": "File[]"}, r"File\[/a\]: 'deleted_with': .* empty title"),
+        ],
+    )
+    def test_words_that_contradict_or_mean_nothing_are_refused(
+        self, empty: Command, tmp_path: Path, change: dict[str, Any], message: str
+    ) -> None:
+        """As a whole, with the resource and what is wrong with it; nothing is written."""
+        state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
+        document = transfer.export(state)
+        document["resources"][0] |= change
+        file = tmp_path / "x.json"
+        file.write_text(json.dumps(document))
+        assert re.search(message, empty.fails(65, "state", "import", str(file)))
+        assert empty.store.stacks() == []
 
     @given(
         found=st.lists(

@@ -13,11 +13,11 @@ from resource_api.contract.state import StackName
 from resource_api.contract.vault import Vault, placed, rewritten
 from resource_api.nouns import codec, reference
 from resource_api.nouns.errors import ManifestError, Problem
-from resource_api.nouns.record import Record, StackState
+from resource_api.nouns.record import STATUSES, Record, StackState
 from resource_api.nouns.reference import STACK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from resource_api.hands import keys
     from resource_api.nouns.record import Key
@@ -94,14 +94,16 @@ def restore(text: str, file: str, key: keys.Key | None = None) -> StackState:
         raise _refused(file, "is no document of 'state export'")
     if document["state_format"] != FORMAT:
         raise _refused(file, f"has format {document['state_format']!r}; this resource-api knows {FORMAT}")
-    problems = list(_wrong(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}, ""))
+    problems = _wrong(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}, "") or [
+        f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
+    ]
     if not problems:
         # Who wrote it may not have known of components.
         document["resources"] = [
             {"parent": "", **each} if type(each) is dict else each for each in document["resources"]
         ]
         for number, each in enumerate(document["resources"], 1):
-            problems += _wrong_record(each, f"resource {number}: ")
+            problems += _wrong_record(each, f"resource {number}: ", document)
     if problems:
         raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
     vault = Vault.open(key, document["sealing"], file) if "sealing" in document else None
@@ -147,23 +149,49 @@ def _wrong(found: Any, kinds: Mapping[str, Any], where: str) -> list[str]:
     ]
 
 
-def _wrong_record(each: Any, where: str) -> list[str]:
-    problems = _wrong(each, {**_RECORD, "reference": str, "type": str}, where)
+def _wrong_record(each: Any, where: str, document: Mapping[str, Any]) -> list[str]:
+    """Give what is wrong with one resource: kinds, names that contradict each other, words that mean nothing."""
+    problems = _wrong(each, {**_RECORD, "reference": str, "urn": str, "type": str}, where)
     if problems:
         return problems
+    where = f"{where}{each['reference']}: "
     try:
         named = reference.parse(each["reference"])
     except ValueError as error:
         return [f"{where}{error}"]
     try:
-        whole = reference.child(each["parent"], each["type"], each["title"])
+        own = reference.Reference(each["type"], each["title"])
+        whole = reference.child(each["parent"], *own)
+        across = str(reference.urn(document["stack"], document["project"], each["parent"], own))
     except ValueError as error:
         return [f"{where}'parent': {error}"]
     if named != whole:
         problems.append(f"{where}the reference {each['reference']} is not its parent, type and title")
+    if each["urn"] != across:
+        problems.append(f"{where}'urn' is {each['urn']}, and its project, stack, parent, type and title make {across}")
     if not _is_name(each.get("name")):
         problems.append(f"{where}'name' is no name")
-    return problems
+    if each["status"] not in STATUSES:
+        problems.append(f"{where}'status' is {each['status']!r}; it can be {', '.join(STATUSES)}")
+    return problems + [f"{where}'{key}': {flaw}" for key, found in _named(each) if (flaw := _flaw(found))]
+
+
+def _named(each: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give what names other resources in one, each with where it stands; they need not be recorded (any more)."""
+    sources = each["value_requires"].items()
+    yield from (("requires", found) for found in each["requires"])
+    yield from (("value_requires", found) for _, many in sources for found in (many if type(many) is list else [many]))
+    if each["deleted_with"] is not None:
+        yield "deleted_with", each["deleted_with"]
+
+
+def _flaw(text: Any) -> str:
+    """Say why something is no reference; or nothing."""
+    try:
+        reference.parse(str(text))
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _is_name(name: Any) -> bool:
@@ -172,10 +200,7 @@ def _is_name(name: Any) -> bool:
 
 
 def _state(document: Mapping[str, Any], file: str) -> StackState:
-    """Put together what was found to be of the right kinds; names must be good, identities told apart."""
-    for key in ("project", "stack"):
-        if not STACK_NAME.match(document[key]):
-            raise _refused(file, f"'{key}' cannot be {document[key]!r}")
+    """Put together what was found to be of the right kinds; identities must be told apart."""
     if document["serial"] < 1 or not document["lineage"]:
         raise _refused(file, "has no lineage or serial: nothing was recorded in it")
     try:

@@ -24,6 +24,10 @@ Key = tuple[str, Any]
 #: What makes a resource ours.
 MAKES_OURS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
 
+#: How a record can stand. ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and
+#: the replacement is still to be made; replaced: another has taken its place, and it is to go.
+STATUSES: Final = ("ready", "tainted", "partial", "pending", "replaced")
+
 
 class Record(NamedTuple):
     """One resource of one stack; ``is_`` None: it did not exist when it was last read."""
@@ -47,8 +51,7 @@ class Record(NamedTuple):
     external: bool = False
     provider: str | None = None
     schema_version: int = 1
-    #: ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and the replacement is
-    #: still to be made; replaced: another has taken its place, and it is to go.
+    #: One of ``STATUSES``.
     status: str = "ready"
     #: The reference of the component that has made it.
     parent: str = ""

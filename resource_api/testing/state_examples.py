@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from resource_api.contract.state import StackName
 from resource_api.nouns import codec
 from resource_api.nouns.codec import seal
-from resource_api.nouns.record import Commit, Intent, Record
+from resource_api.nouns.record import STATUSES, Commit, Intent, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,8 @@ values = st.recursive(
 )
 attributes = st.dictionaries(texts, values, max_size=3)
 names = texts | st.tuples(texts, texts)
-references = st.lists(texts, max_size=2)
+reference = st.sampled_from(["File[/a]", "User[b]", "Web_site[b]/File[d e]"])
+references = st.lists(reference, max_size=2)
 records = st.builds(
     Record,
     type=st.sampled_from(["file", "user"]),
@@ -51,8 +52,8 @@ records = st.builds(
     value_requires=st.dictionaries(texts, references, max_size=2),
     protect=st.booleans(),
     replace=st.none() | st.just("never"),
-    deleted_with=st.none() | texts,
-    status=st.sampled_from(["ready", "tainted", "partial", "pending"]),
+    deleted_with=st.none() | reference,
+    status=st.sampled_from(STATUSES),
 )
 
 
