@@ -203,7 +203,8 @@ def told(happened: event.Event) -> dict[str, Any] | None:
     if isinstance(happened, event.PlannedChange):
         each = happened.step
         planned: dict[str, Any] = {"changes": [planned_change(each, d) for d in each.changes], "noop": each.noop}
-        return line("planned_change", {**_named(each), **planned, "error": each.decision.error or None})
+        planned |= {"unknown": list(each.unknown), "error": each.decision.error or None}
+        return line("planned_change", {**_named(each), **planned})
     return None
 
 

@@ -216,6 +216,14 @@ def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench
     assert done.events("outputs") == [] or done.events("outputs")[0]["outputs"] == {"x": "S-a"}
 
 
+def test_a_planned_change_names_what_is_not_yet_known(bench: Bench) -> None:
+    """Its value is null, as in a plan's document; a value that there is not would look the same."""
+    text = "project: p\nresources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
+    planned = {event["reference"]: event for event in bench.stream(text).events("planned_change")}
+    assert [planned[reference]["unknown"] for reference in ("Widget[a]", "Widget[b]")] == [[], ["colour"]]
+    assert {each["attribute"]: each["should"] for each in planned["Widget[b]"]["changes"]}["colour"] is None
+
+
 def test_a_step_end_has_every_field(bench: Bench) -> None:
     """Of what acted; what is unchanged has none."""
     bench.put("widget", same={"size": 1})
