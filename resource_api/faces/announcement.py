@@ -29,7 +29,7 @@ def announce(plan: Plan, log: Log, follow: Callable[[Event], None] | None) -> No
             follow(Drifted(drift.reference, drift.changes))
     for intent in plan.prior.state.intents.values():
         told = "whether it is due" if intent.action == "run" else "what is there now"
-        text = f"in doubt: an earlier run was cut while it was about to {intent.action} it; {told} decides"
+        text = f"in doubt: an earlier run was about to {intent.action} it and has not seen the outcome; {told} decides"
         log.write("notice", str(intent.reference), text)
     for record in plan.prior.undeclared:
         way = "deletes" if record.owned and not record.retain else "forgets"
