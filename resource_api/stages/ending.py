@@ -58,6 +58,7 @@ class Ending:
         self._recorded = 0
         self._recorder = recorder
         self._reported = bytearray(len(plan.catalog.entries))
+        self._begun = bytearray(len(plan.catalog.entries))
         told = plan.catalog.subscribes
         self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if told else {}
         self._hearing = {i for i, n in self._place.items() if i in told and present(plan.operations[n].step)}
@@ -86,9 +87,10 @@ class Ending:
             self.same_works = [Work(each) for each in self.plan.operations if each.step.entry.index not in settled]
 
     def begin(self, work: Work, now: float) -> None:
-        """A provider is about to be asked; ``now`` in seconds of ``time.monotonic``."""
+        """A provider is about to be asked, for the first time in a step; ``now`` in seconds of ``time.monotonic``."""
         work.started = now
-        if self.follow is not None:
+        if self.follow is not None and not self._begun[work.step.entry.index]:
+            self._begun[work.step.entry.index] = True
             self.follow(StepStart(work.step))
 
     def same(self, work: Work) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.nouns.errors import UsageError
+from resource_api.nouns.event import StepEnd, StepStart
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_init_only_is_no_obstacle_to_deletion(bench: Bench) -> None:
 
 
 def test_a_replacement_is_two_calls_and_one_step(bench: Bench) -> None:
-    """Delete, then create with nothing there; one report, counted once."""
+    """Delete, then create with nothing there; one report, counted once, that begins once and ends once."""
     bench.apply({"Thing[a]": {"image": "x"}})
     site = {"Thing[a]": {"image": "y", "lifecycle": FIRST}}
     plan = bench.plan(site)
@@ -49,6 +50,10 @@ def test_a_replacement_is_two_calls_and_one_step(bench: Bench) -> None:
     report = bench.apply(site)
     assert acted(report) == {"Thing[a]": ("replace", "success")}
     assert report.summary.replaced == 1
+    assert [type(event).__name__ for event in bench.events if isinstance(event, (StepStart, StepEnd))] == [
+        "StepStart",
+        "StepEnd",
+    ]
     assert calls(bench) == "-a +a"
 
 
