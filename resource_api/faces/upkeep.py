@@ -132,8 +132,9 @@ def _declared(catalog: Catalog, target: str) -> Entry:
 
 
 def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: StackState) -> Record:
+    """Give what is recorded of what is taken over; what it is not (yet) like has never been asked of it."""
     known = {key: value for key, value in entry.should.items() if key not in entry.definition.write_only}
-    return Record(
+    record = Record(
         entry.type,
         entry.name,
         entry.title,
@@ -150,3 +151,6 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         schema_version=entry.definition.schema_version,
         parent=entry.parent,
     )
+    asked = record._replace(is_=record.should)
+    unlike = {change.attribute for change in drifting.moved(entry.definition, asked, row, state.salt)}
+    return record._replace(should={key: value for key, value in record.should.items() if key not in unlike})

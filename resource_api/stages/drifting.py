@@ -76,7 +76,14 @@ def corrective(step: Step, record: Record, salt: bytes) -> bool:
             declared = seal(declared, salt)
         if not same(declared, asked) and sealed(declared, salt) != asked:
             return False
-    return bool(moved(definition, record, step.is_, salt))
+    return bool(moved(definition, record, step.is_, salt)) or _seen_before(step, record, salt)
+
+
+def _seen_before(step: Step, record: Record, salt: bytes) -> bool:
+    """Whether what differs had moved before it was last recorded: it was as asked, and a refresh has read it since."""
+    if record.status != "ready" or not step.decision.differences:
+        return False
+    return bool(moved(step.definition, record._replace(is_=record.should), record.is_, salt))
 
 
 def _as_kept(before: Any, value: Any, salt: bytes) -> Any:

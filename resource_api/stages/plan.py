@@ -200,7 +200,7 @@ class _Planner:
             return step._replace(record=successor, former=former)
         named = record.title == step.entry.title and record.parent == step.entry.parent
         previous = "" if named else str(record.reference)
-        corrective = step.acts and drifting.corrective(step, record, self.prior.state.salt)
+        corrective = would(step) and drifting.corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
 
     def _refresh(self, step: Step) -> Step:

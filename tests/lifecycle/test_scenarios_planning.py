@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resource_api.faces import upkeep
 from resource_api.nouns.errors import ManifestError
 from resource_api.nouns.values import UNKNOWN
-from tests.lifecycle.world import acted, planned
+from tests.lifecycle.world import acted, manifest, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
@@ -93,6 +94,35 @@ def test_a_changed_value_is_drift_and_a_changed_manifest_is_not(bench: Bench) ->
         "Thing[a]": True,
         "Thing[b]": False,
     }
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("unseen", [True, False])
+def test_what_mends_a_drift_is_corrective_whoever_has_seen_it_and_also_under_noop(
+    bench: Bench, *, gone: bool, unseen: bool
+) -> None:
+    """A dry run says so of what it would do, as does a resource that is noop, and a refresh takes nothing back."""
+    site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
+    bench.apply(site)
+    if gone:
+        bench.world.things["thing"].clear()
+    else:
+        bench.put("thing", a={"size": 5}, b={"size": 5})
+    if not unseen:
+        upkeep.refresh(bench.runtime, manifest(site))
+    assert [each.corrective for each in bench.apply(site, noop=True).steps] == [True, True]
+    noop = {**site, "Thing[b]": {"size": 1, "noop": True}}
+    assert [(each.status, each.corrective) for each in bench.apply(noop).steps] == [("success", True), ("noop", True)]
+
+
+def test_what_was_never_asked_for_is_not_corrective(bench: Bench) -> None:
+    """What is taken over and differs from what is declared has not moved; nor has what a run failed to set."""
+    bench.put("thing", a={"size": 5})
+    site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
+    upkeep.take_over(bench.runtime, manifest(site), "Thing[a]", None)
+    with bench.troubled(b="half"):
+        bench.apply({"Thing[b]": {"size": 1}})
+    assert [each.corrective for each in bench.apply(site).steps] == [False, False]
 
 
 def test_what_is_not_declared_does_not_drift(bench: Bench) -> None:
