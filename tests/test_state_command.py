@@ -208,6 +208,17 @@ class TestMending:
         assert command.ok("state", "list").splitlines() == [A, B]
 
 
+def test_what_was_run_is_shown_with_when_it_was(command: Command) -> None:
+    """And it is not said to be absent, since nobody can read it back."""
+    with command.store.lock("test", 0):
+        ran = record("j", is_=None, last_run="2026-01-02T03:04:05+00:00")
+        command.store.commit(WEB, Commit([ran]))
+    text = command.ok("state", "show", "File[j]")
+    assert "  last_run: 2026-01-02T03:04:05+00:00\n" in text
+    assert "  is: not to be read back\n" in text
+    assert json.loads(command.ok("state", "show", "File[j]", "--json"))["last_run"] == ran.last_run
+
+
 class TestTransfer:
     """A stack as a document."""
 

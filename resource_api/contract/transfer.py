@@ -43,6 +43,7 @@ _RECORD: Final = {
     "schema_version": int,
     "status": str,
     "parent": str,
+    "last_run": str,
 }
 
 
@@ -98,9 +99,9 @@ def restore(text: str, file: str, key: keys.Key | None = None) -> StackState:
         f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
     ]
     if not problems:
-        # Who wrote it may not have known of components.
+        # Who wrote it may not have known of components, nor of runs.
         document["resources"] = [
-            {"parent": "", **each} if type(each) is dict else each for each in document["resources"]
+            {"parent": "", "last_run": "", **each} if type(each) is dict else each for each in document["resources"]
         ]
         for number, each in enumerate(document["resources"], 1):
             problems += _wrong_record(each, f"resource {number}: ", document)

@@ -32,7 +32,8 @@ def announce(plan: Plan, log: Log, follow: Callable[[Event], None] | None) -> No
         text = f"in doubt: an earlier run was about to {intent.action} it and has not seen the outcome; {told} decides"
         log.write("notice", str(intent.reference), text)
     for record in plan.prior.undeclared:
-        way = "deletes" if record.owned and not record.retain else "forgets"
+        # What a run has done cannot be taken back.
+        way = "deletes" if record.owned and not (record.retain or record.last_run) else "forgets"
         log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")
     if follow is not None:
         for step in plan.steps:

@@ -35,7 +35,8 @@ def record(state: StackState, found: Record) -> Iterator[str]:
         values = getattr(found, field)
         word = field.rstrip("_")
         if not values:
-            yield f"  {word}: {'absent' if values is None else '{}'}"
+            absent = "not to be read back" if found.last_run else "absent"
+            yield f"  {word}: {absent if values is None else '{}'}"
             continue
         yield f"  {word}:"
         yield from (f"    {escape(name)}: {show(value)}" for name, value in sorted(values.items()))

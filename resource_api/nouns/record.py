@@ -55,6 +55,8 @@ class Record(NamedTuple):
     status: str = "ready"
     #: The reference of the component that has made it.
     parent: str = ""
+    #: When what cannot be read back was last done, by ``set`` or a refresh; whether that failed, the status tells.
+    last_run: str = ""
 
     @property
     def instance(self) -> str:

@@ -6,6 +6,7 @@ the values themselves.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import MADE_ANEW, Action, exists
@@ -168,7 +169,7 @@ class Recorder:
             return before
         stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
         kept = as_it_is(work) if plain else keep(work, self._plan.prior.state.salt, failed=failed)
-        # In the order of the fields: naming eighteen of them takes as long as all the rest.
+        # In the order of the fields: naming nineteen of them takes as long as all the rest.
         return Record(
             entry.type,
             entry.name,
@@ -188,17 +189,18 @@ class Recorder:
             entry.definition.schema_version,
             _status(work, before, failed=failed),
             entry.parent,
+            _last_run(work, before),
         )
 
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
-        """Whether it is ours: said so, recorded so, made by this run, or by one that was cut while it made it.
+        """Whether it is ours: said so, recorded so, made or run by this run, or by one that was cut while it made it.
 
         What is declared to be external has been handed over.
         """
         if entry.meta.lifecycle.owned is not None or entry.meta.lifecycle.external:
             return bool(entry.meta.lifecycle.owned)
         recorded = before is not None and before.owned
-        if recorded or work.action in MAKES_OURS:
+        if recorded or work.action in MAKES_OURS or _has_run(work):
             return True
         cut = self._intents.get(entry.key)
         return cut is not None and cut.makes
@@ -227,7 +229,7 @@ class Recorder:
         if work.step.entry.index in self._plan.settled and work.is_ is work.step.is_:
             return None
         if "imperative" in work.step.definition.features:
-            return self.record(work) if work.step.entry.key in self._intents else None
+            return self.record(work) if _has_run(work) or work.step.entry.key in self._intents else None
         before = self._plan.prior.records.get(work.step.entry.index)
         if (work.is_ is None and before is None) or not (exists(work.is_) or exists(work.should)):
             return None
@@ -248,6 +250,19 @@ def _status(work: Work, before: Record | None, *, failed: bool) -> str:
         return "ready"
     gone = work.action is Action.REPLACE or (before is not None and before.status == "pending")
     return "pending" if gone and not exists(work.is_) else "partial"
+
+
+def _has_run(work: Work) -> bool:
+    """Whether what cannot be read back has been done; of a refresh its provider may say that nothing was."""
+    imperative = "imperative" in work.step.definition.features
+    return imperative and bool(work.started) and work.outcome.status != "unchanged"
+
+
+def _last_run(work: Work, before: Record | None) -> str:
+    """Give when what cannot be read back was last done: now, or as it was recorded."""
+    if _has_run(work):
+        return datetime.now(UTC).isoformat(timespec="seconds")
+    return before.last_run if before is not None else ""
 
 
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:

@@ -54,6 +54,7 @@ records = st.builds(
     replace=st.none() | st.just("never"),
     deleted_with=st.none() | reference,
     status=st.sampled_from(STATUSES),
+    last_run=st.sampled_from(["", "2026-01-02T03:04:05+00:00"]),
 )
 
 

@@ -180,9 +180,10 @@ class Side:
 
     @property
     def recorded(self) -> dict[Any, Any]:
-        """What is recorded, whatever the order in which it was."""
+        """What is recorded, whatever the order in which it was, and when."""
         state = self.store.load(StackName(PROJECT, "default"))
-        return {"records": dict(state.records), "owed": dict(state.owed), "intents": dict(state.intents)}
+        records = {key: record._replace(last_run=bool(record.last_run)) for key, record in state.records.items()}
+        return {"records": records, "owed": dict(state.owed), "intents": dict(state.intents)}
 
 
 def ends(report: Report) -> set[tuple[str, str, str]]:

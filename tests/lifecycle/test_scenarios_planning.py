@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from resource_api.contract.state import StackName
 from resource_api.faces import upkeep
 from resource_api.nouns.errors import ManifestError
+from resource_api.nouns.record import Commit
 from resource_api.nouns.values import UNKNOWN
-from tests.lifecycle.world import acted, manifest, planned
+from tests.lifecycle.world import PROJECT, acted, manifest, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
@@ -237,3 +240,32 @@ def test_a_type_that_stays_unreadable_fails_alone(bench: Bench) -> None:
     bench.world.unreadable = {"engine"}
     report = bench.apply({"Engine[e]": {}, "Thing[a]": {}})
     assert acted(report) == {"Engine[e]": ("update", "failed"), "Thing[a]": ("create", "success")}
+
+
+def test_the_last_run_of_what_cannot_be_read_back_is_recorded(bench: Bench) -> None:
+    """When it was, by a change or by a refresh, and that it failed; what is not due keeps the one before."""
+
+    def ran() -> tuple[str, bool]:
+        """Give how it stands, and whether it has just been run; then take it back to long ago."""
+        record = bench.record("Job[j]")
+        assert record is not None
+        bench.store.commit(StackName(PROJECT, "default"), Commit([record._replace(last_run="long ago")]))
+        return record.status, start <= record.last_run <= datetime.now(UTC).isoformat()
+
+    start = datetime.now(UTC).isoformat(timespec="seconds")
+    site: dict[str, Any] = {"Thing[a]": {"size": 1}, "Job[j]": {"subscribe": "Thing[a]"}}
+    bench.world.undue.add("j")
+    bench.apply(site)
+    assert ran() == ("ready", True)
+    bench.apply(site)
+    assert ran() == ("ready", False)
+    bench.world.undue.clear()
+    bench.apply(site)
+    assert ran() == ("ready", True)
+    bench.world.trouble = {("job", "j"): "raise"}
+    bench.apply(site)
+    assert ran() == ("partial", True)
+    assert [(str(each.reference), bool(each.last_run), each.owned) for each in bench.state.records.values()] == [
+        ("Thing[a]", False, True),
+        ("Job[j]", True, True),
+    ]
