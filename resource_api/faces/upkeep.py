@@ -91,7 +91,7 @@ def take_over(
     with runtime.store.lock("import", runtime.lock_timeout), providers, unhurried():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
-        if name is not None and name not in {str(entry.name), entry.title}:
+        if name is not None and name not in entry.names:
             msg = f"{entry.reference} is declared as '{entry.name}', not '{name}'; declare what is to be imported"
             raise UsageError(msg)
         stack = runtime.name(catalog)

@@ -155,6 +155,13 @@ class Entry:
         return str(child(parent, name, self.title)) if parent else f"{capital(name)}[{self.title}]"
 
     @property
+    def names(self) -> set[str]:
+        """What its own name is: its title, and the value of its only namevar, canonical and as written."""
+        namevars = self.definition.namevars
+        only = (self.name, self.spelling.get(namevars[0])) if len(namevars) == 1 else ()
+        return {self.title, *map(str, only)}
+
+    @property
     def absent(self) -> bool:
         """Whether it is declared to be absent."""
         return not exists(self.should)

@@ -13,6 +13,7 @@ from resource_api.nouns.columns import portions
 from resource_api.nouns.entry import NOTHING
 from resource_api.nouns.errors import nearest
 from resource_api.nouns.reference import Reference
+from resource_api.nouns.text import show
 from resource_api.nouns.values import UNKNOWN, is_secret, is_unknown
 from resource_api.stages import settle
 
@@ -193,6 +194,12 @@ class Valuation:
         if twin is not entry:
             what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
             self._complaints.of(entry, None, what, "duplicate")
+        wanted = entry.meta.lifecycle.import_
+        if wanted is not None and wanted not in entry.names:
+            # What it is called decides what it is, also when this line has been taken away again.
+            what = f"lifecycle.import: it is declared as {show(name)}, not {show(wanted)}"
+            hint = f"to take that over, write {names[0]}: {show(wanted)} too" if len(names) == 1 else "name it so"
+            self._complaints.of(entry, "lifecycle", what, "import", hint)
 
 
 def _unfit(name: Name) -> tuple[str, str] | None:

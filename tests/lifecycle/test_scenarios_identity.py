@@ -252,6 +252,18 @@ def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
         upkeep.take_over(bench.runtime, manifest({"Thing[a]": {}}), "Thing[a]", None)
 
 
+@pytest.mark.parametrize("there", ["two", "t"])
+def test_an_import_of_another_name_than_the_own_is_refused(bench: Bench, there: str) -> None:
+    """Nothing is taken over instead, and it is said what to write; what is written so is imported."""
+    bench.put("thing", **{there: {"size": 1}})
+    wrong = {"Thing[t]": {"lifecycle": {"import": "two"}}}
+    with pytest.raises(ManifestError, match="it is declared as t, not two; to take that over, write name: two too"):
+        bench.apply(wrong)
+    assert bench.state.records == {}
+    right = {"Thing[t]": {"name": there, "lifecycle": {"import": there}}}
+    assert acted(bench.apply(right)) == {"Thing[t]": ("import", "success")}
+
+
 def test_the_command_imports_what_is_declared(bench: Bench) -> None:
     """Afterwards it is ours; a second time is no error; what is not declared is one."""
     bench.put("thing", a={"size": 1})
