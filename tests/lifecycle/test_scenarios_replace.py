@@ -113,10 +113,11 @@ def test_a_new_name_under_delete_first_goes_first(bench: Bench) -> None:
     assert len(bench.state.records) == 1
 
 
-def test_a_new_name_without_leave_to_replace_makes_a_second_thing(bench: Bench) -> None:
+@pytest.mark.parametrize("lifecycle", [{}, {"replace": "never"}])
+def test_a_new_name_without_leave_to_replace_makes_a_second_thing(bench: Bench, lifecycle: dict[str, Any]) -> None:
     """The first is no longer declared: reported, by its name, and deleted only by ``--prune``."""
     bench.apply({"Thing[web]": {"name": "w1"}})
-    bench.apply({"Thing[web]": {"name": "w2"}})
+    bench.apply({"Thing[web]": {"name": "w2", "lifecycle": lifecycle}})
     assert bench.names() == ["w1", "w2"]
     assert "notice: Thing[w1]: is recorded but no longer declared; --prune deletes it" in bench.lines
     assert acted(bench.apply({"Thing[web]": {"name": "w2"}}, prune=True)) == {"Thing[w1]": ("delete", "success")}
