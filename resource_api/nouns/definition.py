@@ -266,7 +266,7 @@ def _pattern_problems(definition: TypeDefinition) -> list[str]:
     problems = []
     for index, pattern in enumerate(patterns):
         if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
-            problems.append(f"title_patterns[{index}] must be a mapping with a 'pattern'")
+            problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
             continue
         try:
             groups = re.compile(_ruby(pattern["pattern"])).groupindex

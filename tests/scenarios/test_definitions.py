@@ -90,6 +90,10 @@ SOURCES: list[tuple[str, list[str]]] = [
         ["list"],
     ),
     (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, title_patterns=['x'])",
+        ["title_patterns[0]", "mapping", "'pattern': REGEX"],
+    ),
+    (
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'widget': '$nope'}})",
         ["nope"],
     ),
