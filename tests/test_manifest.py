@@ -185,21 +185,24 @@ def test_a_mapping_is_a_manifest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "project"),
-    [
-        ("site.yaml", "site"),
-        ("my site!.yml", "my-site"),
-        ("_x.JSON", "x"),
-        ("-.yaml", "manifest"),
-        ("é.yaml", "manifest"),
-    ],
+    ("name", "project"), [("site.yaml", "site"), ("my.site_2-a.yml", "my.site_2-a"), ("_x.JSON", "x")]
 )
 def test_a_project_is_called_like_its_file(tmp_path: Path, name: str, project: str) -> None:
-    """Made to fit; and it is known that nobody chose it."""
+    """But for what no name can begin with; and it is known that nobody chose it."""
     (tmp_path / name).write_text("{}")
     read = manifest.read(tmp_path / name)
-    assert (read.project, read.project_given) == (project, False)
-    assert len(manifest.read(write(tmp_path, **{"x" * 200: ""})).project) == 100
+    assert (manifest.project(read), read.project_given) == (project, False)
+    assert manifest.project(manifest.read({})) == "mapping"
+
+
+@pytest.mark.parametrize("name", ["my site!.yml", "-.yaml", "é.yaml", "ä ö.yaml", f"{'x' * 101}.yaml"])
+def test_a_file_that_no_project_can_be_called_like_must_name_one(tmp_path: Path, name: str) -> None:
+    """Two files whose names were made to fit would share what is recorded; a manifest that says its project has it."""
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(ManifestError, match="write 'project: NAME' into it"):
+        manifest.project(manifest.read(tmp_path / name))
+    (tmp_path / name).write_text('{"project": "web"}')
+    assert manifest.project(manifest.read(tmp_path / name)) == "web"
 
 
 def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:

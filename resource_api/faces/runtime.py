@@ -27,6 +27,7 @@ from resource_api.nouns.options import Options, Wanted, carried_out
 from resource_api.nouns.record import StackState
 from resource_api.nouns.step import SAME
 from resource_api.stages import appointing, selection
+from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
 from resource_api.stages import prior as remembering
 from resource_api.stages.snapshot import Snapshot
@@ -102,7 +103,9 @@ class Runtime(Reader):
 
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Check everything that can be checked without touching the system. Raises ``ManifestError``."""
-        return self.compile(source, inputs)
+        catalog = self.compile(source, inputs)
+        self.name(catalog)
+        return catalog
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
@@ -269,8 +272,8 @@ class Runtime(Reader):
         return Judge(policies, self.tell)
 
     def name(self, catalog: Catalog) -> StackName:
-        """Give whose state a run is about. Raises ``UsageError`` for a stack or project that cannot be one."""
-        return StackName(self.project or catalog.manifest.project, self.stack).checked()
+        """Give whose state a run is about. Raises ``UsageError`` or ``ManifestError`` for what cannot be called so."""
+        return StackName(self.project or reading.project(catalog.manifest), self.stack).checked()
 
     def _carry_out(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
         """Carry out a plan under the lock; write what happened, however it ends."""

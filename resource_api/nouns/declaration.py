@@ -158,7 +158,7 @@ class Declaration(NamedTuple):
 class Manifest(NamedTuple):
     """Everything that the files of a manifest say; included files come before those that include them.
 
-    ``project`` is the first file's, or its stem made to fit when ``project_given`` is false. ``defaults`` hold for
+    ``project`` is the first file's, or its stem when ``project_given`` is false. ``defaults`` hold for
     their own file alone: file → type → attribute → value.
     """
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns import document
 from resource_api.nouns.declaration import Manifest
-from resource_api.nouns.errors import ManifestError
-from resource_api.nouns.regex import regex
+from resource_api.nouns.errors import ManifestError, Problem
+from resource_api.nouns.reference import STACK_NAME
+from resource_api.nouns.text import show
 from resource_api.stages import includes
 from resource_api.stages.sections import Gatherer
 
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from resource_api.nouns.document import Document
-    from resource_api.nouns.errors import Problem
     from resource_api.stages.includes import Reader
 
 MAPPING: Final = "<mapping>"
-
-_UNFIT: Final = regex(r"[^A-Za-z0-9._-]+")
 
 
 def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:
@@ -76,7 +74,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
     file = documents[-1].file if documents else MAPPING
     return Manifest(
         file=file,
-        project=gathered.project or _fitting(file),
+        project=gathered.project or _stem(file),
         project_given=gathered.project is not None,
         inputs=gathered.inputs,
         defaults=gathered.defaults,
@@ -90,7 +88,22 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
     )
 
 
-def _fitting(file: str) -> str:
-    """Give the name of a file without its directory and suffix, as a project can be called."""
+def _stem(file: str) -> str:
+    """Give the name of a file without its directory and suffix, and without what may stand before a name."""
+    if file == MAPPING:
+        return MAPPING.strip("<>")
     stem = os.path.splitext(os.path.basename(file))[0]  # noqa: PTH119, PTH122 - pathlib costs more than the file
-    return _UNFIT.sub("-", stem).strip("-._")[:100] or "manifest"
+    return stem.lstrip("-._") or stem
+
+
+def project(manifest: Manifest) -> str:
+    """Give the project of a manifest, under which its state is kept.
+
+    Raises ``ManifestError`` where it has none and no project can be called like its file: made to fit, two files with
+    different names would share what is recorded.
+    """
+    if not STACK_NAME.match(manifest.project):
+        message = f"no project can be called {show(manifest.project)}, like this file; write 'project: NAME' into it"
+        hint = "a name has 1 to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit"
+        raise ManifestError([Problem("project", message, file=manifest.file, code="project", hint=hint)])
+    return manifest.project

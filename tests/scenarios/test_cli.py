@@ -216,6 +216,16 @@ def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench
     assert done.events("outputs") == [] or done.events("outputs")[0]["outputs"] == {"x": "S-a"}
 
 
+def test_a_file_without_a_project_of_its_own_is_wrong_unless_one_is_named(bench: Bench) -> None:
+    """Validating finds it, nothing is made, and ``--project`` is enough."""
+    path = bench.write("é.yaml", "resources: {'Widget[a]': {}}")
+    for command in ("validate", "plan", "apply"):
+        done = bench.run(command, path)
+        assert (done.code, done.out) == (65, "")
+        assert "no project can be called é, like this file; write 'project: NAME' into it" in done.err
+    assert bench.run("apply", path, "--project", "web").code == 0
+
+
 def test_a_planned_change_names_what_is_not_yet_known(bench: Bench) -> None:
     """Its value is null, as in a plan's document; a value that there is not would look the same."""
     text = "project: p\nresources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
