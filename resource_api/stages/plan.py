@@ -132,7 +132,7 @@ class _Planner:
 
     def _would_act(self, step: Step) -> bool:
         """Whether a step changes something where it is carried out: a run that only tells foretells that one."""
-        return step.acts or (self.options.noop and step._replace(noop=bool(step.entry.meta.noop)).acts)
+        return step.acts or (self.options.noop and not step.entry.meta.noop and would(step))
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
