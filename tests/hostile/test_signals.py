@@ -337,6 +337,29 @@ def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
     assert b"1 skipped" in said or b"2 skipped" in said
 
 
+@pytest.mark.parametrize(
+    ("keys", "code"), [(b"\x04", 1), (b"\x03", 130), (b"\n", 1), (b"y\n", 1), (b"\xff\n", 1), (b"yes\n", 0)]
+)
+def test_a_question_is_answered_no_by_whatever_is_not_yes(box: Box, keys: bytes, code: int) -> None:
+    """The end of what is typed is no; an interrupt is an interrupt; neither touches anything, nor is it a bug."""
+    box.manifest({"Good[a]": {}})
+    assert box.run("apply", "site.json").code == 0
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(box.path)
+        os.execvpe(box.command[0], [*box.command, "destroy", "site.json"], box.env)  # noqa: S606 - as a shell would
+    said = b""
+    with suppress(OSError):
+        while chunk := os.read(terminal, 4096):
+            asked, said = b"[no]" in said, said + chunk
+            if b"[no]" in said and not asked:
+                os.write(terminal, keys)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert (os.waitstatus_to_exitcode(status), b"bug" in said) == (code, False), said
+    assert list(box.shelf("good")) == ([] if code == 0 else ["a"])
+
+
 def _read(path: Path) -> str:
     until(lambda: path.exists() and path.read_text())
     return path.read_text(encoding="utf-8").strip()

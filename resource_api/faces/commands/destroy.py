@@ -49,6 +49,14 @@ def destroy(manifest: str, **settings: Any) -> int:
 
 
 def _confirmed(session: Session) -> bool:
-    """Ask on the terminal; anything but yes is no."""
+    """Ask on the terminal; anything but yes is no, the end of what is typed too."""
+    session.err.write("Delete all this? Only 'yes' is accepted [no]: ")
     session.flush()
-    return click.prompt("Delete all this? Only 'yes' is accepted", default="no", err=True) == "yes"
+    answer = b""
+    try:
+        # click would tell an interrupt from the end no more; and bytes that are no text are no yes.
+        answer = sys.stdin.buffer.readline()
+    finally:
+        if not answer.endswith(b"\n"):
+            session.err.write("\n")
+    return answer.strip() == b"yes"
