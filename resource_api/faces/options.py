@@ -136,6 +136,8 @@ _PLANNED: Final = frozenset(
     {"targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"}
     | {"replace", "prune", "strict", "given", "input_files"}
 )
+#: Whose state a plan is about: what it was saved for may be named once more.
+_WHOSE: Final = frozenset({"stack", "project"})
 
 
 def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,13 +149,20 @@ def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def of_saved_plan(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give how a saved plan is to be carried out. Raises ``UsageError`` for an option about what is to be done."""
+def of_saved_plan(settings: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Give how a saved plan is to be carried out.
+
+    Raises ``UsageError`` for an option about what is to be done, and where another stack or project is named.
+    """
     context = click.get_current_context()
     for parameter in context.command.params:
-        typed = context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
-        if typed and parameter.name in _PLANNED:
+        name, source = str(parameter.name), context.get_parameter_source(str(parameter.name))
+        if name in _PLANNED and source is click.core.ParameterSource.COMMANDLINE:
             msg = f"{parameter.opts[0]} cannot be given with a saved plan, which does what it shows; plan again"
+            raise UsageError(msg)
+        given = source is not click.core.ParameterSource.DEFAULT and settings.get(name)
+        if name in _WHOSE and given and given != document.get(name):
+            msg = f"{parameter.opts[0]} {given}: the plan is about the {name} '{document.get(name)}'"
             raise UsageError(msg)
     return {name: settings[name] for name in ("noop", "parallel", "fail_fast")}
 

@@ -542,6 +542,28 @@ def test_a_saved_plan_takes_no_wish_about_what_is_to_be_done(bench: Bench, optio
     assert not bench.things("widget")
 
 
+@pytest.mark.parametrize(
+    ("options", "environment", "code"),
+    [
+        (["--stack", "blue"], {}, 64),
+        (["--project", "shop"], {}, 64),
+        ([], {"RESOURCE_API_STACK": "blue"}, 64),
+        (["--stack", "green", "--project", "site"], {"RESOURCE_API_STACK": "blue"}, 0),
+        ([], {"RESOURCE_API_STACK": ""}, 0),
+    ],
+)
+def test_a_saved_plan_is_about_the_stack_that_it_was_made_for(
+    bench: Bench, options: list[str], environment: dict[str, str], code: int
+) -> None:
+    """Who names another one has the wrong plan in hand; naming the same is no contradiction."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json", "--stack", "green")
+    done = bench.run("apply", "plan.json", *options, **environment)
+    assert done.code == code, done
+    assert bool(bench.things("widget")) == (code == 0)
+    assert ("the plan is about the" in done.err) == (code != 0)
+
+
 def test_a_saved_plan_may_be_carried_out_side_by_side_or_shown(bench: Bench) -> None:
     """How it is carried out is no part of what it shows; noop shows it."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"

@@ -39,7 +39,8 @@ def apply(manifest: str, **settings: Any) -> int:
 
     def work() -> int:
         if (document := saved.read(manifest)) is not None:
-            report = saved.apply(session.runtime, document, manifest, options.of_saved_plan(settings), begin)
+            how = options.of_saved_plan(settings, document)
+            report = saved.apply(session.runtime, document, manifest, how, begin)
         else:
             inputs, wishes = options.inputs(settings), options.wishes(settings)
             gc.disable()
