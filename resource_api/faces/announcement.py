@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 20
 
 
-def announce(plan: Plan, log: Log, follow: Callable[[Event], None] | None) -> None:
+def announce(plan: Plan, log: Log, follow: Callable[[Event], None] | None = None) -> None:
     """Say what was found before anything is done: drift, what an earlier run left open, what is undeclared."""
     if follow is not None:
         for drift in plan.drift:

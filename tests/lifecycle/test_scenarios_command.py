@@ -116,6 +116,20 @@ def test_what_is_no_longer_declared_is_said_and_pruned_when_asked(shell: Bench) 
     assert list(shell.things("widget")) == ["a"]
 
 
+def test_a_plan_says_what_is_no_longer_declared_in_the_words_of_a_run(shell: Bench) -> None:
+    """On stderr, once for each, in every form of output; it is no change, and who does not plan is silent."""
+    shell.apply(AB)
+    said = [line for line in shell.apply(A, "--noop").lines if "no longer declared" in line]
+    assert said == ["Notice: Widget[b]: is recorded but no longer declared; --prune deletes it"]
+    for options in ([], ["--json"], ["-o", "plan.json"]):
+        planned = shell.plan(A, "--detailed-exitcodes", *options)
+        assert (planned.code, planned.lines) == (0, said)
+    assert shell.run("apply", "plan.json").lines == said
+    assert shell.plan(A, "--prune").err == ""
+    for command in ("validate", "graph", "refresh"):
+        assert shell.run(command, "site.yaml").err == ""
+
+
 def test_a_stack_keeps_to_itself(shell: Bench) -> None:
     """What one stack has made, another does not prune."""
     shell.apply(A, "--stack", "one")

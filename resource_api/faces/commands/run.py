@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.faces import documents, options, render, saved
+from resource_api.faces.announcement import announce
 from resource_api.faces.session import Session
 from resource_api.nouns.options import Options
 
@@ -80,6 +81,7 @@ def plan(manifest: str, out: str | None, **settings: Any) -> int:
             session.print(render.plan(planned, color=session.color))
         if out is not None:
             saved.write(planned, out, session.runtime.key)
+        announce(planned, session.log)
         for step in planned.steps:
             if step.decision.error:
                 session.log.write("err", str(step.reference), step.decision.error)
