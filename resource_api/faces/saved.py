@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.faces import documents
 from resource_api.nouns.assets import spelt
 from resource_api.nouns.codec import encode, is_sealed, seal, sealed
-from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError
+from resource_api.nouns.errors import ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.nouns.options import Options
 from resource_api.nouns.values import is_secret, is_unknown, reveal
 from resource_api.stages import manifest as reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from resource_api.faces.runtime import Runtime
     from resource_api.hands.keys import Key
@@ -53,6 +55,15 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
     except OSError as error:
         msg = f"cannot save the plan to {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
+
+
+def spare(path: str, files: Iterable[str]) -> None:
+    """Raise ``UsageError`` where a plan that is saved at ``path`` would take the place of what it was made of."""
+    for file in files:
+        with suppress(OSError):
+            if os.path.samefile(path, file):  # noqa: PTH121 - text
+                msg = f"-o {path} would overwrite {file}, which the plan is made of"
+                raise UsageError(msg)
 
 
 def _secret(plan: Plan) -> str:
@@ -106,13 +117,16 @@ def _plain(value: Any) -> Any:
 
 
 def read(path: str) -> dict[str, Any] | None:
-    """Give the document of a saved plan; None when the file is none, but (it may be) a manifest."""
-    if not path.endswith(".json"):
-        return None
+    """Give the document of a saved plan, whatever its file is called; None when it is none, but (it may be) a manifest.
+
+    Of a file that does not begin like one no more than its beginning is read, and no manifest is parsed for this.
+    """
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs more than the file
+        # A named pipe would wait for its other end, and what it holds could be read once only.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not (stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.peek().lstrip().startswith(b"{")):
+                return None
             text = file.read()
-        # A manifest is not read twice to see that it is none.
         document = json.loads(text.decode()) if b'"format_version"' in text else None
     except (OSError, ValueError, RecursionError):
         return None

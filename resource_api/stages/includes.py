@@ -54,7 +54,8 @@ def load(
     """
     readers = {**readers, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
-        msg = f"{path}: a manifest is a file that ends in {', '.join(readers)}"
+        ends = ", ".join(readers)
+        msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
         raise UsageError(msg)
     loader = _Loader(readers)
     loader.visit(path, path, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,6 +55,45 @@ def test_a_saved_plan_is_applied_once(shell: Bench) -> None:
     again = shell.run("apply", "plan.json")
     assert again.code == 65
     assert "stale" in again.err
+
+
+@pytest.mark.parametrize("name", ["plan.json", "plan.out", "plan.yaml", "plan"])
+def test_a_saved_plan_is_known_by_what_it_holds(shell: Bench, name: str) -> None:
+    """Whatever it is called, ``apply`` carries it out, and what wants a manifest says in one line what it has got."""
+    site = shell.write("site.yaml", A)
+    assert shell.run("plan", site, "-o", name).code == 0
+    for command in ("plan", "validate", "destroy"):
+        done = shell.run(command, name, *(["--yes"] if command == "destroy" else []))
+        assert (done.code, done.out, len(done.lines)) == (65 if "." in name and name != "plan.out" else 64, "", 1), done
+        assert "saved plan" in done.err
+        assert "apply" in done.err
+    assert shell.run("apply", name).code == 0
+    assert list(shell.things("widget")) == ["a"]
+
+
+def test_what_only_looks_like_a_plan_is_read_as_a_manifest(shell: Bench) -> None:
+    """A manifest that begins with a brace, or that speaks of the word; a pipe makes nobody wait."""
+    shell.write("flow.yaml", '{project: p, resources: {"Widget[a]": {colour: \'"format_version"\'}}}\n')
+    shell.write("site.json", json.dumps({"resources": {"Widget[b]": {"colour": '"format_version"'}}}))
+    for name in ("flow.yaml", "site.json"):
+        assert shell.run("apply", name).code == 0
+    os.mkfifo(shell.home / "pipe.yaml")
+    done = shell.run("apply", "pipe.yaml")
+    assert (done.code, "it is not a regular file" in done.err) == (65, True)
+
+
+@pytest.mark.parametrize("kept", ["site.yaml", "./site.yaml", "link.yaml", "more.yaml", "inputs.yaml"])
+def test_a_plan_takes_no_place_of_what_it_was_made_of(shell: Bench, kept: str) -> None:
+    """Neither the manifest's nor an included file's nor that of inputs, by whatever name: 64, and they stay."""
+    site = shell.write("site.yaml", "include: [more.yaml]\ninputs: {n: {type: Integer}}\n" + A)
+    shell.write("more.yaml", "resources: {'Widget[b]': {}}\n")
+    shell.write("inputs.yaml", "n: 1\n")
+    (shell.home / "link.yaml").symlink_to(site)
+    before = (shell.home / kept).read_text(encoding="utf-8")
+    done = shell.run("plan", "site.yaml", "--inputs", "inputs.yaml", "-o", kept)
+    assert (done.code, done.out) == (64, "")
+    assert "would overwrite" in done.err
+    assert (shell.home / kept).read_text(encoding="utf-8") == before
 
 
 def test_planning_writes_nothing_beside_its_file(shell: Bench) -> None:

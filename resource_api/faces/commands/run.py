@@ -75,6 +75,8 @@ def plan(manifest: str, out: str | None, **settings: Any) -> int:
     def work() -> int:
         gc.disable()
         planned = session.runtime.plan(manifest, options.inputs(settings), **options.wishes(settings))
+        if out is not None:
+            saved.spare(out, (*(each.file for each in planned.catalog.manifest.documents), *settings["input_files"]))
         if session.json:
             session.print_json(documents.plan(planned))
         else:
