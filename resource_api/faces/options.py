@@ -168,7 +168,10 @@ def of_saved_plan(settings: Mapping[str, Any], document: Mapping[str, Any]) -> d
 
 
 def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give inputs by name: files first, then ``-i``. Raises ``UsageError`` for what cannot be read."""
+    """Give inputs by name: files first, then ``-i``.
+
+    Raises ``UsageError`` for what cannot be read, ``ManifestError`` for a file of inputs that is wrong.
+    """
     from resource_api.stages.scope import FromFile, Given  # noqa: PLC0415 - only with a manifest
 
     found: dict[str, Any] = {}
@@ -183,9 +186,9 @@ def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _content(path: str) -> str:
+def _content(path: str, errors: str = "strict") -> str:
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than the file
+        with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {path}: {error}"
@@ -193,11 +196,13 @@ def _content(path: str) -> str:
 
 
 def _input_file(path: str) -> dict[str, Any]:
+    """Give what a file of inputs says. Raises ``ManifestError`` for one that is wrong."""
     from resource_api.hands import json_reader, yaml_reader  # noqa: PLC0415 - only with such a file
+    from resource_api.nouns.document import refusal  # noqa: PLC0415 - the same
 
-    text = _content(path).encode()
-    data = (json_reader if path.endswith(".json") else yaml_reader).read(text, path).data
+    # What is no UTF-8 the reader refuses, and says where.
+    raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
+    data = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path).data
     if not isinstance(data, dict):
-        msg = f"{path}: inputs are a mapping of name to value"
-        raise UsageError(msg)
+        raise refusal(path, (0, 0), "inputs", "inputs are a mapping of name to value")
     return data

@@ -198,6 +198,16 @@ def test_a_wrong_input_is_refused(bench: Bench, options: list[str], code: int, w
     assert bench.calls("widget") == []
 
 
+@pytest.mark.parametrize("content", [b"", b"# none\n", b"[who]", b"who", b"who: [", b"who: \xff", b"nobody: x"])
+def test_a_file_of_inputs_that_is_wrong_is_as_wrong_as_a_manifest(bench: Bench, content: bytes) -> None:
+    """Whatever is wrong with it: 65, and it is named."""
+    bench.home.joinpath("in.yaml").write_bytes(content)
+    done = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", "--inputs", "in.yaml")
+    assert done.code == 65, done
+    assert done.out == ""
+    assert "in.yaml" in done.err or "input" in done.err
+
+
 def test_an_input_without_default_must_be_given(bench: Bench) -> None:
     """The message says how."""
     manifest = "inputs: {who: {type: String}}\nresources: {'Widget[a]': {colour: '${inputs.who}'}}\n"
