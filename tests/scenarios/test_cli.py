@@ -417,6 +417,35 @@ def test_values_from_the_command_line(bench: Bench, pair: str, code: int) -> Non
         assert bench.things("widget")["a"]["colour"] == pair.removeprefix("colour=")
 
 
+def test_namevars_are_taken_from_the_title_and_from_what_is_given(bench: Bench) -> None:
+    """As in a manifest; they say who is meant, so alone they change nothing. What is given counts for a title too."""
+    bench.type(
+        "comp",
+        """
+        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+        "package": Attribute("String", "p", kind="namevar"), "manager": Attribute("String", "m", kind="namevar"),
+        "size": Attribute("Optional[Integer]", "s"),
+        """,
+        title_patterns=[{"pattern": r"(?P<package>[a-z]+)", "docs": "The package."}],
+        base="BaseProvider",
+        provider="""
+        FILE = Path(os.environ["BENCH"], "comp.json")
+        def get(self, context):
+            return json.loads(self.FILE.read_text()) if self.FILE.exists() else []
+        def set(self, context, changes):
+            self.FILE.write_text(json.dumps([dict(should) for is_, should in changes.values()]))
+        """,
+    )
+    short = bench.run("resource", "comp", "new")
+    assert (short.code, "manager" in short.err) == (64, True)
+    assert bench.run("resource", "comp", "new", "manager=x", "--json").document[0]["ensure"] == "absent"
+    made = bench.run("resource", "comp", "new", "manager=x", "size=4")
+    assert (made.code, "size: 4" in made.out) == (0, True)
+    assert bench.run("resource", "comp", "NEW", "package=new", "manager=x", "--json").document[0]["size"] == 4
+    other = bench.run("resource", "widget", "a", "name=b", "size=3")
+    assert (other.code, list(bench.things("widget")), "Widget[b]" in other.out) == (0, ["b"], True)
+
+
 def test_a_failed_change_shows_what_is(bench: Bench) -> None:
     """And is exit 1."""
     bench.put("widget", bad={"size": 1})

@@ -9,13 +9,22 @@ import click
 from resource_api.faces import documents, options, yaml_writer
 from resource_api.faces.session import Session, named
 from resource_api.nouns.errors import ManifestError, UsageError, nearest
+from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.values import reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from resource_api.nouns.definition import TypeDefinition
+    from resource_api.nouns.definition import Name, TypeDefinition
+
+
+class Wish(NamedTuple):
+    """What one resource is to be like: as it is called here, who it is, and what is given of it."""
+
+    title: str
+    identity: Name
+    given: Mapping[str, Any]
 
 
 @click.command()
@@ -41,19 +50,19 @@ def resource(type_name: str, name: str | None, changes: tuple[str, ...], **setti
         definition = named(session.registry.type, type_name)
         if name is None:
             return _show(session, definition, _read(session, definition, None))
-        code = 0
-        if changes:
-            code = _change(session, definition, name, changes)
+        given = _attributes(definition, name, changes)
+        identity, code = _identity(session, definition, name, given), 0
+        if not given.keys() <= set(definition.namevars):
+            code = _change(session, definition, Wish(name, identity, given))
             if code not in {0, 2}:
                 return code
-        _show(session, definition, _read(session, definition, name))
+        _show(session, definition, _read(session, definition, [identity]))
         return code
 
     return session.carry(work)
 
 
-def _read(session: Session, definition: TypeDefinition, title: str | None) -> list[dict[str, Any]]:
-    names = None if title is None else [_identity(session, definition, title)]
+def _read(session: Session, definition: TypeDefinition, names: list[Name] | None) -> list[dict[str, Any]]:
     return session.reader.resources(definition.name, names, strict=session.settings["strict"])
 
 
@@ -70,20 +79,21 @@ def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str,
     return 0
 
 
-def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
-    """Give the canonical name that a title on the command line means."""
+def _identity(session: Session, definition: TypeDefinition, title: str, given: Mapping[str, Any]) -> Name:
+    """Give the canonical name that a title on the command line means, with the namevars ``given`` beside it."""
     from resource_api.nouns import coercion  # noqa: PLC0415 - only for a name
 
-    captured = definition.from_title(title)
-    if captured is None or len(captured) != len(definition.namevars):
-        names = ", ".join(definition.namevars)
-        msg = f"{Reference(definition.name, title)}: the title does not say every namevar ({names})"
+    named = {key: value for key, value in given.items() if key in definition.namevars}
+    captured = definition.from_title(title) if len(named) < len(definition.namevars) else {}
+    row = {**(captured or {}), **named}
+    if len(row) != len(definition.namevars):
+        missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
+        msg = f"{Reference(definition.name, title)}: the title does not say every namevar; add {missing} as ATTR=VALUE"
         raise UsageError(msg)
     try:
-        row = {
-            key: coercion.coerce(definition.attributes[key].datatype, value) if isinstance(value, str) else value
-            for key, value in captured.items()
-        }
+        for key in row.keys() - named.keys():
+            if isinstance(row[key], str):
+                row[key] = coercion.coerce(definition.attributes[key].datatype, row[key])
     except ValueError as error:
         msg = f"{Reference(definition.name, title)}: {error}"
         raise UsageError(msg) from error
@@ -91,14 +101,14 @@ def _identity(session: Session, definition: TypeDefinition, title: str) -> Any:
     return definition.name_of(canonicalize([row])[0] if canonicalize else row)
 
 
-def _change(session: Session, definition: TypeDefinition, name: str, changes: Sequence[str]) -> int:
+def _change(session: Session, definition: TypeDefinition, wish: Wish) -> int:
     from resource_api.faces import render  # noqa: PLC0415 - only for changes
 
-    given = _attributes(definition, name, changes)
-    (row,) = _read(session, definition, name)
+    (row,) = _read(session, definition, [wish.identity])
     # Of what exists only what is given is needed.
-    kept = {key: _escaped(reveal(row[key])) for key in definition.mandatory if row.get(key) is not None}
-    manifest = {"resources": {str(Reference(definition.name, name)): {**kept, **given}}}
+    kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
+    reference = Reference(definition.name, wish.title)
+    manifest = {"resources": {str(reference): _escaped({**kept, **wish.given})}}
     wishes = {key: session.settings[key] for key in ("noop", "strict")}
     try:
         report = session.runtime.change(manifest, **wishes)
@@ -127,7 +137,7 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
         except ValueError as error:
             msg = f"{Reference(definition.name, name)}: {attribute}: {error}"
             raise UsageError(msg) from error
-        found[attribute] = _escaped(value)
+        found[attribute] = value
     return found
 
 
