@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract.providers import Providers
+from resource_api.nouns.errors import ProviderError
+from resource_api.nouns.reference import Reference
 from resource_api.stages.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api.contract.registry import Registry
     from resource_api.hands.context import Run
+    from resource_api.nouns.definition import Name
     from resource_api.nouns.tools import Tools
 
 
@@ -30,7 +33,19 @@ class Reader:
         """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
 
         ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
-        Raises ``ProviderError`` when they cannot be read.
+        Raises ``ProviderError`` when they cannot be read; it names each of which this is true.
+        """
+        rows, failures = self.readable(type_name, names, strict=strict)
+        if failures:
+            raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
+        return rows
+
+    def readable(
+        self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
+    ) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """Give what ``resources`` gives of those that can be read, and by reference why others cannot.
+
+        Raises ``ProviderError`` when none can.
         """
         with Providers(self.registry, self.run) as providers:
             tools = providers.tools(type_name)
@@ -38,8 +53,13 @@ class Reader:
                 from resource_api.stages import configuring  # noqa: PLC0415 - few types take a configuration
 
                 providers.configure(type_name, configuring.default(tools))
-            return Snapshot(providers, strict).existing(tools.definition, names)
+            rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
+        return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
     def tools(self, type_name: str) -> Tools:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
         return Providers(self.registry, self.run).tools(type_name)
+
+
+def _title(name: Name) -> str:
+    return " ".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -227,24 +227,27 @@ class Snapshot:
             reading.kept.pop(name, None)
             reading.seen[name] = found
 
-    def existing(self, definition: TypeDefinition, names: Sequence[Name] | None) -> list[Resource]:
+    def existing(
+        self, definition: TypeDefinition, names: Sequence[Name] | None
+    ) -> tuple[list[Resource], dict[Name, str]]:
         """Read and give the resources of a type that exist (of ``names``, each with what says that it does not).
 
-        Raises ``ProviderError`` when they cannot be read.
+        Beside them stands why single ones cannot be read. Raises ``ProviderError`` when none can.
         """
         self.read(definition, names)
-        instance, rows = definition.instance, []
-        known = {None: self.failure(instance)} if self.failure(instance) else self.rows(instance)
-        for name in list(known) if names is None else names:
-            row, failure = self.seen(instance, name)
+        if why := self.failure(definition.instance):
+            msg = f"{definition.name}: {why}"
+            raise ProviderError(msg)
+        rows, failures = [], {}
+        for name in list(self.rows(definition.instance)) if names is None else names:
+            row, failure = self.seen(definition.instance, name)
             if failure:
-                msg = f"{definition.name}: {failure}"
-                raise ProviderError(msg)
-            if row is not None and exists(row):
+                failures[name] = failure
+            elif row is not None and exists(row):
                 rows.append(dict(marked(definition, row)))
             elif names is not None:
                 rows.append(definition.absent(name))
-        return rows
+        return rows, failures
 
     def _refuse(self, reading: _Reading, asked: _Asked, why: str) -> None:
         """Keep why a read has failed; who asks for others is told so too, unless something has changed meanwhile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +134,21 @@ def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
     assert done.ends()["Probe[a]"]["error"] == "locked by somebody"
     assert done.ends()["Probe[b]"]["action"] == "create"
     assert "a" not in bench.things("probe")
+
+
+def test_one_unreadable_resource_leaves_the_others_in_a_listing(bench: Bench) -> None:
+    """It is named on stderr, and the exit code is 1; asked for by name, it alone is the answer."""
+    rows = "[{'name': name, 'size': 1} for name in ('b', 'c')]"
+    bench.probe(GET_ALONE.format(body=f"context.failed('a', message='locked by somebody'); return {rows}"))
+    told = ["Error: Probe[a]: locked by somebody"]
+    listed = bench.run("resource", "probe")
+    assert (listed.code, listed.lines) == (1, told)
+    assert re.findall(r"Probe\[.\]", listed.out) == ["Probe[b]", "Probe[c]"]
+    document = bench.run("resource", "probe", "--json")
+    assert (document.code, document.lines, [row["title"] for row in document.document]) == (1, told, ["b", "c"])
+    shown = bench.run("resource", "probe", "a")
+    assert (shown.code, shown.out, shown.lines) == (1, "", told)
+    assert bench.run("resource", "probe", "b").code == 0
 
 
 BAD_ROWS = """

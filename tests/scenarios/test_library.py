@@ -13,6 +13,7 @@ from resource_api import (
     Context,
     DefinitionError,
     ManifestError,
+    ProviderError,
     Registry,
     ResourceAPIError,
     Runtime,
@@ -143,6 +144,16 @@ def test_resources_are_read(runtime: Runtime, coins: dict[str, dict[str, Any]]) 
     coins["a"] = {"name": "a", "ensure": "present", "code": "1234"}
     assert runtime.resources("coin") == [{"name": "a", "ensure": "present", "code": Sensitive("1234")}]
     assert runtime.resources("coin", names=["b"]) == [{"name": "b", "ensure": "absent"}]
+
+
+def test_what_cannot_be_read_is_an_exception_that_names_it(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """Each such resource on a line of its own; the others can be asked for by name."""
+    for name in ("a", "b", "c"):
+        coins[name] = {"name": name, "ensure": "present", "worth": 1 if name == "b" else "much"}
+    with pytest.raises(ProviderError) as caught:
+        runtime.resources("coin")
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["Coin[a]", "Coin[c]"]
+    assert runtime.resources("coin", names=["b"])[0]["worth"] == 1
 
 
 def test_what_a_caller_does_with_rows_changes_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:

@@ -49,24 +49,32 @@ def resource(type_name: str, name: str | None, changes: tuple[str, ...], **setti
     def work() -> int:
         definition = named(session.registry.type, type_name)
         if name is None:
-            return _show(session, definition, _read(session, definition, None))
+            return _list(session, definition)
         given = _attributes(definition, name, changes)
         identity, code = _identity(session, definition, name, given), 0
         if not given.keys() <= set(definition.namevars):
             code = _change(session, definition, Wish(name, identity, given))
             if code not in {0, 2}:
                 return code
-        _show(session, definition, _read(session, definition, [identity]))
+        _show(session, definition, _read(session, definition, identity))
         return code
 
     return session.carry(work)
 
 
-def _read(session: Session, definition: TypeDefinition, names: list[Name] | None) -> list[dict[str, Any]]:
-    return session.reader.resources(definition.name, names, strict=session.settings["strict"])
+def _list(session: Session, definition: TypeDefinition) -> int:
+    rows, failures = session.reader.readable(definition.name, strict=session.settings["strict"])
+    _show(session, definition, rows)
+    for reference, why in failures.items():
+        session.log.write("err", reference, why)
+    return 1 if failures else 0
 
 
-def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> int:
+def _read(session: Session, definition: TypeDefinition, identity: Name) -> list[dict[str, Any]]:
+    return session.reader.resources(definition.name, [identity], strict=session.settings["strict"])
+
+
+def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> None:
     if session.json:
         session.print_json(
             [
@@ -76,7 +84,6 @@ def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str,
         )
     else:
         session.print(yaml_writer.resources(definition, rows))
-    return 0
 
 
 def _identity(session: Session, definition: TypeDefinition, title: str, given: Mapping[str, Any]) -> Name:
@@ -104,7 +111,7 @@ def _identity(session: Session, definition: TypeDefinition, title: str, given: M
 def _change(session: Session, definition: TypeDefinition, wish: Wish) -> int:
     from resource_api.faces import render  # noqa: PLC0415 - only for changes
 
-    (row,) = _read(session, definition, [wish.identity])
+    (row,) = _read(session, definition, wish.identity)
     # Of what exists only what is given is needed.
     kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
     reference = Reference(definition.name, wish.title)
