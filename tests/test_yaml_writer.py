@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,3 +76,31 @@ def test_rows_are_sorted_by_title() -> None:
 def test_no_row_is_an_empty_manifest() -> None:
     """It still reads as one."""
     assert yaml_reader.read(written().encode(), "x.yaml").data == {"resources": {}}
+
+
+UNFIT: list[Any] = ["nul\x00", "\udcff", ["a", "\udcff"], {"k": {"l": "\x00"}}, {"\n": 1}, float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize("value", UNFIT)
+def test_a_value_that_no_manifest_can_hold_is_left_out_with_the_reason(value: Any) -> None:
+    """All else of its resource is printed, and reads back."""
+    text = written({"name": "a", "ensure": "present", "value": value})
+    assert "    # value is left out: " in text
+    assert yaml_reader.read(text.encode(), "x.yaml").data == {"resources": {"Thing[a]": {"ensure": "present"}}}
+
+
+@pytest.mark.parametrize("title", ["nul\x00", "\udcff", "two\nlines", "", "'quoted'"])
+def test_a_resource_that_no_manifest_can_name_is_a_comment(title: str) -> None:
+    """The others stand beside it."""
+    text = written({"name": title, "ensure": "present"}, {"name": "b"})
+    assert len([line for line in text.splitlines() if "is left out: " in line]) == 1
+    assert yaml_reader.read(text.encode(), "x.yaml").data == {"resources": {"Thing[b]": {}}}
+
+
+def test_a_resource_whose_mandatory_value_no_manifest_can_hold_is_a_comment() -> None:
+    """Without it the rest could not be declared."""
+    text = Attribute("String", "t")
+    needing = TypeDefinition(name="thing", docs="t", attributes={"name": TYPE.attributes["name"], "text": text})
+    listed = "\n".join(yaml_writer.resources(needing, [{"name": "a", "text": "\x00"}])) + "\n"
+    assert "# Thing[a] is left out: " in listed
+    assert yaml_reader.read(listed.encode(), "x.yaml").data == {"resources": {}}

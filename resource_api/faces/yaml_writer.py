@@ -1,14 +1,18 @@
 """Resources as a YAML manifest that our own reader, and any other of YAML 1.2, takes back as the same values.
 
-Quoted where needed, ``${`` escaped, secrets left out. Only what manifests need: mappings, lists, scalars.
+Quoted where needed, ``${`` escaped; secrets are left out, and what no manifest can hold. Only what manifests need:
+mappings, lists, scalars.
 """
 
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.nouns import reference
 from resource_api.nouns.assets import Content
+from resource_api.nouns.document import flaw
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.regex import regex
 from resource_api.nouns.text import escape
@@ -28,11 +32,17 @@ _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U0001
 
 
 def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Give the lines of a manifest that declares ``rows``, sorted by title; ``read_only`` values as comments."""
+    """Give the lines of a manifest that declares ``rows``, sorted by title.
+
+    Comments are ``read_only`` values, and what cannot be declared, with the reason.
+    """
     yield "resources:"
     found = False
     attributes = sorted(definition.attributes.items(), key=_rank)
     for text, row in sorted((title(definition, row), row) for row in rows):
+        if why := _undeclarable(definition, text, row):
+            yield f"  # {escape(str(Reference(definition.name, text)))} is left out: {escape(why)}"
+            continue
         found = True
         own = text if len(definition.namevars) == 1 else None
         lines = list(_attributes(attributes, own, row))
@@ -61,9 +71,33 @@ def _attributes(
             comments.append(f"    # {name}: {_comment(value)}")
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
+        elif why := _flaw(value):
+            comments.append(f"    # {name} is left out: {why}")
         else:
             yield from _entry(name, value, "    ")
     yield from comments
+
+
+def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]) -> str:
+    """Say why no manifest can declare a resource: for its title, or for what it cannot be declared without."""
+    try:
+        reference.parse(str(Reference(definition.name, title)))
+    except ValueError as error:
+        return str(error)
+    needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
+    return flaw(title, key=True) or next(filter(None, (_flaw(row.get(name)) for name in needed)), "")
+
+
+def _flaw(value: Any) -> str:
+    """Say why no manifest can hold a value; nothing when one can."""
+    if isinstance(value, str):
+        return flaw(value, key=False)
+    if isinstance(value, float):
+        return "" if isfinite(value) else "a number is finite"
+    if isinstance(value, dict):
+        keys = (flaw(str(key), key=True) for key in value)
+        return next(filter(None, keys), "") or _flaw(list(value.values()))
+    return next(filter(None, map(_flaw, value)), "") if isinstance(value, list) else ""
 
 
 def _rank(item: tuple[str, Any]) -> tuple[int, int]:
