@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from resource_api.faces.runtime import Runtime
     from resource_api.nouns.event import Event
-    from resource_api.nouns.step import Report
+    from resource_api.nouns.step import Report, Summary
 
     D = TypeVar("D")
 
@@ -43,10 +43,11 @@ class Session:
     """One call of a subcommand."""
 
     def __init__(self, settings: Mapping[str, Any], *, manifest: str | None = None, stream: bool = False) -> None:
-        """Take the options that the subcommand was given; ``stream``: with ``--json``, one object per line."""
+        """Take the options that the subcommand was given; ``stream``: a run, with ``--json`` one object per line."""
         self.settings = settings
         self.json = bool(settings.get("json"))
         self.stream = stream and self.json
+        self._summed = stream and not self.json
         _complete_streams()
         self.err: TextIO = sys.stderr
         self.out = _private_stdout(by_line=self.stream)
@@ -112,6 +113,7 @@ class Session:
         except BaseException as error:  # noqa: BLE001 - a signal, or what only a provider can have raised
             text = "interrupted" if self.interrupts.came else f"a provider ended the run: {reason(error)}"
             code = self._fail([Problem(None, text, code="interrupted")], self.interrupts.exit_code, error)
+            self._sum_up(code)
         self.flush()
         _leave_in_time(code)
         return code
@@ -121,17 +123,28 @@ class Session:
             import traceback  # noqa: PLC0415 - only for those who debug
 
             self._complain("".join(traceback.format_exception(error)).rstrip("\n"))
-        from resource_api.nouns.step import Summary  # noqa: PLC0415 - what does not plan knows no steps
-
         for problem in problems:
             if self.stream:
                 self.emit(documents.line("diagnostic", documents.problem(problem)))
             self._say(f"{'Error' if problem.severity == 'error' else 'Warning'}: ", problem)
         if self.stream:
-            self.emit(documents.line("summary", documents.summary(Summary(), code)))
+            self.emit(documents.line("summary", documents.summary(self._nothing(), code)))
         elif self.json:
             self.print_json({"diagnostics": [documents.problem(problem) for problem in problems], "exit_code": code})
         return code
+
+    def _sum_up(self, code: int) -> None:
+        """Print the summary of a run that was ended before it had one."""
+        if self._summed:
+            from resource_api.faces.render import report  # noqa: PLC0415 - only here
+            from resource_api.nouns.step import Report  # noqa: PLC0415 - what does not plan knows no steps
+
+            self.print(report(Report((), self._nothing(), code)))
+
+    def _nothing(self) -> Summary:
+        from resource_api.nouns.step import Summary  # noqa: PLC0415 - as above
+
+        return Summary(noop=bool(self.settings.get("noop")))
 
     def _say(self, word: str, problem: Problem) -> None:
         self._complain(("" if problem.file else word) + str(problem))

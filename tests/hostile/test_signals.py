@@ -357,6 +357,7 @@ def test_a_question_is_answered_no_by_whatever_is_not_yes(box: Box, keys: bytes,
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     assert (os.waitstatus_to_exitcode(status), b"bug" in said) == (code, False), said
+    assert (b"Applied in" in said) is (code != 1)
     assert list(box.shelf("good")) == ([] if code == 0 else ["a"])
 
 

@@ -126,6 +126,20 @@ def test_a_failing_get_fails_the_plan_and_the_listing(bench: Bench) -> None:
     assert "the disk is gone" in listed.err
 
 
+@pytest.mark.parametrize("noop", [[], ["--noop"]])
+def test_a_run_that_is_ended_while_it_reads_is_summed_up(bench: Bench, noop: list[str]) -> None:
+    """For people as for programs; a plan has nothing to sum up."""
+    bench.probe(GET_ALONE.format(body="raise KeyboardInterrupt"))
+    manifest = "resources: {'Probe[a]': {}}"
+    ended = bench.apply(manifest, *noop)
+    assert (ended.code, len(ended.out.splitlines())) == (1, 1)
+    assert ended.out.startswith("Applied in 0.0 s: 0 created, ")
+    assert ("(noop)" in ended.out) is bool(noop)
+    summary = bench.stream(manifest, *noop).events()[-1]
+    assert (summary["type"], summary["exit_code"], summary["noop"]) == ("summary", 1, bool(noop))
+    assert bench.plan(manifest).out == ""
+
+
 def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
     """``context.failed`` in ``get`` speaks of one name."""
     bench.probe(GET_ALONE.format(body="context.failed('a', message='locked by somebody'); return []"))
