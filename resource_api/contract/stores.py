@@ -23,15 +23,15 @@ def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
 
     What is written is encrypted under ``key``. Raises ``UsageError``.
     """
-    scheme, colon, path = (url or "sqlite:" + default_path(os.environ)).partition(":")
+    scheme, colon, path = ("sqlite:" + default_path(os.environ) if url is None else url).partition(":")
     if scheme == "memory" and colon and not path:
         return MemoryStore()
     if scheme == "sqlite" and path:
         from resource_api.contract.sqlite_store import SqliteStore  # noqa: PLC0415 - only where state is kept
 
         return SqliteStore(os.path.abspath(path), key)  # noqa: PTH100 - the path is text
-    hint = "" if colon else f"; did you mean 'sqlite:{url}'?"
-    msg = f"--state {url}: write sqlite:PATH, or memory: to keep nothing{hint}"
+    hint = "" if colon or not url else f"; did you mean 'sqlite:{url}'?"
+    msg = f"--state {url or repr(url)}: write sqlite:PATH, or memory: to keep nothing{hint}"
     raise UsageError(msg)
 
 

@@ -49,12 +49,19 @@ def key(_context: click.Context, _option: click.Parameter, value: str | None) ->
         raise click.BadParameter(str(error)) from error
 
 
+class _Directory(click.Path):
+    """A directory that exists; in a variable's list an empty element means none, as a trailing colon leaves one."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [directory for directory in super().split_envvar_value(rv) if directory]
+
+
 common = _stack(
     click.option(
         "--module-path",
         multiple=True,
         envvar="RESOURCE_API_MODULE_PATH",
-        type=click.Path(exists=True, file_okay=False),
+        type=_Directory(exists=True, file_okay=False),
         help="A directory holding types/ and providers/; repeatable, first hit wins.",
     ),
     click.option("--json", is_flag=True, help="Write JSON to stdout."),

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         ["apply", "--project", "-x", "site.yaml"],
         ["apply", "--lock-timeout", "-1", "site.yaml"],
         ["apply", "--state", "nosuch:x", "site.yaml"],
+        ["apply", "--state", "", "site.yaml"],
         ["apply", "--module-path", "/no/such/dir", "a.yaml"],
+        ["apply", "--module-path", "", "site.yaml"],
         ["apply", "site.txt"],
         ["resource"],
         ["resource", "nosuch"],
@@ -53,6 +55,17 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
     done = bench.run(*arguments)
     assert (done.code, done.out) == (64, ""), done
     assert done.err
+
+
+def test_an_empty_element_or_variable_means_nothing(bench: Bench) -> None:
+    """As in other paths and variables; what is named and is not there is wrong usage all the same."""
+    home = {"XDG_STATE_HOME": str(bench.home), "RESOURCE_API_STATE": "", "RESOURCE_API_STACK": ""}
+    path = bench.environment["RESOURCE_API_MODULE_PATH"]
+    bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
+    for given in (f":{path}", f"{path}:", path.replace(":", "::")):
+        assert bench.run("plan", "site.yaml", RESOURCE_API_MODULE_PATH=given, **home).code == 0
+    assert bench.run("types", RESOURCE_API_MODULE_PATH=":").code == 0
+    assert bench.run("types", RESOURCE_API_MODULE_PATH=f"{path}:/no/such/dir").code == 64
 
 
 def test_help_and_version_are_zero(bench: Bench) -> None:
