@@ -25,7 +25,6 @@ from resource_api.nouns.errors import UsageError
 from resource_api.nouns.event import Diagnosed, Finished
 from resource_api.nouns.options import Options, Wanted, carried_out
 from resource_api.nouns.record import StackState
-from resource_api.nouns.step import SAME
 from resource_api.stages import appointing, selection
 from resource_api.stages import manifest as reading
 from resource_api.stages import plan as planning
@@ -229,10 +228,6 @@ class Runtime(Reader):
         world = survey(catalog, prior, selected, snapshot)
         prior = judge.judge(catalog, prior, selected) if judge else prior
         planned = planning.plan(catalog, prior, selected, world, options)
-        for step in planned.steps:
-            # What a secret takes the place of is one too, and providers speak of what they change.
-            if step.is_ is not None and step.decision is not SAME and (shown := step.shown) is not step.is_:
-                self.log.mask.add(shown)
         return judge.plan(planned) if judge else planned
 
     def _briefly(

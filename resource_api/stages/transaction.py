@@ -61,10 +61,9 @@ class Transaction:
             self._recorder.begin()
         if self._idle():
             self.ending.rest()
-        elif self.plan.options.parallel > 1:
-            self._side_by_side()
         else:
-            self._one_by_one()
+            self._veil()
+            (self._side_by_side if self.plan.options.parallel > 1 else self._one_by_one)()
         outputs = self._outputs()
         summary = self._summary()
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
@@ -78,6 +77,12 @@ class Transaction:
         steps = self.plan.steps
         nothing = all(step.decision is SAME and not step.refreshed_by and not step.deferred for step in steps)
         return nothing and not self.providers.run.cancelled
+
+    def _veil(self) -> None:
+        """Mask what a secret takes the place of: it is one too, and providers speak of what they change."""
+        for step in self.plan.steps:
+            if step.is_ is not None and step.decision is not SAME and (shown := step.shown) is not step.is_:
+                self.providers.run.log.mask.add(shown)
 
     def _one_by_one(self) -> None:
         from resource_api.stages.schedule import in_order  # noqa: PLC0415 - something is to be done
