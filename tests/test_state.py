@@ -73,9 +73,6 @@ class TestWhereStateIs:
     @pytest.mark.parametrize("url", ["", "state.db", "sqlite:", "memory:x", "postgres://x", "SQLITE:x"])
     def test_anything_else_is_wrong_usage(self, url: str) -> None:
         """And the message says what to write."""
-        if not url:
-            assert isinstance(open_store(url), SqliteStore)
-            return
         with pytest.raises(UsageError, match="write sqlite:PATH, or memory:"):
             open_store(url)
 
