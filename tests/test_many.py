@@ -102,7 +102,7 @@ def test_plain_resources_are_not_doubted() -> None:
 
 def entry(should: Mapping[str, Any]) -> Entry:
     """Give an entry that should be so."""
-    made = Entry(Declaration("thing", "t", {}, {}), TYPE, "t")
+    made = Entry(Declaration("thing", "t", {}, {}), TYPE)
     made.should = dict(should)
     return made
 

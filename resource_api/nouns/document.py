@@ -137,18 +137,18 @@ def problem(file: str, place: Position, code: str, message: str, hint: str = "")
     return Problem(None, message, file=file, line=place[0], column=place[1], code=code, hint=hint)
 
 
-def flaw(value: str, *, key: bool) -> str:
+def flaw(value: str, *, key: bool, what: str = "") -> str:
     """Say what is wrong with the characters of a string or, stricter, of a key; empty when nothing is.
 
     A NUL reaches no file system, program or database unharmed, and a lone surrogate is no character;
-    keys are names, which end up in logs, on command lines and in line-based files.
+    keys are names, which end up in logs, on command lines and in line-based files. ``what`` else is a name.
     """
     found = (_KEY_FLAW if key else _VALUE_FLAW).search(value)
     if not found:
         return ""
     if "\ud800" <= found[0] <= "\udfff":
         return "a lone surrogate is no character"
-    return f"{'a key' if key else 'a string'} cannot hold the control character U+{ord(found[0]):04X}"
+    return f"{what or ('a key' if key else 'a string')} cannot hold the control character U+{ord(found[0]):04X}"
 
 
 def duplicate(file: str, place: Position, first: Position, key: str) -> Problem:

@@ -91,14 +91,14 @@ class Entry:
         "title",
     )
 
-    def __init__(self, declaration: Declaration, definition: TypeDefinition, title: str) -> None:
+    def __init__(self, declaration: Declaration, definition: TypeDefinition) -> None:
         """Begin an entry of which only the declaration is known."""
         self.declaration = declaration
         self.definition = definition
-        self.title = title
+        self.title = declaration.title
         #: Where it stands: among what is declared, and when the order of execution is known, in that.
         self.index = -1
-        self.name: Name = title
+        self.name: Name = declaration.title
         self.should: dict[str, Any] = {}
         #: Values as written: attribute → value; or the names alone of those that ``should`` has just as written.
         self.spelt: dict[str, Any] | tuple[str, ...] = ()

@@ -43,7 +43,12 @@ class Expression(NamedTuple):
 
     def __str__(self) -> str:
         """Spell it as it was written."""
-        return "".join(p.replace("${", "$${") if isinstance(p, str) else str(p) for p in self.parts)
+        return "".join(escaped(p) if isinstance(p, str) else str(p) for p in self.parts)
+
+
+def escaped(text: str) -> str:
+    """Give ``text`` as it must be written to stand for itself."""
+    return text.replace("${", "$${")
 
 
 def parse(text: str) -> str | Expression:
@@ -101,18 +106,18 @@ def are_literal(values: Sequence[Any]) -> bool:
 def find(value: Any) -> Iterator[Path]:
     """Give every path in a value as it is written, at any depth. Raises ``ValueError`` like ``parse``."""
     if type(value) is str:
-        if "${" in value and isinstance(expression := parse(value), Expression):
-            yield from (part for part in expression.parts if isinstance(part, Path))
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from find(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from find(item)
-    elif isinstance(value, Expression):
-        yield from (part for part in value.parts if isinstance(part, Path))
+        value = parse(value) if "${" in value else None
+    if isinstance(value, Expression):
+        for path in value.parts:
+            if isinstance(path, Path):
+                yield path
+                # The title of a resource may have paths in it itself.
+                yield from find(path.root[1] if isinstance(path.root, tuple) else "")
     elif isinstance(value, Sensitive):
         yield from find(value.reveal())
+    elif isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from find(item)
 
 
 def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:

@@ -22,10 +22,10 @@ class Group:
 
     __slots__ = ("declaration", "inputs", "members", "meta", "outputs", "title")
 
-    def __init__(self, declaration: Declaration, title: str) -> None:
+    def __init__(self, declaration: Declaration) -> None:
         """Begin with what was declared and nothing made of it."""
         self.declaration = declaration
-        self.title = title
+        self.title = declaration.title
         self.meta: Meta = meta(declaration.meta)
         self.members: Sequence[Entry] = ()
         self.inputs: Mapping[str, Any] = {}

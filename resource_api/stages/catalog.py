@@ -13,6 +13,7 @@ from resource_api.nouns.named import NamedTuple
 from resource_api.stages import binding, configuring, invoking, relationships
 from resource_api.stages.complaints import Complaints
 from resource_api.stages.entering import Register
+from resource_api.stages.naming import Names
 from resource_api.stages.scope import Scope
 from resource_api.stages.valuing import Valuation
 
@@ -61,6 +62,7 @@ def compile(  # noqa: A001 - the arrow's name
     scope = Scope(manifest, inputs, facts, contents)
     complaints = Complaints(manifest, scope.problems)
     scope.calls = invoking.calls(complaints, kinds)
+    manifest = Names(complaints, scope).manifest(manifest)
     register = Register(complaints, scope, kinds)
     register.enter(manifest)
     valuation = Valuation(register, complaints, scope)
@@ -87,9 +89,9 @@ def _moves(manifest: Manifest, register: Register, complaints: Complaints) -> No
     for wish in manifest.moved:
         still, now = (register.groups.get(name) or register.find(name) for name in wish[:2])
         if still is not None and still is not now:
-            complaints.of_move(wish, f"{wish.source} is still declared, so it has not moved to {wish.target}")
+            complaints.of_wish(wish, f"{wish.source} is still declared, so it has not moved to {wish.target}")
         if wish.target in targets:
-            complaints.of_move(wish, f"two names have moved to {wish.target}")
+            complaints.of_wish(wish, f"two names have moved to {wish.target}")
         targets.add(wish.target)
 
 

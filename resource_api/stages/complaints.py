@@ -9,7 +9,7 @@ from resource_api.nouns.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.nouns.declaration import Configured, Declaration, Manifest, Moved
+    from resource_api.nouns.declaration import Configured, Declaration, Manifest, Moved, Removed
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.group import Group
 
@@ -55,9 +55,9 @@ class Complaints:
         place = self.manifest.place(("outputs", name))
         self.problems.append(Problem(None, f"output '{name}': {message}", "error", "", *place, code="expression"))
 
-    def of_move(self, wish: Moved, message: str) -> None:
-        """Complain of a pair of names under ``moved``."""
-        self.problems.append(Problem(None, message, "error", "", *wish.place(), code="moved"))
+    def of_wish(self, wish: Moved | Removed, message: str, *where: str) -> None:
+        """Complain of what stands under ``moved`` or ``removed``, or of a key in it."""
+        self.problems.append(Problem(None, message, "error", "", *wish.place(*where), code="moved"))
 
     def where(self, entry: Entry | Group) -> str:
         """Give ``site.yaml:14`` for a resource."""

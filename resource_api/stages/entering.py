@@ -15,8 +15,8 @@ from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.group import Group
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import capital, chain, child, parse, parts
-from resource_api.nouns.values import is_secret
 from resource_api.stages.expanding import Expander
+from resource_api.stages.naming import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from resource_api.nouns.component import Blueprint
     from resource_api.nouns.declaration import Declaration, Manifest
     from resource_api.nouns.definition import TypeDefinition
-    from resource_api.nouns.expression import Path
-    from resource_api.nouns.function import Call
     from resource_api.nouns.reference import Reference
     from resource_api.nouns.tools import Tools
     from resource_api.stages.complaints import Complaints
@@ -55,9 +53,9 @@ class Register:
         self.groups: dict[Reference, Group] = scope.groups
         self._complaints = complaints
         self._scope = scope
-        self._in_title = scope.resolver(_no_resource, _no_function, built=False)
         self._kinds = kinds
-        self._expander = Expander(complaints, scope, kinds.component)
+        self._names = Names(complaints, scope)
+        self._expander = Expander(complaints, scope, kinds.component, self._names)
         self._tools: dict[str, Tools] = {}
         self._broken: dict[str, DefinitionError] = {}
         self._unbuilt: set[str] = set()
@@ -65,7 +63,11 @@ class Register:
     def enter(self, manifest: Manifest) -> None:
         """Enter every declaration of a manifest, then their aliases."""
         for declaration in manifest.resources:
-            self._enter(declaration, manifest)
+            if (named := self._names.declaration(declaration)) is not None:
+                self._enter(named, manifest)
+            else:
+                # It may be what others refer to.
+                self._unbuilt.add(declaration.type)
         for entry in self.entries:
             for alias in entry.meta.aliases:
                 name = child(entry.parent, entry.type, alias)
@@ -114,18 +116,14 @@ class Register:
             blueprint = self._blueprint(declaration.type) if tools is None else None
             if tools is None and blueprint is None:
                 tools = self.tools(instance)
-            title = declaration.title
-            if "${" in title:
-                title = _shown(expression.evaluate(title, self._in_title))
-        except (DefinitionError, ValueError) as error:
-            code = "type" if isinstance(error, DefinitionError) else "title"
-            self._complaints.of_declaration(declaration, str(error), code)
+        except DefinitionError as error:
+            self._complaints.of_declaration(declaration, str(error), "type")
             return
         if tools is None:
             assert blueprint is not None
-            self._build(Group(declaration, title), blueprint, manifest)
+            self._build(Group(declaration), blueprint, manifest)
             return
-        entry = Entry(declaration, tools.definition, title)
+        entry = Entry(declaration, tools.definition)
         if (twin := self._titled(entry)) is not entry:
             self._twice(entry, twin)
             return
@@ -246,7 +244,9 @@ class Register:
         """
         if isinstance(value, list):
             return [self._referred(item, types) for item in value]
-        if not isinstance(value, str) or "${" in value or not value.endswith("]") or "[" not in value:
+        if not isinstance(value, str) or not value.endswith("]") or "${" in value.partition("[")[0]:
+            return value
+        if "[" not in value:
             return value
         found = chain(value)[-1].type
         if types and found not in types:
@@ -280,21 +280,3 @@ class Register:
                 given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
             elif not attribute.datatype.optional and not attribute.has_default:
                 self._complaints.of(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
-
-
-def _shown(title: Any) -> str:
-    """Give a title as text; it is shown in every message, so it must be no secret."""
-    if is_secret(title):
-        msg = "a title cannot hold a secret"
-        raise ValueError(msg)
-    return str(title)
-
-
-def _no_function(call: Call, _given: Mapping[str, Any]) -> Any:
-    msg = f"a title cannot depend on a function, such as {call}"
-    raise ValueError(msg)
-
-
-def _no_resource(path: Path) -> Any:
-    msg = f"{path}: a title cannot depend on another resource"
-    raise ValueError(msg)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from resource_api.nouns.declaration import Declaration
     from resource_api.nouns.group import Group
     from resource_api.stages.complaints import Complaints
+    from resource_api.stages.naming import Names
     from resource_api.stages.scope import Scope
 
 #: What is said of a component by ``lifecycle`` and holds for each of its resources; these say otherwise themselves.
@@ -35,8 +36,11 @@ _OF_ONE: Final = ("ignore_changes", "replace_on_changes", "import")
 class Expander:
     """Builds what a manifest declares of components."""
 
-    def __init__(self, complaints: Complaints, scope: Scope, component: Callable[[str], Blueprint | None]) -> None:
+    def __init__(
+        self, complaints: Complaints, scope: Scope, component: Callable[[str], Blueprint | None], names: Names
+    ) -> None:
         """Complain of what is wrong; inputs see the inputs, values and facts of the manifest."""
+        self._names = names
         self._manifest = complaints.manifest
         self._complaints = complaints
         self._component = component
@@ -62,7 +66,8 @@ class Expander:
         self._complaints.problems += [_named(problem, group) for problem in problems]
         group.outputs = gathered.named["outputs"]
         self._check_outputs(group, blueprint.definition)
-        return [self._within(group, declared) for declared in gathered.resources]
+        within = (declared._replace(parent=str(group.reference)) for declared in gathered.resources)
+        return [self._inheriting(group, each) for each in filter(None, map(self._names.declaration, within))]
 
     def _flaw(self, group: Group) -> str:
         """Say why a component cannot be built as it is declared; nothing when it can."""
@@ -135,9 +140,9 @@ class Expander:
         for name in definition.outputs.keys() - group.outputs.keys():
             self._complaints.of(group, None, f"declares an output '{name}' and does not give it", "output")
 
-    def _within(self, group: Group, declared: Declaration) -> Declaration:
-        meta = self._handed_down(group.declaration.meta, declared) if group.declaration.meta else declared.meta
-        return declared._replace(parent=str(group.reference), meta=meta)
+    def _inheriting(self, group: Group, declared: Declaration) -> Declaration:
+        outer = group.declaration.meta
+        return declared._replace(meta=self._handed_down(outer, declared)) if outer else declared
 
     def _handed_down(self, outer: Mapping[str, Any], declared: Declaration) -> dict[str, Any]:
         """Join what is said of a component with what is said of one of its resources, which wins; noop stays noop.

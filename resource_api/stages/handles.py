@@ -5,12 +5,10 @@ How they become data is not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from resource_api.nouns.expression import Expression, Path
-
-if TYPE_CHECKING:
-    from resource_api.nouns.reference import Reference
+from resource_api.nouns.expression import Expression, Path, escaped
+from resource_api.nouns.reference import Reference
 
 
 class Value:
@@ -61,7 +59,8 @@ class Handle:
         """Give a reference to an attribute; whether the type has it is found when the manifest is compiled."""
         if attribute.startswith("_"):
             raise AttributeError(attribute)
-        return Value(Expression((Path(self._reference, (attribute,)),)))
+        type_name, title = self._reference
+        return Value(Expression((Path(Reference(type_name, escaped(title)), (attribute,)),)))
 
     def __str__(self) -> str:
         """Give ``Type[title]``."""

@@ -261,7 +261,7 @@ def _definition(record: Record, tools: Callable[[str], Tools]) -> TypeDefinition
 def ghost(record: Record, tools: Callable[[str], Tools]) -> Entry:
     """Give the entry that stands for a record: it should be absent."""
     definition = _definition(record, tools)
-    entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition, record.title)
+    entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
     entry.name = record.name
     names = record.name if isinstance(record.name, tuple) else (record.name,)
     entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_parameters(definition, record)}

@@ -12,7 +12,7 @@ from resource_api.hands import json_reader
 from resource_api.hands.stillness import still
 from resource_api.nouns.component import Blueprint
 from resource_api.nouns.document import Document
-from resource_api.nouns.expression import Expression
+from resource_api.nouns.expression import Expression, escaped
 from resource_api.nouns.reference import child, parse
 from resource_api.nouns.values import Sensitive
 from resource_api.stages.handles import Value
@@ -65,7 +65,7 @@ class Component(Manifest):
             wanted = parse(value) if isinstance(value, str) else None
         except ValueError:
             return value
-        return str(self._outside(wanted)) if wanted is not None and str(wanted) in own else value
+        return str(child(escaped(self._parent), *wanted)) if wanted is not None and str(wanted) in own else value
 
 
 def blueprint(

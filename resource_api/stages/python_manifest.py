@@ -14,7 +14,7 @@ from resource_api.nouns import document
 from resource_api.nouns.declaration import METAPARAMETERS
 from resource_api.nouns.document import Document, Node
 from resource_api.nouns.errors import ManifestError, reason
-from resource_api.nouns.expression import Expression, Path
+from resource_api.nouns.expression import Expression, Path, escaped
 from resource_api.nouns.reference import Reference, capital
 from resource_api.nouns.values import Sensitive
 from resource_api.stages import manifest as manifests
@@ -50,7 +50,7 @@ class Manifest:
     def resource(self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> Handle:
         """Declare a resource; keywords are attributes or metaparameters. Gives its handle."""
         reference = Reference(type_name[:1].lower() + type_name[1:], title)
-        key = _literal(f"{capital(reference.type)}[{title}]")
+        key = escaped(f"{capital(reference.type)}[{title}]")
         body = {**(attributes or {}), **more}
         self._note("resources", key)
         self._resources[key] = {
@@ -189,11 +189,11 @@ def _line_in(file: str) -> int:
 def _plain(value: Any) -> Any:
     """Give a value as manifests spell it: what is not known yet as ``${...}``, literal text escaped."""
     if isinstance(value, str):
-        return _literal(value)
+        return escaped(value)
     if isinstance(value, Value):
         return str(value.expression)
     if isinstance(value, Handle):
-        return str(value)
+        return escaped(str(value))
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -205,17 +205,13 @@ def _plain(value: Any) -> Any:
 
 def _relation(value: Any) -> Any:
     """Give a metaparameter's value: handles become references, the rest stays."""
-    if isinstance(value, Handle):
-        return str(value)
+    if isinstance(value, (str, Handle)):
+        return escaped(str(value))
     if isinstance(value, (list, tuple)):
         return [_relation(item) for item in value]
     if isinstance(value, dict):
         return {key: _relation(item) for key, item in value.items()}
     return value
-
-
-def _literal(text: str) -> str:
-    return text.replace("${", "$${")
 
 
 def _parts(value: Any) -> tuple[str | Path, ...]:

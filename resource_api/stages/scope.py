@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.nouns import assets, datatypes, expression
+from resource_api.nouns import assets, datatypes, document, expression, reference
 from resource_api.nouns.declaration import MISSING
 from resource_api.nouns.errors import DataTypeError, Problem, UsageError, nearest
-from resource_api.nouns.values import UNKNOWN, Sensitive, is_unknown
+from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,6 +79,8 @@ class Scope:
 
     def _lead(self, ways: _Ways, path: Path) -> Any:
         of_resource, invoke, built = ways
+        if isinstance(path.root, tuple) and (path := self._named(path)) is None:
+            return UNKNOWN
         if path.root == "inputs":
             return self._input(path)
         if path.root == "facts":
@@ -91,12 +93,36 @@ class Scope:
             return self._output(path, resolve)
         return of_resource(path)
 
+    def name(self, written: Reference) -> Reference | None:
+        """Give what a reference as it is written means: its title may use inputs and facts.
+
+        None where it uses what has been refused. Raises ``ValueError`` with a sentence for people.
+        """
+        if "${" not in written.title:
+            return written
+        found = expression.evaluate(str(written), self.resolver(_no_resource, _no_function, built=False))
+        if is_unknown(found):
+            return None
+        # It is shown in every message, and written on command lines.
+        flaw = "a title cannot hold a secret" if is_secret(found) else document.flaw(found, key=True, what="a title")
+        if flaw:
+            raise ValueError(flaw)
+        return reference.parse(found)
+
+    def _named(self, path: Path) -> Path | None:
+        assert isinstance(path.root, tuple)
+        found = self.name(path.root)
+        return None if found is None else path._replace(root=found)
+
     def paths(self, value: Any) -> Iterator[Path]:
         """Give every path in a value, and those in what they stand for: values and the outputs of components."""
         seen: set[Path] = set()
         waiting = [value]
         while waiting:
-            for path in expression.find(waiting.pop()):
+            for written in expression.find(waiting.pop()):
+                path = self._named(written) if isinstance(written.root, tuple) else written
+                if path is None:
+                    continue
                 yield path
                 named = path._replace(keys=path.keys[:1])
                 if named not in seen and (behind := self._behind(named)) is not None:
@@ -230,6 +256,16 @@ class Scope:
             if problems := schemas.explain(datatype, value):
                 raise ValueError("; ".join(message for _, message in problems))
         self.inputs[name] = Sensitive(value) if datatype.sensitive and value is not None else value
+
+
+def _no_function(call: Call, _given: Mapping[str, Any]) -> Any:
+    msg = f"a title cannot depend on a function, such as {call}"
+    raise ValueError(msg)
+
+
+def _no_resource(path: Path) -> Any:
+    msg = f"{path}: a title cannot depend on another resource"
+    raise ValueError(msg)
 
 
 def _unknown(path: Path, kind: str, name: str, known: Any) -> str:

@@ -155,6 +155,85 @@ def test_titles_may_use_inputs_and_facts(bench: Bench) -> None:
     assert "title" in refused.err
 
 
+NAMED = """
+inputs: {who: {type: String, default: me}}
+resources:
+  "Widget[${inputs.who}]": {size: 4}
+  Widget[x]: {%s}
+"""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(f"{word}: 'Widget[${{inputs.who}}]'" for word in ("require", "before", "notify", "subscribe")),
+        "require: ['Widget[${inputs.who}]']",
+        "lifecycle: {replace_triggered_by: ['Widget[${inputs.who}]']}",
+        "lifecycle: {deleted_with: 'Widget[${inputs.who}]'}",
+        "size: '${Widget[${inputs.who}].size}'",
+    ],
+)
+def test_the_text_of_a_key_means_the_same_wherever_it_stands(bench: Bench, said: str) -> None:
+    """In relationships, in ``lifecycle`` and inside ``${...}``; what it comes to may be written as well."""
+    assert bench.apply(NAMED % said).code == 0
+    wrong = bench.validate(NAMED % said.replace("${inputs.who}", "${inputs.whoo}"))
+    assert wrong.code == 65
+    assert "unknown input 'whoo'; did you mean 'who'?" in wrong.err
+    assert len(wrong.lines) == 1
+
+
+def test_relationships_to_such_titles_order(bench: Bench) -> None:
+    """As if what the title comes to stood there; of a value too."""
+    late = "resources:\n  Widget[x]: {%s}\n  'Widget[${facts.kernel}]': {size: 4}\n"
+    for said in ("require: 'Widget[${facts.kernel}]'", "size: '${Widget[${facts.kernel}].size}'"):
+        done = bench.run("plan", bench.write("site.yaml", late % said), "--json")
+        assert [each["reference"] for each in done.document["steps"]] == ["Widget[Linux]", "Widget[x]"]
+
+
+def test_moves_and_removals_use_such_titles(bench: Bench) -> None:
+    """What moved to a title with an input in it is recorded under what that comes to; what is removed is forgotten."""
+    state = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
+    site = bench.write("site.yaml", "resources: {'Widget[old]': {}, 'Widget[gone]': {}}\n")
+    assert bench.run("apply", site, **state).code == 0
+    bench.write(
+        "site.yaml",
+        """
+        inputs: {n: {type: String, default: new}, g: {type: String, default: gone}}
+        moved: [{from: "Widget[old]", to: "Widget[${inputs.n}]"}]
+        removed: ["Widget[${inputs.g}]"]
+        resources:
+          Widget[${inputs.n}]: {name: old}
+        """,
+    )
+    assert bench.run("apply", site, **state).code == 0
+    assert bench.run("state", "list", **state).out == "Widget[new]\n"
+
+
+@pytest.mark.parametrize("who", ["a\nb", "a\x1b[31mb", "", "'a'"])
+def test_what_a_title_comes_to_obeys_what_keys_obey(bench: Bench, who: str) -> None:
+    """No control character, no quotes around it, and never nothing: refused with its place, and on one line."""
+    done = bench.validate(NAMED % "", "-i", f"who={who}")
+    assert done.code == 65
+    (line,) = done.lines
+    assert "site.yaml:3:3: Widget[${inputs.who}]: " in line
+    assert "\x1b" not in line
+
+
+def test_titles_in_python_are_what_they_say(bench: Bench) -> None:
+    """With ``${`` in them too: for handles, for what they will be, and within a component."""
+    bench.write(
+        "site.py",
+        """
+        def manifest(m):
+            odd = m.widget("a${x}", size=2)
+            m.widget("b", require=odd, size=odd.size, before="Widget[c${y}]")
+            m.widget("c${y}", colour=m.text("{0}", odd.serial))
+        """,
+    )
+    assert bench.run("apply", "site.py").code == 0
+    assert bench.things("widget")["b"]["size"] == 2
+
+
 # Inputs
 
 
