@@ -48,7 +48,7 @@ class Scope:
     def __init__(
         self, manifest: Manifest, inputs: Mapping[str, Any], facts: Any, contents: Contents | None = None
     ) -> None:
-        """Look names up in ``manifest``; ``inputs`` are values by name, checked by ``problems``.
+        """Look names up in ``manifest``; ``inputs`` are values by name: of one that is a problem nothing is known.
 
         ``contents`` makes an asset or archive of what a file says of it; without it there are none.
         """
@@ -77,9 +77,10 @@ class Scope:
         """
         return partial(self._lead, (of_resource, invoke, built))
 
-    def _lead(self, ways: _Ways, path: Path) -> Any:
+    def _lead(self, ways: _Ways, written: Path) -> Any:
         of_resource, invoke, built = ways
-        if isinstance(path.root, tuple) and (path := self._named(path)) is None:
+        path = self._named(written)
+        if path is None:
             return UNKNOWN
         if path.root == "inputs":
             return self._input(path)
@@ -109,20 +110,28 @@ class Scope:
             raise ValueError(flaw)
         return reference.parse(found)
 
-    def _named(self, path: Path) -> Path | None:
-        assert isinstance(path.root, tuple)
-        found = self.name(path.root)
-        return None if found is None else path._replace(root=found)
+    def _named(self, written: Path) -> Path | None:
+        """Give a path into what a resource's title comes to; other paths as they are."""
+        if not isinstance(written.root, tuple) or "${" not in written.root.title:
+            return written
+        found = self.name(written.root)
+        return None if found is None else written._replace(root=found)
+
+    def refused(self, value: Any) -> bool:
+        """Whether a value uses an input or a value with a name that cannot be: that has been said, of those."""
+        return any(
+            self.inputs.get(path.keys[0]) is UNKNOWN
+            if path.root == "inputs"
+            else path.root == "values" and self.calls.get(path.keys[0], path) is None
+            for path in self.paths(value)
+        )
 
     def paths(self, value: Any) -> Iterator[Path]:
         """Give every path in a value, and those in what they stand for: values and the outputs of components."""
         seen: set[Path] = set()
         waiting = [value]
         while waiting:
-            for written in expression.find(waiting.pop()):
-                path = self._named(written) if isinstance(written.root, tuple) else written
-                if path is None:
-                    continue
+            for path in filter(None, map(self._named, expression.find(waiting.pop()))):
                 yield path
                 named = path._replace(keys=path.keys[:1])
                 if named not in seen and (behind := self._behind(named)) is not None:
@@ -158,9 +167,6 @@ class Scope:
     def _input(self, path: Path) -> Any:
         name = path.keys[0]
         if name not in self.inputs:
-            if name in self._manifest.inputs:
-                msg = f"{path}: the input '{name}' is not given"
-                raise ValueError(msg)
             raise ValueError(_unknown(path, "input", name, self._manifest.inputs))
         return expression.walk(self.inputs[name], path, path.keys[1:])
 
@@ -217,6 +223,7 @@ class Scope:
             try:
                 self._read_input(name, declared, given)
             except (DataTypeError, ValueError) as error:
+                self.inputs[name] = UNKNOWN
                 place = declared.place()
                 self.problems.append(
                     Problem(

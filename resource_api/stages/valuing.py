@@ -187,7 +187,8 @@ class Valuation:
         definition, names = entry.definition, entry.definition.namevars
         name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
         if type(name) is not str and (unfit := _unfit(name)):
-            self._complaints.of(entry, None, *unfit)
+            if not any(self._scope.refused(entry.pending.get(each)) for each in names):
+                self._complaints.of(entry, None, *unfit)
             return
         entry.name = name
         twin = self._register.by_name.setdefault(definition.instance, {}).setdefault(name, entry)

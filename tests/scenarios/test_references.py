@@ -296,6 +296,27 @@ def test_an_input_without_default_must_be_given(bench: Bench) -> None:
     assert bench.apply(manifest, "-i", "who=me").code == 0
 
 
+@pytest.mark.parametrize("given", [[], ["-i", "n=9"]])
+def test_an_input_that_cannot_be_is_the_only_problem(bench: Bench, given: list[str]) -> None:
+    """Nothing that uses it is wrong as well: values, titles, names, and what refers to those."""
+    done = bench.validate(
+        """
+        inputs: {n: {type: "Integer[0, 5]"}}
+        values: {twice: "${inputs.n}${inputs.n}"}
+        resources:
+          Widget[a]: {size: "${inputs.n}", name: "${values.twice}"}
+          Widget[b]: {colour: "${values.twice}", size: "${Widget[${inputs.n}].size}"}
+          Widget[${inputs.n}]: {require: "Widget[b]"}
+          Widget[c]: {require: "Widget[3]"}
+        outputs: {n: "${inputs.n}"}
+        """,
+        *given,
+    )
+    assert done.code == 65
+    (line,) = done.lines
+    assert "site.yaml:1:10: input 'n': " in line
+
+
 def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench) -> None:
     """Everybody could read it there; a file is fine, and it is shown nowhere."""
     manifest = """
