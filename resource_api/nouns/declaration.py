@@ -217,8 +217,12 @@ class Manifest(NamedTuple):
     def _default(self, declared: Declaration, inner: Sequence[str | int]) -> Place | None:
         if inner[0] not in self.defaults.get(declared.file, {}).get(declared.type, {}):
             return None
-        document = next(each for each in self.documents if each.file == declared.file)
-        spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == declared.type)
+        return self.defaults_place(declared.file, declared.type, *inner)
+
+    def defaults_place(self, file: str, type_name: str, *inner: str | int) -> Place:
+        """Give where the defaults of a type stand in a file that has some, or what is in them."""
+        document = next(each for each in self.documents if each.file == file)
+        spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == type_name)
         return Origin(document, ("defaults", spelt, *inner)).place()
 
 

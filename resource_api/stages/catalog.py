@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.errors import ManifestError
 from resource_api.nouns.named import NamedTuple
-from resource_api.stages import binding, configuring, invoking, relationships
+from resource_api.stages import binding, configuring, inherited, invoking, relationships
 from resource_api.stages.complaints import Complaints
 from resource_api.stages.entering import Register
 from resource_api.stages.naming import Names
@@ -66,6 +66,7 @@ def compile(  # noqa: A001 - the arrow's name
     register = Register(complaints, scope, kinds)
     register.enter(manifest)
     valuation = Valuation(register, complaints, scope)
+    valuation.values()
     valuation.value()
     instances = configuring.configure(register, valuation, complaints)
     edges = binding.bind(register.entries, valuation.references, register, complaints.of)
@@ -77,6 +78,8 @@ def compile(  # noqa: A001 - the arrow's name
             valuation.check(value)
         except ValueError as error:
             complaints.of_output(name, str(error))
+    valuation.unused()
+    inherited.check(register, valuation, complaints)
     if complaints.problems:
         raise ManifestError(complaints.problems)
     made = _catalog(manifest, register, order, scope)

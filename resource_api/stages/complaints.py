@@ -45,10 +45,10 @@ class Complaints:
         shown = f"provider '{declared.name}': {message}"
         self.problems.append(Problem(None, shown, "error", "", *declared.place(*inner), code="provider"))
 
-    def of_value(self, name: str, where: tuple[str, ...], message: str) -> None:
+    def of_value(self, name: str, where: tuple[str, ...], message: str, code: str = "function") -> None:
         """Complain of a value with a name, or of what stands in it."""
         place = self.manifest.place(("values", name, *where))
-        self.problems.append(Problem(None, f"value '{name}': {message}", "error", "", *place, code="function"))
+        self.problems.append(Problem(None, f"value '{name}': {message}", "error", "", *place, code=code))
 
     def of_output(self, name: str, message: str) -> None:
         """Complain of an output."""

@@ -21,6 +21,7 @@ from resource_api.stages.naming import Names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from resource_api.nouns.attribute import Attribute
     from resource_api.nouns.component import Blueprint
     from resource_api.nouns.declaration import Declaration, Manifest
     from resource_api.nouns.definition import TypeDefinition
@@ -95,6 +96,11 @@ class Register:
     def broken(self, type_name: str) -> bool:
         """Whether a file is broken or a component could not be built: then they are no entries; that has been said."""
         return any(parts(instance)[0] == type_name for instance in self._broken) or type_name in self._unbuilt
+
+    def attributes(self, name: str) -> Mapping[str, Attribute]:
+        """Give the attributes of a type, or the inputs of a component. Raises ``DefinitionError``."""
+        blueprint = None if name in self._tools else self._kinds.component(name)
+        return blueprint.definition.attributes if blueprint is not None else self.tools(name).definition.attributes
 
     def tools(self, instance: str) -> Tools:
         """Give an instance's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""

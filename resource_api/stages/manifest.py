@@ -46,11 +46,16 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | No
 
 
 def reduced(documents: Iterable[Document], keys: Collection[str]) -> Manifest:
-    """Put documents together without the resources that stand there as ``keys``. Raises ``ManifestError``."""
+    """Put documents together without the resources that stand there as ``keys``, and defaults for them alone.
+
+    Raises ``ManifestError``.
+    """
     kept = []
     for each in documents:
         resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
-        kept.append(each.holding({**each.data, "resources": resources}))
+        types = {key.partition("[")[0].lower() for key in resources}
+        defaults = {name: body for name, body in (each.data.get("defaults") or {}).items() if name.lower() in types}
+        kept.append(each.holding({**each.data, "resources": resources, "defaults": defaults}))
     return assemble(kept)
 
 

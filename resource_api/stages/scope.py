@@ -59,8 +59,10 @@ class Scope:
         self.inputs: dict[str, Any] = {}
         #: The components that have been built: their outputs are values with a name.
         self.groups: dict[Reference, Group] = {}
-        #: Values that functions are asked for, by name; None: one that cannot be.
+        #: Values that functions are asked for, by name; None: one that cannot be, whatever it is.
         self.calls: Mapping[str, Call | None] = {}
+        #: The names of values that something has been looked up for.
+        self.used: set[str] = set()
         self.problems: list[Problem] = []
         self._read_inputs(inputs)
 
@@ -117,6 +119,10 @@ class Scope:
         found = self.name(written.root)
         return None if found is None else written._replace(root=found)
 
+    def refuse(self, name: str) -> None:
+        """Take it that a value with a name cannot be: nothing is known of it."""
+        self.calls = {**self.calls, name: None}
+
     def refused(self, value: Any) -> bool:
         """Whether a value uses an input or a value with a name that cannot be: that has been said, of those."""
         return any(
@@ -141,7 +147,10 @@ class Scope:
     def _behind(self, path: Path) -> Any:
         """Give the value as written that a path stands for; None where it stands for none."""
         if path.root == "values":
-            value, call = self._manifest.values.get(path.keys[0]), self.calls.get(path.keys[0])
+            name, call = path.keys[0], self.calls.get(path.keys[0])
+            self.used.add(name)
+            # What is wrong with one that cannot be has been said.
+            value = None if name in self.calls and call is None else self._manifest.values.get(name)
             configured = self._manifest.providers.values() if call else ()
             return [value, *(each.config for each in configured if call and each.instance == call.instance)]
         group = self.groups.get(path.root) if isinstance(path.root, tuple) else None

@@ -12,6 +12,7 @@ from resource_api.nouns import expression
 from resource_api.nouns.columns import portions
 from resource_api.nouns.entry import NOTHING
 from resource_api.nouns.errors import nearest
+from resource_api.nouns.expression import Expression, Path
 from resource_api.nouns.reference import Reference
 from resource_api.nouns.text import show
 from resource_api.nouns.values import UNKNOWN, is_secret, is_unknown
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.definition import Name, Resource
     from resource_api.nouns.entry import Entry
-    from resource_api.nouns.expression import Path
     from resource_api.stages.complaints import Complaints
     from resource_api.stages.entering import Register
     from resource_api.stages.scope import Scope
@@ -68,6 +68,38 @@ class Valuation:
                     plain.setdefault(entry.definition.instance, []).append(entry)
                 else:
                     yield entry
+
+    def values(self) -> None:
+        """Complain of values with a name that cannot be, used or not, as far as that takes no resource.
+
+        Those that others use come first, so that a mistake is said where it stands and nowhere else.
+        """
+        written = self._complaints.manifest.values
+        seen: set[str] = set()
+
+        def check(name: str) -> None:
+            seen.add(name)
+            try:
+                for path in expression.find(written[name]):
+                    if path.root == "values" and path.keys[0] in written and path.keys[0] not in seen:
+                        check(path.keys[0])
+                expression.evaluate(_named(name), self._resolve)
+            except ValueError as error:
+                self._complaints.of_value(name, (), str(error), "expression")
+                self._scope.refuse(name)
+
+        for name in written:
+            if name not in seen:
+                check(name)
+
+    def unused(self) -> None:
+        """Complain of values with a name that nothing uses and that cannot be."""
+        for name in self._complaints.manifest.values:
+            if name not in self._scope.used:
+                try:
+                    self.check(_named(name))
+                except ValueError as error:
+                    self._complaints.of_value(name, (), str(error), "expression")
 
     def check(self, value: Any) -> Any:
         """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
@@ -210,6 +242,10 @@ def _unfit(name: Name) -> tuple[str, str] | None:
     if is_secret(name):
         return "a namevar cannot be a secret: it is shown and recorded wherever its resource is", "secret"
     return None
+
+
+def _named(value: str) -> Expression:
+    return Expression((Path("values", (value,)),))
 
 
 def _given(entry: Entry) -> Resource:

@@ -19,6 +19,7 @@ def problem(bench: Bench, declared: str) -> str:
     return line.removeprefix(str(bench.home) + "/")
 
 
+SYNTAX = "write ${inputs.x}, ${values.x}, ${facts.x} or ${Type[title].attribute}, or $${ for a literal ${"
 WRONG: list[tuple[str, list[str]]] = [
     ("size: '2'", ["size", "Integer[0, 100]", "got String"]),
     ("size: 101", ["size", "100", "101"]),
@@ -192,6 +193,56 @@ def test_an_unknown_metaparameter_shape_is_refused(bench: Bench) -> None:
 def test_the_absent_is_checked_too(bench: Bench) -> None:
     """A wrong value is wrong also where it will not be used."""
     assert "size" in problem(bench, "size: big\n    ensure: absent")
+
+
+def test_values_are_checked_whether_or_not_something_uses_them(bench: Bench) -> None:
+    """Each mistake is said where it stands, and not again where it is used."""
+    done = bench.validate(
+        """
+        values:
+          itself: ${values.itself}
+          input: ${inputs.nope}
+          nothing: a ${
+          resource: ${Widget[q].size}
+          attribute: ${Widget[a].sise}
+          used: ${values.input}
+          one: ${values.other}
+          other: ${values.one}
+          sound: [1, "${values.well}"]
+          well: "${Widget[a].serial}"
+        resources:
+          Widget[a]: {colour: "${values.used}", size: "${values.one}"}
+        """
+    )
+    assert done.code == 65
+    assert [line.split("site.yaml:")[1] for line in done.lines] == [
+        "2:3: value 'itself': ${values.itself}: values refer to each other in a circle: itself → itself",
+        "3:3: value 'input': ${inputs.nope}: unknown input 'nope'",
+        f"4:3: value 'nothing': '${{' is not a reference; {SYNTAX}",
+        "5:3: value 'resource': ${Widget[q].size}: unknown resource 'Widget[q]'; did you mean 'Widget[a]'?",
+        "6:3: value 'attribute': ${Widget[a].sise}: unknown attribute 'sise'; did you mean 'size'?",
+        "9:3: value 'other': ${values.other}: values refer to each other in a circle: other → one → other",
+    ]
+
+
+def test_defaults_are_checked_whether_or_not_something_inherits_them(bench: Bench) -> None:
+    """The type, the attributes and the values, as far as they are known."""
+    done = bench.validate(
+        """
+        defaults:
+          Widgt: {size: 1}
+          Widget: {sise: 1, size: many, colour: "${inputs.x}", serial: S-1, noop: true}
+          Account: {password: "a secret", note: "${facts.kernel}"}
+        """
+    )
+    assert done.code == 65
+    assert [line.split("site.yaml:")[1] for line in done.lines] == [
+        "2:3: defaults of Widgt: unknown type 'Widgt'; did you mean 'widget'?",
+        "3:12: defaults of Widget: unknown attribute 'sise'; did you mean 'size'?",
+        "3:21: defaults of Widget: size expects a value of type Undef or Integer[0, 100], got String",
+        "3:33: defaults of Widget: ${inputs.x}: unknown input 'x'",
+        "3:56: defaults of Widget: 'serial' is read_only; it is reported, never set",
+    ]
 
 
 def test_words_of_old_yaml_are_strings(bench: Bench) -> None:
