@@ -59,7 +59,7 @@ class Compiler:
         def python(raw: bytes, file: str) -> Document:
             from resource_api.stages import python_manifest  # noqa: PLC0415 - only for such a file
 
-            return python_manifest.read(raw, file, inputs, self._facts)
+            return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add)
 
         return source if isinstance(source, Manifest) else reading.read(source, python)
 

@@ -124,17 +124,21 @@ class Manifest:
         return ({**found, "values": self._values} if self._values else found), self._lines
 
 
-def read(raw: bytes, file: str, inputs: Mapping[str, Any], facts: Any) -> Document:
+def read(
+    raw: bytes, file: str, inputs: Mapping[str, Any], facts: Any, told: Callable[[Any], None] = lambda _inputs: None
+) -> Document:
     """Execute a Python manifest and give it as a document. Raises ``ManifestError`` with the Python line.
 
-    ``inputs`` are given values by name, ``facts`` answers ``[name]``.
+    ``inputs`` are given values by name, ``facts`` answers ``[name]``; ``told`` hears of the inputs before ``manifest``.
     """
     module = _execute(raw, file)
     data = {key: module[name] for name, key in _CONSTANTS.items() if name in module}
     function = module.get("manifest")
     if not callable(function):
         raise document.refusal(file, (1, 1), "manifest", "it defines no function manifest(m)")
-    m = Manifest(file, _inputs(data, file, inputs, facts), facts)
+    known = _inputs(data, file, inputs, facts)
+    told(known)
+    m = Manifest(file, known, facts)
     guarded(file, lambda: function(m))
     declared, lines = m.data()
     adopted = json_reader.adopt({**data, **declared}, file)

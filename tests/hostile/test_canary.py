@@ -272,6 +272,25 @@ def test_a_title_takes_no_secret(canary: Canary) -> None:
     assert canary.found(done.out, done.err) == []
 
 
+@pytest.mark.parametrize("options", ["", "-d", "--json"])
+@pytest.mark.parametrize(
+    "spill",
+    [
+        "int(m.inputs.password.reveal())",
+        "m.leaky(m.inputs.password.reveal(), nonsense=1)",
+        "print(m.inputs.password.reveal())\n    raise SystemExit(m.inputs.password.reveal())",
+    ],
+)
+def test_a_python_manifest_spills_no_secret(canary: Canary, spill: str, options: str) -> None:
+    """Its inputs are masked from before its code runs, in exceptions, in titles and in what it prints."""
+    text = f"INPUTS = {{'password': {{'type': 'Sensitive[String]'}}}}\n\ndef manifest(m):\n    {spill}\n"
+    canary.box.write("site.py", text)
+    canary.box.env["LEAK"] = "nothing"
+    done = canary.box.run("validate", "site.py", "-i", f"password=@{canary.file}", *options.split())
+    assert done.code == 65, done.text
+    assert canary.found(done.out, done.err) == []
+
+
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("options", ["-d", "--json"])
 def test_a_broken_manifest_is_not_quoted(canary: Canary, case: str, options: str) -> None:
