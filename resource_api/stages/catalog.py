@@ -54,7 +54,7 @@ class Catalog(NamedTuple):
 def compile(  # noqa: A001 - the arrow's name
     manifest: Manifest, inputs: Mapping[str, Any], facts: Any, kinds: Kinds, contents: Contents | None = None
 ) -> Catalog:
-    """Give the catalog of a manifest. Raises ``ManifestError`` with every problem.
+    """Give the catalog of a manifest. Raises ``ManifestError`` with every problem, and every warning beside them.
 
     ``inputs``: values by name; ``facts``: anything that answers ``[name]``; ``kinds``: types and components by name;
     ``contents``: makes assets and archives of what a file says of them.
@@ -81,7 +81,7 @@ def compile(  # noqa: A001 - the arrow's name
     valuation.unused()
     inherited.check(register, valuation, complaints)
     if complaints.problems:
-        raise ManifestError(complaints.problems)
+        raise ManifestError([*complaints.problems, *complaints.warnings])
     made = _catalog(manifest, register, order, scope)
     return made._replace(warnings=complaints.warnings, instances=instances)
 

@@ -153,7 +153,7 @@ def test_a_title_that_is_not_of_the_namevars_type_is_refused(bench: Bench) -> No
 
 
 def test_what_validate_finds_refuses_the_manifest(bench: Bench) -> None:
-    """A provider may say more than data types can: strings are errors, a warning lets the run go on."""
+    """A provider may say more than data types can: strings are errors, a warning lets the run go on and never hides."""
     bench.probe(
         """
         def validate(self, context, should):
@@ -173,6 +173,7 @@ def test_what_validate_finds_refuses_the_manifest(bench: Bench) -> None:
     assert done.code == 65
     assert "site.yaml:2:3: Probe[a]: size 1 does not fit" in done.err
     assert "site.yaml:5:5: Probe[b]: still too small" in done.err
+    assert "site.yaml:4:3: Probe[b]: a pale one" in done.err
     assert "Probe[c]: validate failed: what is a 4" in done.err
     assert bench.things("probe") == {}
     warned = bench.apply("resources: {'Probe[a]': {size: 3}}")
