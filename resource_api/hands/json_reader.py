@@ -60,17 +60,18 @@ def again(text: bytes, file: str) -> Document:
     return Document(data, file, text, lambda: _Scanner(text.decode(), file).document())
 
 
-def adopt(data: Mapping[Any, Any], file: str) -> Document:
+def adopt(data: Mapping[Any, Any], file: str, index: Callable[[], Node] | None = None) -> Document:
     """Copy a program's mapping into plain data; its tuples become lists, sensitive values stay wrapped.
 
-    Raises ``ManifestError`` for what JSON could not carry; it names the keys on the way there.
+    ``index`` tells where what is in it was said. Raises ``ManifestError`` for what JSON could not carry; it names the
+    keys on the way there.
     """
-    copier = _Copier(file)
+    copier = _Copier(Document(None, file, b"", index))
     copied = copier.copy(data, ())
     if copier.problems:
         raise ManifestError(copier.problems)
     # Wrapped values spell themselves <sensitive>: no secret enters the bytes.
-    return Document(copied, file, json.dumps(copied, default=str).encode())
+    return Document(copied, file, json.dumps(copied, default=str).encode(), index)
 
 
 def _fast(decoded: str) -> tuple[Any, bool]:
@@ -243,8 +244,8 @@ class _Scanner:
 class _Copier:
     """Copies nested values, bounded as a text would be, and collects what is wrong with them."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self, said: Document) -> None:
+        self._said = said
         self._weight = 0
         self.problems: list[Problem] = []
 
@@ -266,7 +267,7 @@ class _Copier:
     def _key(self, key: Any, path: tuple[str, ...]) -> str:
         message = document.flaw(key, key=True) if isinstance(key, str) else "a key must be a string"
         if message:
-            self._add(path, "encoding", message)
+            self._add(path, "encoding", message, str(key))
         return str(key)
 
     def _leaf(self, value: Any, path: tuple[str, ...]) -> Any:
@@ -285,6 +286,7 @@ class _Copier:
             self._add(path, "value", message)
         return value
 
-    def _add(self, path: tuple[str, ...], code: str, message: str) -> None:
-        where = ".".join(path)
-        self.problems.append(document.problem(self._file, (0, 0), code, f"{where}: {message}" if where else message))
+    def _add(self, path: tuple[str, ...], code: str, message: str, *key: str) -> None:
+        where, place = ".".join(path), self._said.position((*path, *key))
+        message = f"{where}: {message}" if where else message
+        self.problems.append(document.problem(self._said.file, place, code, message))

@@ -47,6 +47,13 @@ class Value:
         msg = f"{self.expression} is not known yet and cannot be tested"
         raise TypeError(msg)
 
+    def __eq__(self, other: object) -> NoReturn:
+        """Refuse to be compared: the answer would be no, whatever it will be."""
+        bool(self)
+        raise AssertionError
+
+    __hash__ = object.__hash__
+
 
 class Handle:
     """A declared resource: its attributes are references, itself goes into ``require=`` and the like."""

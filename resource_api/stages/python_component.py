@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from resource_api.hands import json_reader
 from resource_api.hands.stillness import still
 from resource_api.nouns.component import Blueprint
-from resource_api.nouns.document import Document
 from resource_api.nouns.expression import Expression, escaped
 from resource_api.nouns.reference import child, parse
 from resource_api.nouns.values import Sensitive
 from resource_api.stages.handles import Value
-from resource_api.stages.python_manifest import Manifest, guarded, places
+from resource_api.stages.python_manifest import Manifest, guarded
+from resource_api.stages.python_places import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.nouns.component import ComponentDefinition
+    from resource_api.nouns.document import Document
     from resource_api.nouns.reference import Reference
 
 _RELATIONS: Final = ("require", "before", "notify", "subscribe")
@@ -81,8 +82,7 @@ def blueprint(
         with still("a component"):
             guarded(file, lambda: function(m))
         declared, lines = m.data()
-        adopted = json_reader.adopt(declared, file)
-        return Document(adopted.data, file, adopted.raw, lambda: places(lines))
+        return json_reader.adopt(declared, file, lambda: places(lines))
 
     return Blueprint(definition, build)
 

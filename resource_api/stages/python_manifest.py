@@ -12,26 +12,21 @@ from typing import TYPE_CHECKING, Any
 from resource_api.hands import json_reader
 from resource_api.nouns import document
 from resource_api.nouns.declaration import METAPARAMETERS
-from resource_api.nouns.document import Document, Node
+from resource_api.nouns.document import Document
 from resource_api.nouns.errors import ManifestError, reason
 from resource_api.nouns.expression import Expression, Path, escaped
 from resource_api.nouns.reference import Reference, capital
 from resource_api.nouns.values import Sensitive
 from resource_api.stages import manifest as manifests
 from resource_api.stages.handles import Facts, Handle, Value, View
+from resource_api.stages.python_places import CONSTANTS, places
 from resource_api.stages.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import CodeType
 
-_CONSTANTS = {
-    "PROJECT": "project",
-    "INPUTS": "inputs",
-    "DEFAULTS": "defaults",
-    "INCLUDE": "include",
-    "PROVIDERS": "providers",
-}
+    from resource_api.nouns.document import Node
 
 
 class Manifest:
@@ -132,25 +127,33 @@ def read(
     ``inputs`` are given values by name, ``facts`` answers ``[name]``; ``told`` hears of the inputs before ``manifest``.
     """
     module = _execute(raw, file)
-    data = {key: module[name] for name, key in _CONSTANTS.items() if name in module}
+    data = {key: module[name] for name, key in CONSTANTS.items() if name in module}
     function = module.get("manifest")
     if not callable(function):
         raise document.refusal(file, (1, 1), "manifest", "it defines no function manifest(m)")
-    known = _inputs(data, file, inputs, facts)
+    known = _inputs(_document(data, file, raw, {}), inputs, facts)
     told(known)
     m = Manifest(file, known, facts)
     guarded(file, lambda: function(m))
     declared, lines = m.data()
-    adopted = json_reader.adopt({**data, **declared}, file)
-    return Document(adopted.data, file, raw, lambda: places(lines))
+    return _document({**data, **declared}, file, raw, lines)
 
 
-def _inputs(data: Mapping[str, Any], file: str, given: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
-    """Give the values of the inputs that the module declares."""
-    frame = manifests.read({"inputs": data.get("inputs", {})})
+def _document(data: Mapping[str, Any], file: str, raw: bytes, lines: Mapping[str, Mapping[str, int]]) -> Document:
+    """Give data that was said in the file ``raw``. Raises ``ManifestError`` for what no manifest can hold."""
+
+    def index() -> Node:
+        return places(lines, raw)
+
+    return Document(json_reader.adopt(data, file, index).data, file, raw, index)
+
+
+def _inputs(said: Document, given: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
+    """Give the values of the inputs that the module declares; its other constants are checked with them."""
+    frame = manifests.assemble([said])
     scope = Scope(frame, {name: value for name, value in given.items() if name in frame.inputs}, facts)
     if scope.problems:
-        raise ManifestError([problem._replace(file=file, line=1) for problem in scope.problems])
+        raise ManifestError(scope.problems)
     return scope.inputs
 
 
@@ -236,14 +239,3 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
             msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
             raise ValueError(msg)
     return found
-
-
-def places(lines: Mapping[str, Mapping[str, int]]) -> Node:
-    """Give the places of all that was declared."""
-    sections: dict[str | int, tuple[tuple[int, int], Node]] = {}
-    for section, keys in lines.items():
-        children: dict[str | int, tuple[tuple[int, int], Node]] = {
-            key: ((line, 1), Node((line, 1), {})) for key, line in keys.items()
-        }
-        sections[section] = ((1, 1), Node((1, 1), children))
-    return Node((1, 1), sections)

@@ -279,6 +279,55 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_place(bench: Bench, text
     assert bench.calls("widget") == []
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        *((f"m.widget('a',\n colour={odd})", "resources.Widget[a].colour: ") for odd in ("object()", "{1}", "b''")),
+        ("m.widget('a', weight=float('nan'))", "resources.Widget[a].weight: "),
+        ("m.widget('a', size=10**30)", "resources.Widget[a].size: the integer"),
+        ("m.widget('a', colour='\\0')", "resources.Widget[a].colour: a string cannot hold"),
+        ("m.widget('a', labels={1: 2})", "resources.Widget[a].labels: a key must be"),
+        ("m.widget('\\x1b')", "resources: a key cannot hold"),
+        ("m.output('a', m.widget('a').serial == 3)", "${Widget[a].serial} is not known yet and cannot be tested"),
+    ],
+)
+def test_what_python_cannot_declare_is_told_with_its_line(bench: Bench, said: str, words: str) -> None:
+    """Whatever no manifest can hold, and what would be decided before it is known."""
+    bench.write("site.py", f"X = 1\n\ndef manifest(m):\n    m.widget('sound')\n    {said}\n")
+    done = bench.run("validate", "site.py")
+    assert done.code == 65
+    assert f"site.py:5:1: {words}" in done.err
+
+
+def test_the_constants_of_a_python_manifest_are_told_where_they_are_written(bench: Bench) -> None:
+    """All at once, with file, line and column."""
+    bench.write(
+        "site.py",
+        """
+        import os
+
+        PROJECT = 3
+        INPUTS: dict = {
+            "x": {"type": 1},
+            "y": [],
+        }
+        DEFAULTS = {"Widget": 3}
+        def manifest(m):
+            pass
+        """,
+    )
+    done = bench.run("validate", "site.py")
+    assert done.code == 65
+    assert [line.split("; ")[0] for line in done.lines] == [
+        "site.py:3:1: project must be 1 to 100 letters, digits, '.', '_' and '-'",
+        "site.py:5:11: type of an input must be a string",
+        "site.py:6:5: an input must be a mapping",
+        "site.py:8:13: defaults must be a mapping of attributes",
+    ]
+    bench.write("site.py", "\nINPUTS = {\n    'x': {'type': 'Foo'}}\ndef manifest(m):\n    pass\n")
+    assert "site.py:2:5: input 'x': unknown data type 'Foo'" in bench.run("validate", "site.py").err
+
+
 def test_a_reference_that_needs_quotes_is_told_with_the_text_to_paste(bench: Bench) -> None:
     """The commonest mistake of all in YAML is answered by its cure."""
     done = bench.apply("resources:\n  Widget[b]: {}\n  Widget[a]: {require: [Widget[b]]}\n")
