@@ -305,13 +305,16 @@ def test_the_shape_of_metaparameters_is_checked(tmp_path: Path, body: str, expec
     ("text", "line", "pasted"),
     [
         ("resources:\n  A[a]:\n    require:\n      - File[/a: b]", 4, ': write "File[/a: b]"'),
-        ("resources:\n  A[a]:\n    require: File[a #b]", 3, ""),
+        ("resources:\n  A[a]:\n    require: File[a #b]", 3, ': write "File[a #b]"'),
         ("resources:\n  A[a]:\n    require: [[x]]", 3, ""),
         ("resources:\n  File[/a: b]", 2, ': write "File[/a: b]"'),
         ("resources:\n  File[/a: {x: 1}", 2, ""),
         ("removed:\n  - File[/a: b]", 2, ': write "File[/a: b]"'),
         ("resources:\n  A[a]:\n    require: [Package[nginx], File[/a]]", 3, ': write "Package[nginx]", "File[/a]"'),
-        ("resources:\n  File[a #b]:\n    x: 1", 3, ': write "File[a #b]"'),
+        ("resources:\n  File[a #b]:\n    x: 1", 2, ': write "File[a #b]"'),
+        ("resources:\n  File[a #b]: {}", 2, ': write "File[a #b]"'),
+        ("resources:\n  A[x]: {}\n  File[a #b]: {}\n  A[c]: {}", 3, ': write "File[a #b]"'),
+        ("resources:\n  A[x]: {}\n  A[y]: {before: File[a #b]}", 3, ': write "A[y]", "File[a #b]"'),
     ],
 )
 def test_a_reference_without_quotes_is_explained_wherever_it_shows(

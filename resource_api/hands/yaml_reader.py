@@ -90,8 +90,8 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     last = place[0]
     # A key cut short by ' #' is noticed only on the line after it.
     first = begun[0] or max(last - 1, 1)
-    hints = (document.quoting(lines[number - 1]) for number in (last, last - 1, first) if 0 < number <= len(lines))
-    return document.refusal(file, place, "syntax", message, next(filter(None, hints), ""))
+    torn, hint = document.advice(lines, (last, last - 1, first))
+    return document.refusal(file, torn or place, "syntax", message, hint)
 
 
 def _duplicates(text: bytes, file: str) -> ManifestError:

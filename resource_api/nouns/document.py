@@ -75,6 +75,11 @@ class Document:
         """Give a document with a part of this one's data; all that is in it stands where it stood."""
         return Document(data, self.file, self.raw, self._index, self._heads)
 
+    def quoting(self, line: int) -> str:
+        """Give the hint for a line that has a reference without its end: the text to paste, where that can be told."""
+        lines = self.raw.splitlines()[line - 1 : line] if line else []
+        return next(filter(None, (quoting(each.decode(errors="replace")) for each in lines)), QUOTING)
+
     def position(self, path: Sequence[str | int], *, value: bool = False) -> Position:
         """Give line and column, from 1, of the key at ``path``, or of its value.
 
@@ -172,6 +177,29 @@ def quoting(line: str) -> str:
     if not pastable and not _WORD.search(line):
         return ""
     return f"{QUOTING}: write {', '.join(map(_quoted, dict.fromkeys(pastable)))}" if pastable else QUOTING
+
+
+def advice(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
+    """Give the hint for the first of some lines, numbered from 1, that may have failed for want of quotes.
+
+    A line in which a comment cuts a reference off goes before the others, and then with the place of that.
+    """
+    numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
+    for number in numbers:
+        if column := _torn(lines[number - 1]):
+            return (number, column), quoting(lines[number - 1])
+    return None, next(filter(None, (quoting(lines[number - 1]) for number in numbers)), "")
+
+
+def _torn(line: str) -> int:
+    """Give the column, from 1, of a reference in a line of YAML that a comment has cut off; 0 where there is none."""
+    line = line[:_LONGEST_LINE]
+    for found in _PASTABLE.finditer(line):
+        start = found.start()
+        comment = line.find(" #", start)
+        if not _inside_quotes(line[:start]) and 0 < comment < start + len(_balanced(line, start)):
+            return start + 1
+    return 0
 
 
 def _inside_quotes(before: str) -> bool:

@@ -91,8 +91,12 @@ class Gatherer:
         self._take_moved(source, data.get("moved"))
         self._take_removed(source, data.get("removed"))
 
-    def _put(self, source: Document, flaw: Flaw, named: str = "", code: str = "invalid") -> None:
-        line, column = source.position(flaw.path)
+    def _put(
+        self, source: Document, flaw: Flaw, named: str = "", code: str = "invalid", *, value: bool = False
+    ) -> None:
+        line, column = source.position(flaw.path, value=value)
+        if flaw.hint == document.QUOTING:
+            flaw = flaw._replace(hint=source.quoting(line))
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(flaw.path[2]) if named and len(flaw.path) > 2 else None  # noqa: PLR2004
         problem = Problem(attribute, flaw.message, "error", named, source.file, line, column, code, flaw.hint)
@@ -114,6 +118,10 @@ class Gatherer:
         if found is None or type(found) is dict:
             return found or {}
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
+        if shapes.cut(found):
+            flaw = Flaw((section,), f"{section} must be a mapping, and this is a reference without its ']'")
+            self._put(source, flaw._replace(hint=document.QUOTING), value=True)
+            return {}
         self._add(source, (section,), f"{section} must be a mapping", f"write {example}")
         return {}
 

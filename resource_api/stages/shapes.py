@@ -56,6 +56,11 @@ def unknown(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iter
             yield Flaw((*path, key), f"unknown key {document.shown(key)}", hint)
 
 
+def cut(value: Any) -> bool:
+    """Whether a value is what YAML leaves of a reference with ' #' in its title, or one without its end."""
+    return type(value) is str and _CUT.match(value) is not None
+
+
 def torn(value: Any) -> str:
     """Give the hint for what YAML made of a reference without quotes: a mapping, or a list in a list."""
     if type(value) is dict and len(value) == 1:
@@ -85,7 +90,7 @@ def _reference(path: Path, value: Any) -> Iterator[Flaw]:
         yield Flaw(path, f"{_name(path)} must be a reference such as Package[nginx]", torn(value))
     elif not value:
         yield Flaw(path, f"{_name(path)} is empty")
-    elif _CUT.match(value):
+    elif cut(value):
         yield Flaw(path, f"{_name(path)} is a reference without its ']'", document.QUOTING)
 
 
