@@ -181,6 +181,24 @@ class TestMending:
         assert "is recorded already" in command.fails(64, "state", "mv", B, "File[first]")
         assert "keeps its type" in command.fails(64, "state", "mv", B, "User[x]")
 
+    def test_no_control_character_gets_into_a_title(self, command: Command) -> None:
+        """As in a manifest: what is printed one a line must be one line."""
+        for odd in ("File[a\nb]", "File[a\x1b[31mb]"):
+            assert "a title cannot hold the control character" in command.fails(64, "state", "mv", A, odd)
+        assert command.ok("state", "list").splitlines() == [A, B]
+
+    def test_a_title_that_has_one_is_one_line_everywhere(self, command: Command) -> None:
+        """An older state may hold such a title: it is listed and named on one line, and can be given up."""
+        odd = "File[a\n\x1b[31mb]"
+        with command.store.lock("test", 0):
+            command.store.commit(WEB, Commit([record("/a")._replace(title="a\n\x1b[31mb")]))
+        spelt = "File[a\\n\\x1b[31mb]"
+        assert command.ok("state", "list").splitlines() == [spelt, B]
+        assert command.fails(64, "state", "untaint", odd) == f"Error: {spelt} is not tainted: its status is ready\n"
+        assert command.ok("state", "taint", odd) == f"written: {spelt}\n"
+        command.ok("state", "mv", odd, A)
+        assert command.ok("state", "list").splitlines() == [A, B]
+
     def test_taint_and_back(self, command: Command) -> None:
         """Tainting twice is once; what is not tainted cannot be untainted."""
         for _ in range(2):

@@ -24,7 +24,7 @@ from resource_api.hands.loader import BUNDLED, Finder
 from resource_api.hands.log import Line, Log, console, json_lines, spoken
 from resource_api.nouns.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError, reason
 from resource_api.nouns.event import Diagnosed
-from resource_api.nouns.text import escape_lines
+from resource_api.nouns.text import escape, escape_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 #: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
 _PATIENCE: Final = 2.0
+
+#: The codes of problems whose message may have several lines of ours.
+_LISTING: Final = frozenset({"definition", "provider", "resource", "type"})
 
 
 class Session:
@@ -147,7 +150,9 @@ class Session:
         return Summary(noop=bool(self.settings.get("noop")))
 
     def _say(self, word: str, problem: Problem) -> None:
-        self._complain(("" if problem.file else word) + str(problem))
+        # Of a file that breaks the contract all is told at once, one thing a line; whatever else is said is one.
+        shown = str(problem) if problem.code in _LISTING else escape(str(problem))
+        self._complain(("" if problem.file else word) + shown)
 
     def _complain(self, text: str) -> None:
         try:

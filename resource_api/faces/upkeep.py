@@ -16,6 +16,7 @@ from resource_api.nouns.errors import DefinitionError, ResourceError, UsageError
 from resource_api.nouns.event import Drifted
 from resource_api.nouns.record import Commit, Record
 from resource_api.nouns.step import Summary
+from resource_api.nouns.text import escape
 from resource_api.stages import appointing, drifting
 from resource_api.stages.keeping import told, written
 from resource_api.stages.snapshot import Snapshot
@@ -54,7 +55,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         if put:
             runtime.store.commit(name, Commit(put))
     if failures:
-        raise ResourceError("\n".join(failures))
+        raise ResourceError("\n".join(map(escape, failures)))
     return [str(record.reference) for record in put]
 
 

@@ -9,9 +9,11 @@ import click
 from resource_api.faces import options
 from resource_api.faces.recorded import Recorded, all_of, find, parsed
 from resource_api.faces.session import Session
+from resource_api.nouns import document
 from resource_api.nouns.errors import UsageError
 from resource_api.nouns.record import Commit
 from resource_api.nouns.reference import within
+from resource_api.nouns.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +46,8 @@ def mv(source: str, target: str, **settings: Any) -> int:
     def change(known: StackState) -> Commit:
         found = find(known, source)
         wanted = parsed(target)
+        if flaw := document.flaw(wanted.title, key=True, what="a title"):
+            raise UsageError(flaw)
         parent, own = within(wanted, found.type)
         if own.type != found.type:
             msg = f"{found.reference} cannot become {wanted}: a resource keeps its type"
@@ -150,7 +154,8 @@ def _mend(command: str, settings: Any, change: Callable[[StackState], Commit]) -
         if session.json:
             session.print_json({"serial": after.serial, "forgotten": gone, "written": written})
         else:
-            session.print([*(f"forgotten: {each}" for each in gone), *(f"written: {each}" for each in written)])
+            lines = [*(f"forgotten: {each}" for each in gone), *(f"written: {each}" for each in written)]
+            session.print(map(escape, lines))
         return 0
 
     return session.carry(work)

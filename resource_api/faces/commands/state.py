@@ -12,6 +12,7 @@ from resource_api.faces.commands import mend
 from resource_api.faces.recorded import Recorded, find
 from resource_api.faces.session import Session
 from resource_api.nouns.errors import ResourceAPIError, UsageError, nearest
+from resource_api.nouns.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +66,7 @@ def list_(**settings: Any) -> int:
                 ]
             )
         else:
-            session.print([str(each.reference) for each in records])
+            session.print(escape(str(each.reference)) for each in records)
         return 0
 
     return session.carry(work)
@@ -127,7 +128,7 @@ def _lines(session: Session, word: str, lines: Any) -> int:
     if session.json:
         session.print_json({word: list(lines)})
     else:
-        session.print(lines)
+        session.print(map(escape, lines))
     return 0
 
 

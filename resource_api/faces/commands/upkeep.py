@@ -8,6 +8,7 @@ import click
 
 from resource_api.faces import documents, options, upkeep
 from resource_api.faces.session import Session
+from resource_api.nouns.text import escape
 
 
 @click.command("import")
@@ -27,7 +28,7 @@ def import_(manifest: str, reference: str, name: str | None, **settings: Any) ->
         if session.json:
             session.print_json({"reference": reference, "summary": documents.summary(done, 0)})
         else:
-            session.print(f"{reference}: {'imported' if done.imported else 'recorded as ours already'}.")
+            session.print(f"{escape(reference)}: {'imported' if done.imported else 'recorded as ours already'}.")
         return 0
 
     return session.carry(work)
@@ -49,7 +50,7 @@ def refresh(manifest: str, **settings: Any) -> int:
         if session.json:
             session.print_json({"refreshed": moved, "exit_code": 0})
         else:
-            session.print([*(f"<= {reference}" for reference in moved), f"{len(moved)} refreshed."])
+            session.print([*(f"<= {escape(reference)}" for reference in moved), f"{len(moved)} refreshed."])
         return 2 if settings["detailed_exitcodes"] and moved else 0
 
     return session.carry(work)
