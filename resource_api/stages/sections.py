@@ -70,7 +70,7 @@ class Gatherer:
     def gather(self, source: Document, *, first: bool) -> None:
         """Take everything that one document says."""
         data = {} if source.data is None else source.data
-        if flaw := _no_manifest(data):
+        if flaw := shapes.no_manifest(data):
             self._put(source, flaw)
             return
         self._unknown(source, (), data, SECTIONS)
@@ -294,12 +294,3 @@ class Gatherer:
             found = self._reference(source, ("removed", number), item)
             if found:
                 self.removed.append(Removed(found, Origin(source, ("removed", number))))
-
-
-def _no_manifest(data: Any) -> Flaw | None:
-    """Say why a document is no manifest at all."""
-    if type(data) is not dict:
-        return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
-    if "format_version" in data:
-        return Flaw(("format_version",), "this is a saved plan and no manifest", "apply carries it out")
-    return None

@@ -195,3 +195,12 @@ _METAPARAMETERS: Final[dict[str, Check]] = {
     "timeout": _timeout,
     "lifecycle": _lifecycle,
 }
+
+
+def no_manifest(data: Any) -> Flaw | None:
+    """Give why a document is no manifest at all."""
+    if type(data) is not dict:
+        return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
+    if "format_version" in data:
+        return Flaw(("format_version",), "this is a saved plan and no manifest", "apply carries it out")
+    return None
