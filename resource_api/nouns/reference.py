@@ -128,6 +128,8 @@ def title_flaw(title: str) -> str:
     """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
     if title[:1] in {"'", '"'}:
         return "the title of a component cannot begin with a quote"
+    if title[-1:] == ":":
+        return "the title of a component cannot end with a colon"
     held = next((text for text in ("]", "::", "\n") if text in title), "")
     return f"the title of a component cannot hold {held!r}" if held else ""
 

@@ -129,6 +129,7 @@ def test_outputs_are_values_with_a_name(bench: Bench) -> None:
         ({"House[a]": {"colour": "${inputs.x}"}}, "House[a]: ${inputs.x}: unknown input 'x'"),
         ({"House[a::b]": {}}, "the title of a component cannot hold '::'"),
         ({"House[a]b]": {}}, "the title of a component cannot hold ']'"),
+        ({"House[a:]": {}}, "the title of a component cannot end with a colon"),
         ({"House[a]": {"lifecycle": {"ignore_changes": ["size"]}}}, "lifecycle.ignore_changes is about one resource"),
         ({"House[a]": {"require": "Thing[x]"}}, "House[a]: require: unknown resource 'Thing[x]'"),
         ({"Thing[x]": {"require": "House[a]"}}, "require: unknown resource 'House[a]'"),
