@@ -136,7 +136,7 @@ resources:
       replace_triggered_by: ["Widget[a]"]
       deleted_with: Widget[a]
       aliases: [old]
-      import: x
+      import: c
       external: false
 ---
 project: null
