@@ -64,7 +64,9 @@ class Register:
     def enter(self, manifest: Manifest) -> None:
         """Enter every declaration of a manifest, then their aliases."""
         for declaration in manifest.resources:
-            if (named := self._names.declaration(declaration)) is not None:
+            plain = not declaration.meta and "${" not in declaration.title
+            named = declaration if plain else self._names.declaration(declaration)
+            if named is not None:
                 self._enter(named, manifest)
             else:
                 # It may be what others refer to.

@@ -90,8 +90,6 @@ class Judge:
 
     def _declared(self, definition: TypeDefinition, row: Resource) -> Resource | str:
         """Check names and data types; give the row to go on with, or what is wrong with it."""
-        if (unsaid := settle.unsaid(row)) is not None:
-            return f"get returned a value of '{unsaid}' that is not known; leave it out"
         known = definition.attributes
         clean = row
         if not row.keys() <= known.keys():
@@ -104,8 +102,11 @@ class Judge:
             clean = {key: value for key, value in row.items() if key in known}
         try:
             problems = settle.check(definition, clean)
+            unsaid = None if problems else settle.unsaid(clean)
         except RecursionError:
             return "get returned a value that contains itself"
+        if unsaid is not None:
+            return f"get returned a value of '{unsaid}' that is not known; leave it out"
         if problems:
             message = "get returned " + "; ".join(problem.message for problem in problems)
             if self.strict == "error":

@@ -271,7 +271,7 @@ def test_what_no_other_process_can_load_is_refused() -> None:
     """A type that a program has registered."""
     registry = Registry()
     registry.register_type(TypeDefinition(name="mine", attributes={"name": Attribute("String", "n", kind="namevar")}))
-    registry.register_provider("mine", SimpleProvider)
+    registry.register_provider("mine", type("Mine", (SimpleProvider,), {"get": lambda *_: []}))
     with pytest.raises(ManifestError, match="type 'mine' was registered by a program; only one that is in files"):
         Runtime(registry, isolate=True).plan({"resources": {"Mine[a]": {}}})
     with pytest.raises(DefinitionError, match="isolation must be 'process' or None, not 'thread'"):
