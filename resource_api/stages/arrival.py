@@ -5,7 +5,7 @@ What becomes of a resource of which something is missing is not decided here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Difference, exists
 from resource_api.nouns.values import same
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from resource_api.stages.snapshot import Seen
     from resource_api.stages.work import Work
 
+_SHORT: Final = 16
+
 
 def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> None:
     """Note of which works certainly nothing is missing, and what was read; told for all of them at once."""
@@ -31,9 +33,9 @@ def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> N
 
 
 def _keep_once(row: Resource, should: Mapping[str, Any]) -> None:
-    """Let go of the texts of a row that are the very ones that were asked for: a long one is not in memory twice."""
+    """Let go of the texts of a row that are the very ones that were asked for; of short ones nobody has many."""
     for name, text in should.items():
-        if type(text) is str and row.get(name) == text:
+        if type(text) is str and len(text) > _SHORT and row.get(name) == text:
             row[name] = text
 
 

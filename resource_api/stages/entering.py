@@ -15,8 +15,8 @@ from resource_api.nouns.errors import DefinitionError, nearest
 from resource_api.nouns.group import Group
 from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.reference import capital, chain, child, parse, parts
+from resource_api.stages import naming
 from resource_api.stages.expanding import Expander
-from resource_api.stages.naming import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Register:
         self._complaints = complaints
         self._scope = scope
         self._kinds = kinds
-        self._names = Names(complaints, scope)
+        self._names = naming.Names(complaints, scope)
         self._expander = Expander(complaints, scope, kinds.component, self._names)
         self._tools: dict[str, Tools] = {}
         self._broken: dict[str, DefinitionError] = {}
@@ -63,10 +63,9 @@ class Register:
 
     def enter(self, manifest: Manifest) -> None:
         """Enter every declaration of a manifest, then their aliases."""
+        plain = naming.are_plain(manifest.resources)
         for declaration in manifest.resources:
-            plain = not declaration.meta and "${" not in declaration.title
-            named = declaration if plain else self._names.declaration(declaration)
-            if named is not None:
+            if (named := declaration if plain else self._names.declaration(declaration)) is not None:
                 self._enter(named, manifest)
             else:
                 # It may be what others refer to.

@@ -12,12 +12,20 @@ from resource_api.nouns.declaration import RELATIONSHIPS
 from resource_api.nouns.reference import Reference, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from resource_api.nouns.declaration import Declaration, Manifest, Moved, Removed
     from resource_api.stages.complaints import Complaints
     from resource_api.stages.scope import Scope
 
 #: What ``lifecycle`` says of other resources.
 _OTHERS: Final = ("replace_triggered_by", "deleted_with")
+
+
+def are_plain(declarations: Sequence[Declaration]) -> bool:
+    """Whether nothing in the names and metaparameters of thousands has to be read, told for all of them at once."""
+    said = [value for each in declarations for value in each.meta.values()]
+    return expression.are_literal(said) and "${" not in "\n".join([each.title for each in declarations])
 
 
 class Names:
