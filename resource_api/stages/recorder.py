@@ -189,7 +189,7 @@ class Recorder:
             entry.definition.schema_version,
             _status(work, before, failed=failed),
             entry.parent,
-            _last_run(work, before),
+            _last_run(work, before) if "imperative" in entry.definition.features else "",
         )
 
     def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
