@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.contract import answers
+from resource_api.contract.provider import told
 from resource_api.hands import guard
 from resource_api.hands.context import Context, Run
 from resource_api.nouns.columns import are_flat
@@ -170,9 +171,7 @@ class Providers:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if definition.sensitive:
                 self.run.log.mask.add(arguments)
-            # Values that are brought to another version concern no run: nothing could be said of them.
-            given = arguments if method == "upgrade" else (context, *arguments)
-            return guard.answer(getattr(self._raw(instance), method), *given)
+            return guard.answer(getattr(self._raw(instance), method), *told(method, context, arguments))
 
         return Tools(
             definition,

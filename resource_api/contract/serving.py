@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.contract.provider import collect
+from resource_api.contract.provider import collect, told
 from resource_api.contract.providers import Providers
 from resource_api.contract.registry import Registry
 from resource_api.hands import guard, process
@@ -163,7 +163,7 @@ class _Server:
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
             ask(context, self._changes(**arguments[0]), **extra)
             return None
-        return _data(context.type, method, ask(*arguments) if method == "upgrade" else ask(context, *arguments))
+        return _data(context.type, method, ask(*told(method, context, arguments)))
 
     def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
         return Context(

@@ -215,6 +215,9 @@ class Scope:
         if name in self._evaluating:
             msg = f"{path}: values refer to each other in a circle: {' → '.join((*self._evaluating, name))}"
             raise ValueError(msg)
+        if len(self._evaluating) >= document.MAX_DEPTH:
+            msg = f"{path}: values refer to each other more than {document.MAX_DEPTH} deep"
+            raise ValueError(msg)
         self._evaluating.append(name)
         try:
             return expression.walk(expression.evaluate(value, resolve), path, path.keys[1:])

@@ -6,7 +6,7 @@ What only another resource's state tells stays pending. Pure.
 from __future__ import annotations
 
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.nouns import expression
 from resource_api.nouns.columns import portions
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from resource_api.stages.complaints import Complaints
     from resource_api.stages.entering import Register
     from resource_api.stages.scope import Scope
+
+T = TypeVar("T")
 
 
 class Valuation:
@@ -75,22 +77,12 @@ class Valuation:
         Those that others use come first, so that a mistake is said where it stands and nowhere else.
         """
         written = self._complaints.manifest.values
-        seen: set[str] = set()
-
-        def check(name: str) -> None:
-            seen.add(name)
+        for name in _by_reference({name: _used(value) for name, value in written.items()}):
             try:
-                for path in expression.find(written[name]):
-                    if path.root == "values" and path.keys[0] in written and path.keys[0] not in seen:
-                        check(path.keys[0])
                 expression.evaluate(_named(name), self._resolve)
             except ValueError as error:
                 self._complaints.of_value(name, (), str(error), "expression")
                 self._scope.refuse(name)
-
-        for name in written:
-            if name not in seen:
-                check(name)
 
     def unused(self) -> None:
         """Complain of values with a name that nothing uses and that cannot be."""
@@ -248,6 +240,14 @@ def _named(value: str) -> Expression:
     return Expression((Path("values", (value,)),))
 
 
+def _used(value: Any) -> list[str]:
+    """Give the names of the values that a value uses; of one that cannot be read, whoever evaluates it says so."""
+    try:
+        return [path.keys[0] for path in expression.find(value) if path.root == "values"]
+    except ValueError:
+        return []
+
+
 def _given(entry: Entry) -> Resource:
     """Give the values of an entry that has not been settled, as they are written."""
     assert type(entry.spelt) is dict
@@ -261,9 +261,9 @@ def _spell(entry: Entry, before: Resource) -> None:
         entry.spelt = {name: before.get(name) for name in names}
 
 
-def _by_reference(references: Mapping[Entry, Sequence[Entry]]) -> list[Entry]:
-    """Give the referring entries, those referred to first; a circle comes in any order, it is refused as a cycle."""
-    done: dict[Entry, None] = {}
+def _by_reference(references: Mapping[T, Sequence[T]]) -> list[T]:
+    """Give what refers to others, those referred to first; a circle comes in any order, it is refused as a cycle."""
+    done: dict[T, None] = {}
     for start in references:
         stack = [start]
         inside = {start}

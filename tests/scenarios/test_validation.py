@@ -397,3 +397,19 @@ def test_what_an_author_computes_fails_alone_and_not_for_what_is_unknown(bench: 
     assert wrong.code == 65
     assert "site.yaml:3:3: Odd[a]: autorequire of its type failed: " in wrong.err
     assert bench.validate("resources:\n  Widget[w]: {}\n  Odd[a]: {of: '${Widget[w].serial}'}\n").code == 0
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_values_refer_to_each_other_as_deep_as_files_do_and_no_deeper(bench: Bench, *, used: bool) -> None:
+    """A chain without an end in sight is a problem of the manifest, said where the limit is passed."""
+    resource = "'Widget[a]': {colour: '${values.v0}'}" if used else ""
+
+    def chain(length: int) -> str:
+        links = "".join(f"  v{number}: ${{values.v{number + 1}}}\n" for number in range(length - 1))
+        return f"resources: {{{resource}}}\nvalues:\n{links}  v{length - 1}: red\n"
+
+    assert bench.validate(chain(100)).code == 0
+    for length, passed in ((101, 1), (201, 1), (202, 2), (2000, 19)):
+        done = bench.validate(chain(length))
+        assert (done.code, len(done.lines)) == (65, passed)
+        assert all("values refer to each other more than 100 deep" in line for line in done.lines)
