@@ -47,6 +47,12 @@ def test_every_value_comes_back(value: Any) -> None:
     assert codec.encode(codec.decode(text)) == text
 
 
+@given(st.lists(VALUES | st.lists(st.just("\0") | st.lists(st.just("\0"))) | st.just(',"\0",')))
+def test_many_values_are_spelled_as_each_is(values: list[Any]) -> None:
+    """Also those that hold what stands between two of them while they are spelled together."""
+    assert codec.encode_all(values) == list(map(codec.encode, values))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_every_data_type_comes_back(kind: str, data: st.DataObject) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, Sensitive, TypeDefinition
+from resource_api.contract.state import MemoryStore
 from resource_api.nouns.columns import are_flat, sheets
 from resource_api.nouns.declaration import Declaration
 from resource_api.nouns.entry import Entry
@@ -239,3 +240,34 @@ def test_what_is_written_is_known_as_it_was_written(modes: dict[str, str | None]
     resources = {f"Mood[{name}]": {"mode": mode} for name, mode in modes.items()}
     found = Runtime(registry).compile({"resources": resources}).entries
     assert [each.spelling for each in found] == [{"mode": mode, "name": name} for name, mode in modes.items()]
+
+
+@given(st.lists(st.tuples(_values, _values), min_size=1, max_size=6))
+def test_what_is_recorded_of_what_was_read_is_what_was_read(pairs: list[tuple[Any, Any]]) -> None:
+    """To the kind of a number, also where the provider says that it is as it should be."""
+    sizes = [(should, is_) for should, is_ in pairs if TYPE.accepts["size"](should) and TYPE.accepts["size"](is_)]
+    made: dict[str, Any] = {}
+
+    class Careless(BaseProvider):
+        """Makes something else of what is asked, and finds that it is just that."""
+
+        def get(self, context: Context) -> list[Resource]:
+            del context
+            return [{"name": name, "ensure": "present", "size": size} for name, size in made.items()]
+
+        def set(self, context: Context, changes: Mapping[Any, Any]) -> None:
+            del context
+            made.update({name: sizes[int(name)][1] for name in changes})
+
+        def insync(self, *_: Any) -> bool:
+            return True
+
+    registry = Registry()
+    registry.register_type(TypeDefinition(name="thing", attributes=TYPE.attributes, features={"custom_insync"}))
+    registry.register_provider("thing", Careless)
+    runtime = Runtime(registry, state=MemoryStore())
+    runtime.apply({"resources": {f"Thing[{place}]": {"size": should} for place, (should, _) in enumerate(sizes)}})
+    (stack,) = runtime.store.stacks() or (None,)
+    records = runtime.store.load(stack).records if stack is not None else {}
+    found = [record.is_ and record.is_["size"] for record in records.values()]
+    assert list(map(repr, found)) == [repr(is_) for _, is_ in sizes]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.contract import rows
-from resource_api.contract.packing import unpack
+from resource_api.contract.packing import unpack, unpack_owed
 from resource_api.contract.state import StackName
 from resource_api.contract.table import SPAN, to_bytes
 from resource_api.hands import keepsake
@@ -64,7 +64,7 @@ def picked(opened: Opened, kept: Kept, numbers: Iterable[int]) -> StackState | N
     records = {record.key: record for record in map(unpack, rows.to_values(found))}
     if len(records) != len(found):
         return None
-    owed = rows.to_owed(rows.to_values(database.read("owed", low, low + SPAN)))
+    owed = unpack_owed(rows.to_values(database.read("owed", low, low + SPAN)))
     return header.state()._replace(records=records, owed=owed)
 
 

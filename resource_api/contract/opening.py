@@ -51,7 +51,7 @@ def open_checked(path: str, *, write: bool = False) -> Opened | None:
         if marker is None or (marker.making and not marker.known):
             return None
         raise databases.damage(path, "it is missing")
-    database = databases.open_for_writing(path) if write else databases.open_for_reading(path)
+    database = databases.Database(path, write=True) if write else databases.open_for_reading(path)
     try:
         headers = rows.headers(database)
         what = lost(marker, headers)

@@ -1,6 +1,7 @@
 """A record as a row keeps it: what its parts repeat is written once, and what nearly all have alike not at all.
 
-Where rows are and what secrets look like in them does not enter here.
+Intents and owed refreshes, which are kept as they are, come back here too. Where rows are and what secrets look like in
+them does not enter here.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.nouns.record import Record
+from resource_api.nouns.record import Intent, Record
 from resource_api.nouns.values import FLAT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from resource_api.nouns.record import Key
 
 _INPUTS, _SHOULD, _IS, _RARE = map(Record._fields.index, ("inputs", "should", "is_", "value_requires"))
 #: What the last fields of a record are where no row says it, and how many every row has; sequences come back as lists.
@@ -20,18 +23,20 @@ _USUAL: Final = tuple([] if value == () else value for value in Record._field_de
 _FEWEST: Final = len(Record._fields) - len(_USUAL)
 #: What nobody says of nearly all records.
 _SELDOM: Final = _USUAL[_RARE - _FEWEST :]
+#: What one has beyond another that is the same; never changed.
+_NOTHING: Final[list[Any]] = [{}]
 
 
 def pack(record: Record) -> list[Any]:
     """Give what a row keeps of a record: how it should be beyond what is written, how it is beyond that."""
     fields: tuple[Any, ...] = record
     kind, name, title, inputs, should, is_, owned, requires = fields[:_RARE]
-    more = [owned, list(requires)]
-    if fields[_RARE:] != _SELDOM:
-        more += fields[_RARE:]
-    while more and more[-1] == _USUAL[len(more) - 1]:
-        more.pop()
-    return [kind, name, title, inputs, _beyond(should, inputs), None if is_ is None else _beyond(is_, should), *more]
+    row = [kind, name, title, inputs, _beyond(should, inputs), None if is_ is None else _beyond(is_, should), owned]
+    if requires or fields[_RARE:] != _SELDOM:
+        row += [list(requires), *fields[_RARE:]]
+    while len(row) > _FEWEST and row[-1] == _USUAL[len(row) - 1 - _FEWEST]:
+        row.pop()
+    return row
 
 
 def unpack(values: list[Any]) -> Record:
@@ -48,10 +53,27 @@ def unpack(values: list[Any]) -> Record:
     return Record._make((*values, *_USUAL[len(values) - _FEWEST :]))
 
 
+def unpack_intent(values: list[Any]) -> Intent:
+    """Give back an intent."""
+    run, kind, name, *more = values
+    return Intent(run, kind, _name(name), *more)
+
+
+def unpack_owed(rows: Iterable[Any]) -> dict[Key, Sequence[str]]:
+    """Give what rows say of refreshes that are owed."""
+    return {(kind, _name(key)): sources for kind, key, sources in rows}
+
+
+def _name(name: Any) -> Any:
+    return tuple(name) if type(name) is list else name
+
+
 def _beyond(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
     """Give what ``values`` has that ``base`` has not, or not so; then the names that only ``base`` has."""
+    if values is base:
+        return _NOTHING
     if not base:
-        return [dict(values)]
+        return [values]
     more = {name: v for name, v in values.items() if name not in base or not (v is base[name] or _alike(v, base[name]))}
     return [more] if base.keys() <= values.keys() else [more, *(name for name in base if name not in values)]
 

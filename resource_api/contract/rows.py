@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.contract.packing import pack, unpack
+from resource_api.contract.packing import pack, unpack, unpack_intent, unpack_owed
 from resource_api.contract.state import StackName, merged
 from resource_api.contract.table import SPAN, Table, plain, to_bytes, total
 from resource_api.hands.database import RECOVER, damage, row
 from resource_api.nouns import codec
+from resource_api.nouns.columns import portions
 from resource_api.nouns.errors import StateError
 from resource_api.nouns.named import NamedTuple
-from resource_api.nouns.record import Intent, Record, StackState
+from resource_api.nouns.record import StackState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.contract.vault import Vault
     from resource_api.hands.database import Database, Row
-    from resource_api.nouns.record import Commit, Key
+    from resource_api.nouns.record import Commit, Intent, Key, Record
 
     #: Gives the vault of a stack, where there is one.
     Finder = Callable[["Header"], Vault | None]
@@ -120,12 +121,12 @@ class Stack:
                     self._place(self.vault, records, rows)
                 table.fill(records, rows)
             elif name == "owed":
-                table.fill(owed := to_owed(values), rows)
+                table.fill(owed := unpack_owed(values), rows)
             else:
                 numbers = [row_id - self.number * SPAN for row_id, _, _ in rows]
                 table.fill(numbers, rows)
                 for batch, intents in zip(numbers, values, strict=True):
-                    self._note(batch, map(_intent, intents))
+                    self._note(batch, map(unpack_intent, intents))
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
     def _place(self, vault: Vault, records: dict[Key, Record], rows: Sequence[Row]) -> None:
@@ -144,7 +145,7 @@ class Stack:
         table = self._tables["intent"]
         batch = table.tally[2]
         self._note(batch, intents)
-        table.put(database, [(batch, list(self._batches[batch].values()))])
+        table.put(database, {batch: list(self._batches[batch].values())})
         self.state = self.state._replace(intents=self._intents())
         self._save(database)
 
@@ -161,7 +162,7 @@ class Stack:
             after = merged(before, commit)
             self.state = after._replace(lineage=before.lineage or lineage, serial=before.serial + 1)
             self._tables["resource"].drop(database, commit.drop)
-            self._tables["resource"].put(database, ((entry.key, pack(entry)) for entry in commit.put))
+            self._put(database, commit.put)
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._save(database)
 
@@ -179,7 +180,7 @@ class Stack:
             database.drop_range(name, self.number * SPAN, (self.number + 1) * SPAN)
         state = rewritten(state, self._name, vault)
         fresh = Stack(self.number, state._replace(intents={}), vault)
-        fresh._tables["resource"].put(database, ((entry.key, pack(entry)) for entry in state.records.values()))
+        fresh._put(database, list(state.records.values()))
         fresh._write_owed(database, set(state.owed))
         self.__dict__.update(fresh.__dict__)
         if state.intents:
@@ -187,12 +188,16 @@ class Stack:
         else:
             self._save(database)
 
+    def _put(self, database: Database, records: Sequence[Record]) -> None:
+        for some in portions(records):
+            self._tables["resource"].put(database, {record.key: pack(record) for record in some})
+
     def _write_owed(self, database: Database, keys: set[Key]) -> None:
         owed = self.state.owed
         table = self._tables["owed"]
         if gone := [key for key in keys if key not in owed]:
             table.drop(database, gone)
-        if kept := [(key, (*key, owed[key])) for key in owed if key in keys]:
+        if kept := {key: (*key, owed[key]) for key in owed if key in keys}:
             table.put(database, kept)
 
     def _settle(self, database: Database, keys: Iterable[Key]) -> bool:
@@ -206,7 +211,7 @@ class Stack:
         table = self._tables["intent"]
         for batch in touched:
             if self._batches[batch]:
-                table.put(database, [(batch, list(self._batches[batch].values()))])
+                table.put(database, {batch: list(self._batches[batch].values())})
             else:
                 del self._batches[batch]
                 table.drop(database, [batch])
@@ -284,17 +289,3 @@ def to_values(rows: Sequence[Row]) -> Iterator[Any]:
         bodies = [body for _, body, _ in rows[start : start + _TOGETHER]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
         yield from codec.decode(text) if "$resource_api" in text else json.loads(text)
-
-
-def to_owed(values: Iterable[Any]) -> dict[Key, Sequence[str]]:
-    """Give what rows say of refreshes that are owed."""
-    return {(kind, _name(key)): sources for kind, key, sources in values}
-
-
-def _intent(values: list[Any]) -> Intent:
-    run, kind, name, *more = values
-    return Intent(run, kind, _name(name), *more)
-
-
-def _name(name: Any) -> Any:
-    return tuple(name) if isinstance(name, list) else name

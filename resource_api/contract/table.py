@@ -13,7 +13,7 @@ from resource_api.hands.database import row
 from resource_api.nouns import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from resource_api.contract.vault import Vault
     from resource_api.hands.database import Database, Row
@@ -59,23 +59,20 @@ class Table:
         count, weights, top = self.tally
         return [count, weights, top] == [tally[0], plain(tally[1]) if self._vault is None else tally[1], tally[2]]
 
-    def put(self, database: Database, items: Iterable[tuple[Hashable, Any]]) -> None:
+    def put(self, database: Database, values: Mapping[Any, Any]) -> None:
         """Write values by key; one that was there keeps its place."""
-        made: dict[Hashable, Row] = {}
-        gone = []
-        for key, value in items:
-            if key in made:
-                row_id = made[key][0]
-            elif key in self._places:
+        ids, gone = [], []
+        for key in values:
+            if key in self._places:
                 row_id, weight = self._places[key]
                 gone.append(weight)
             else:
                 row_id = self._base + self._top
                 self._top += 1
-            made[key] = row(row_id, to_bytes(value))
-        rows = list(made.values())
+            ids.append(row_id)
+        rows = list(map(row, ids, map(_spelled, codec.encode_all(list(values.values())))))
         weights = self._weights(rows)
-        self._places.update(zip(made, zip([each[0] for each in rows], weights, strict=True), strict=True))
+        self._places.update(zip(values, zip(ids, weights, strict=True), strict=True))
         self._total = reduce(xor, [*gone, *weights], self._total)
         database.put(self.name, rows)
 
@@ -104,4 +101,8 @@ def total(rows: Sequence[Row]) -> int:
 
 def to_bytes(value: Any) -> bytes:
     """Give what a row keeps of a value. Raises ``TypeError`` for an unknown or a secret in clear."""
-    return codec.encode(value).encode("utf-8", "surrogatepass")
+    return _spelled(codec.encode(value))
+
+
+def _spelled(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -53,7 +53,7 @@ class Writer:
             self._marker = Marker({}, making=True)
             markers.write(self.path, self._marker)
             databases.create(self.path)
-            self.opened = Opened(databases.open_for_writing(self.path), {})
+            self.opened = Opened(databases.Database(self.path, write=True), {})
         elif not self._checked:
             self.opened.database.check()
         self._checked = True

@@ -16,7 +16,7 @@ from resource_api.nouns.errors import StateError
 from resource_api.nouns.values import FLAT, UNKNOWN, Sensitive, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     #: What a secret is bound to, as plain JSON data.
     Place = tuple[Any, ...]
@@ -140,6 +140,15 @@ def encode(value: Any) -> str:
     return _ENCODER.encode(_escaped(value)) if _TAG in text else text
 
 
+def encode_all(values: Sequence[Any]) -> list[str]:
+    """Give what ``encode`` gives of each value; of small ones, spelled together, in half of the time."""
+    spaced: list[Any] = [_BETWEEN] * (2 * len(values) - 1)
+    spaced[::2] = values
+    # A quote within a text is escaped, so that only a value of its own could be taken for what stands between two.
+    texts = encode(spaced)[1:-1].split(_SPELLED_BETWEEN)
+    return texts if len(texts) == len(values) else [encode(value) for value in values]
+
+
 def _escaped(value: Any) -> Any:
     if hasattr(value, "items"):
         return {_mark(key) + key if isinstance(key, str) else key: _escaped(item) for key, item in value.items()}
@@ -180,6 +189,10 @@ def _tagged(value: Any) -> Any:
     msg = f"{what} cannot be kept"
     raise TypeError(msg)
 
+
+#: Stands between values that are spelled together.
+_BETWEEN: Final = "\0"
+_SPELLED_BETWEEN: Final = ',"\\u0000",'
 
 #: Made once: for ten thousand records that is half of the time that it takes to spell them.
 _ENCODER: Final = json.JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

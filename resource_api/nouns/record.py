@@ -108,7 +108,7 @@ class Intent(NamedTuple):
     @property
     def key(self) -> Key:
         """The resource that it was about."""
-        return instance(self.type, self.provider), self.name
+        return self.type if self.provider is None else instance(self.type, self.provider), self.name
 
     @property
     def makes(self) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from resource_api.stages.work import Work
 
 _SHORT: Final = 16
+#: What is equal to nothing of another kind, as 1 is to True.
+_ALIKE: Final = frozenset({str, type(None)})
 
 
 def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> None:
@@ -28,15 +30,17 @@ def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> N
     pairs = list(_comparable(works, rows))
     for place in level([(work.step.entry, row) for work, row in pairs], tools):
         work, row = pairs[place]
-        _keep_once(row, work.should)
-        work.arrived = row
+        work.arrived = _once(row, work.should)
 
 
-def _keep_once(row: Resource, should: Mapping[str, Any]) -> None:
-    """Let go of the texts of a row that are the very ones that were asked for; of short ones nobody has many."""
+def _once(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give what was read, held once where it is what was asked for: all of it, or each text that is not short."""
+    if row == should and _ALIKE.issuperset(map(type, should.values())):
+        return should
     for name, text in should.items():
         if type(text) is str and len(text) > _SHORT and row.get(name) == text:
             row[name] = text
+    return row
 
 
 def _comparable(works: Iterable[Work], rows: Mapping[Name, Found]) -> Iterator[tuple[Work, Resource]]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.nouns.codec import seal, sealed
 from resource_api.nouns.columns import are_flat
-from resource_api.nouns.named import NamedTuple
 from resource_api.nouns.secrecy import marked
 from resource_api.nouns.values import is_flat, is_secret, is_unknown
 
@@ -20,13 +19,8 @@ if TYPE_CHECKING:
     from resource_api.nouns.entry import Entry
     from resource_api.stages.work import Work
 
-
-class Kept(NamedTuple):
-    """The values of one resource as a record holds them; ``is_`` None: it does not exist."""
-
-    inputs: Mapping[str, Any]
-    should: Mapping[str, Any]
-    is_: Mapping[str, Any] | None
+    #: The values of one resource as a record holds them: as written, as they should be, as they are; None: it is not.
+    Kept = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any] | None]
 
 
 def are_plain(works: Sequence[Work]) -> bool:
@@ -36,24 +30,29 @@ def are_plain(works: Sequence[Work]) -> bool:
     states: list[Mapping[str, Any]] = []
     for work in works:
         entry = work.step.entry
-        states += [work.should, work.is_ or {}]
-        # What is written as it should be has been looked at there.
-        states += [entry.spelling] if type(entry.spelt) is dict or work.should is not entry.should else []
+        states.append(work.should)
+        # What is read or written as it should be has been looked at there.
+        if work.is_ is not None and work.is_ is not work.should:
+            states.append(work.is_)
+        if type(entry.spelt) is dict or work.should is not entry.should:
+            states.append(entry.spelling)
     return are_flat(states)
 
 
 def as_it_is(work: Work) -> Kept:
     """Give what is kept of a work all of whose values are plain."""
-    should, row, kept = work.should, work.is_, work.step.definition.kept
-    is_ = None if row is None else {name: row[name] for name in row if name in should or name in kept}
-    return Kept(work.step.entry.spelling, should, is_)
+    should, row = work.should, work.is_
+    if row is not None and row is not should:
+        kept = work.step.definition.kept
+        row = {name: row[name] for name in row if name in should or name in kept}
+    return work.step.entry.spelling, should, row
 
 
 def keep(work: Work, salt: bytes, *, failed: bool) -> Kept:
     """Give what is kept of a work; what was to be set and cannot be read back is not, where it has ``failed``."""
     definition, should, row = work.step.definition, work.should, work.is_
     is_ = None if row is None else _sealed(told(definition, should, row), salt)
-    return Kept(written(work.step.entry, should, salt), _should(work, salt, failed=failed), is_)
+    return written(work.step.entry, should, salt), _should(work, salt, failed=failed), is_
 
 
 def written(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:

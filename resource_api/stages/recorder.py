@@ -160,49 +160,51 @@ class Recorder:
 
         ``plain``: none of its values is a secret, unknown, or holds anything else.
         """
-        entry, lifecycle = work.step.entry, work.step.entry.meta.lifecycle
-        before = self._plan.prior.records.get(entry.index)
+        entry, plan = work.step.entry, self._plan
+        definition, lifecycle = entry.definition, entry.meta.lifecycle
+        before = plan.prior.records.get(entry.index)
         failed = work.outcome.status == "failed" or bool(work.why) or work.skipped
         if failed and before is None and not exists(work.is_):
             return None
         if work.skipped and before is not None and work.is_ == work.step.is_:
             return before
         stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
-        kept = as_it_is(work) if plain else keep(work, self._plan.prior.state.salt, failed=failed)
+        inputs, should, is_ = as_it_is(work) if plain else keep(work, plan.prior.state.salt, failed=failed)
         # In the order of the fields: naming nineteen of them takes as long as all the rest.
         return Record(
-            entry.type,
+            definition.name,
             entry.name,
             entry.title,
-            kept.inputs,
-            before.should if stays and before is not None else kept.should,
-            kept.is_,
-            self._owned(entry, work, before),
-            required(self._plan.catalog, entry),
-            _value_requires(entry),
+            inputs,
+            before.should if stays and before is not None else should,
+            is_,
+            self._owned(work, before),
+            required(plan.catalog, entry),
+            entry.pending and _value_requires(entry),
             protected(entry, before),
             lifecycle.retain,
             lifecycle.replace,
             lifecycle.deleted_with,
             lifecycle.external,
             entry.provider,
-            entry.definition.schema_version,
-            _status(work, before, failed=failed),
-            entry.parent,
-            _last_run(work, before) if "imperative" in entry.definition.features else "",
+            definition.schema_version,
+            _status(work, before) if failed else "ready",
+            entry.declaration.parent,
+            _last_run(work, before) if "imperative" in definition.features else "",
         )
 
-    def _owned(self, entry: Entry, work: Work, before: Record | None) -> bool:
+    def _owned(self, work: Work, before: Record | None) -> bool:
         """Whether it is ours: said so, recorded so, made or run by this run, or by one that was cut while it made it.
 
         What is declared to be external has been handed over.
         """
-        if entry.meta.lifecycle.owned is not None or entry.meta.lifecycle.external:
-            return bool(entry.meta.lifecycle.owned)
+        lifecycle = work.step.entry.meta.lifecycle
+        if lifecycle.owned is not None or lifecycle.external:
+            return bool(lifecycle.owned)
         recorded = before is not None and before.owned
         if recorded or work.action in MAKES_OURS or _has_run(work):
             return True
-        cut = self._intents.get(entry.key)
+        cut = self._intents.get(work.step.entry.key)
         return cut is not None and cut.makes
 
     def _gone(self, works: Iterable[Work]) -> list[Key]:
@@ -244,10 +246,8 @@ class Recorder:
         return None if read_as else record
 
 
-def _status(work: Work, before: Record | None, *, failed: bool) -> str:
-    """Give how a resource stands after its work; what went to be replaced and is not back is still to be made."""
-    if not failed:
-        return "ready"
+def _status(work: Work, before: Record | None) -> str:
+    """Give how a resource stands after its work failed; what went to be replaced and is not back is to be made."""
     gone = work.action is Action.REPLACE or (before is not None and before.status == "pending")
     return "pending" if gone and not exists(work.is_) else "partial"
 
@@ -267,9 +267,7 @@ def _last_run(work: Work, before: Record | None) -> str:
 
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
     """Give, by attribute, the resources that its value comes from."""
-    return entry.pending and {
-        name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending
-    }
+    return {name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending}
 
 
 def _fuller(record: Record, before: Record) -> bool:
