@@ -27,7 +27,7 @@ def sections(definition: TypeDefinition) -> Iterator[tuple[str, list[str]]]:
 
 def _input(name: str, attribute: Attribute) -> str:
     datatype = attribute.datatype
-    default = "<sensitive>" if datatype.holds_secrets else show(attribute.default)
+    default = "<sensitive>" if datatype.sensitive else show(attribute.default)
     standing = f", default {default}" if attribute.has_default else ", mandatory" if attribute.mandatory else ""
     return f"{name} ({datatype.text}{standing}): {_line(attribute.docs)}"
 
@@ -75,5 +75,5 @@ def attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "docs": cleandoc(attribute.docs),
     }
     if attribute.has_default:
-        found["default"] = "<sensitive>" if attribute.datatype.holds_secrets else attribute.default
+        found["default"] = "<sensitive>" if attribute.datatype.sensitive else attribute.default
     return found

@@ -109,7 +109,7 @@ def _words(attribute: Attribute) -> list[str]:
 
 
 def _default(attribute: Attribute) -> str:
-    return "<sensitive>" if attribute.datatype.holds_secrets else show(attribute.default)
+    return "<sensitive>" if attribute.datatype.sensitive else show(attribute.default)
 
 
 def ordered(definition: TypeDefinition | ComponentDefinition) -> list[tuple[str, Attribute]]:

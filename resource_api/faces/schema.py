@@ -174,7 +174,7 @@ def _attribute(attribute: Attribute) -> Schema:
     if attribute.kind == "read_only":
         return {"description": docs, **_NULL}
     found = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))
-    if attribute.has_default and not datatype.holds_secrets:
+    if attribute.has_default and not datatype.sensitive:
         found["default"] = attribute.default
     return found
 

@@ -38,9 +38,9 @@ def coerce(datatype: DataType, text: str) -> Any:
         value = _read(branch, text)
         if value is not _NOTHING and datatype.accepts(value) and not any(values.same(value, c) for c in candidates):
             candidates.append(value)
-    shown = "the text" if datatype.holds_secrets else spell(text)
+    shown = "the text" if datatype.sensitive else spell(text)
     if len(candidates) > 1:
-        meanings = "" if datatype.holds_secrets else f": {' or '.join(map(spell, candidates))}"
+        meanings = "" if datatype.sensitive else f": {' or '.join(map(spell, candidates))}"
         msg = f"{shown} is ambiguous for {datatype.text}{meanings}"
         raise ValueError(msg)
     if candidates:

@@ -23,14 +23,14 @@ _WHOLE: Final[dict[str, frozenset[type]]] = {
     "Boolean": frozenset({bool}),
     "Undef": frozenset({type(None)}),
 }
-_TRANSPARENT: Final = frozenset({"Optional", "NotUndef", "Variant"})
 
 
 class DataType(NamedTuple):
     """A data type; two are equal when their canonical ``text`` is.
 
-    ``accepts`` is the fast path, a plain callable. ``optional``: None is accepted. ``sensitive``: outermost, or below
-    Optional, NotUndef and Variant only, it is ``Sensitive[T]``. ``check`` is ``accepts`` for values without wrappers.
+    ``accepts`` is the fast path, a plain callable. ``optional``: None is accepted. ``sensitive``: it is
+    ``Sensitive[T]``, or holds one: then the whole value is a secret. ``check`` is ``accepts`` for values without
+    wrappers.
     ``parts`` are the types within: the content, the elements, key and value, the branches, or a Struct's values, to
     which ``fields`` gives (key, whether it must be there). ``low`` and ``high`` limit a number or a size (None: not).
     """
@@ -67,11 +67,6 @@ class DataType(NamedTuple):
     def __repr__(self) -> str:
         """Show the canonical text."""
         return f"DataType({self.text!r})"
-
-    @property
-    def holds_secrets(self) -> bool:
-        """Whether it, or a type within it, is ``Sensitive``."""
-        return self.kind == "Sensitive" or any(part.holds_secrets for part in self.parts)
 
     @property
     def holds_contents(self) -> bool:
@@ -130,10 +125,10 @@ def _any_of(texts: list[str]) -> str:
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:
     """Make the type ``kind[arguments]`` that accepts what ``check`` does; ``facts`` are fields of ``DataType``."""
     parts: tuple[DataType, ...] = facts.get("parts", ())
-    below = kind in _TRANSPARENT and any(part.sensitive for part in parts)
+    secret = kind == "Sensitive" or any(part.sensitive for part in parts)
     text = f"{kind}[{', '.join(arguments)}]" if arguments else kind
     accepts = acceptance.through_wrappers(check)
-    return DataType(kind, text, accepts, check(None), kind == "Sensitive" or below, check, **facts)
+    return DataType(kind, text, accepts, check(None), secret, check, **facts)
 
 
 ANY: Final = make("Any", acceptance.data, [])

@@ -64,7 +64,7 @@ def got(datatype: DataType, value: Any) -> str:
     if datatype.kind == "Sensitive":
         return f"Sensitive[{kind_of(value)}]"
     scalar = type(value) in {str, int, float, bool}
-    if not scalar or datatype.holds_secrets or not any(akin(branch, type(value)) for branch in datatype.branches):
+    if not scalar or datatype.sensitive or not any(akin(branch, type(value)) for branch in datatype.branches):
         return kind_of(value)
     shown = spell(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}...'"

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from resource_api.nouns.step import Step
 
 
-def spare(steps: Mapping[int, Step]) -> Mapping[int, Step]:
-    """Delete nothing that goes with something else that is deleted (``deleted_with``), through a chain too."""
+def spare(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
+    """Delete nothing that goes with something else that is deleted (``deleted_with``), through a chain too.
+
+    What is not to be touched does not go; in a run that is ``noop`` as a whole, which others would not be.
+    """
     going = {
         str(step.reference): index
         for index, step in steps.items()
-        if step.decision.action is Action.DELETE and not step.decision.error
+        if step.decision.action is Action.DELETE
+        and not (step.decision.error or (step.entry.meta.noop if noop else step.noop))
     }
     hosts = {
         index: going[with_]

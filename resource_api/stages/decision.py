@@ -18,7 +18,7 @@ from resource_api.stages.comparison import Incomparable, compare, leftover
 from resource_api.stages.prediction import foreseen, predict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.record import Record
@@ -128,18 +128,20 @@ def _renamed(entry: Entry, record: Record) -> tuple[Difference, ...]:
 
 
 def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], known: Known) -> Decision:
+    if "ensure" in entry.meta.lifecycle.ignore_changes:
+        return SAME
     change = (Difference("ensure", is_.get("ensure", "present"), should["ensure"]),)
     if protected(entry, known.record):
         error = "is protected and would be deleted; set lifecycle.protect to false first"
         return Decision(Action.DELETE, change, error=error)
     if entry.meta.lifecycle.retain:
-        return _forget("retained")
+        return SAME if known.record is None else _forget("retained")
     return Decision(Action.DELETE, change)
 
 
 def heeded(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give what is asked of what exists and stays: what is to be ignored is asked for as it is."""
-    ignored = entry.meta.lifecycle.ignore_changes
+    """Give what is asked of what exists and stays: what is to be ignored, or only read, is asked for as it is."""
+    ignored: Collection[str] = should if entry.meta.lifecycle.external else entry.meta.lifecycle.ignore_changes
     if not ignored or is_ is None or not exists(is_):
         return should
     kept = {name: value for name, value in should.items() if name not in ignored}

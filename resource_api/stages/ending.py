@@ -14,11 +14,13 @@ from resource_api.nouns.event import StepEnd, StepStart
 from resource_api.nouns.step import StepReport
 from resource_api.stages.plan import present
 from resource_api.stages.selection import reverse
+from resource_api.stages.wishes import followers
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from resource_api.nouns.entry import Entry
     from resource_api.nouns.event import Event
     from resource_api.nouns.record import Key, Record
     from resource_api.stages.plan import Plan
@@ -62,6 +64,10 @@ class Ending:
         told = plan.catalog.subscribes
         self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if told else {}
         self._hearing = {i for i, n in self._place.items() if i in told and present(plan.operations[n].step)}
+        if not plan.complete:
+            # What is not among the targets hears of it in a later run.
+            others = (entry for entry in plan.catalog.entries if entry.index in told and entry.index not in self._place)
+            self._hearing |= {entry.index for entry in others if exists(entry.should)}
         self._listeners = reverse(plan.catalog.subscribes)
         #: What waits for a step that cannot be carried out: nothing of its chain is touched.
         self.doomed = _doomed(self)
@@ -70,6 +76,10 @@ class Ending:
     def after(self) -> Mapping[int, Sequence[int]]:
         """Operation → the operations that wait for it; most runs do not ask."""
         return reverse(self.waits)
+
+    @cached_property
+    def _followers(self) -> Mapping[int, Sequence[Entry]]:
+        return followers(self.plan.catalog, self.plan.prior, self.plan.steps)
 
     @property
     def unchanged(self) -> int:
@@ -102,7 +112,7 @@ class Ending:
         """What was decided has been done, or under noop would be; what its provider did not report is said."""
         step, action = work.step, work.decision.action
         level = step.entry.meta.loglevel
-        if self.log.enabled(level) and not (work.removal and action is Action.REPLACE):
+        if self.log.enabled(level) and (action is not Action.REPLACE or work.removal == step.create_first):
             self.log.write(level, step.entry.called, *work.lines())
         self.succeed(work, action)
 
@@ -152,9 +162,24 @@ class Ending:
             return False
         number = work.operation.number
         cause = next((self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(number))
+        if cause is None and work.removal and work.decision.action is Action.REPLACE:
+            cause = self._lost(work)
         if cause is not None:
             self.skip(work, f"skipped because {cause} failed", cause)
         return cause is not None
+
+    def _lost(self, removal: Work) -> str | None:
+        """Give what has failed and keeps the second half of a replacement from being done, at whatever distance."""
+        halves = (o.number for o in self.plan.operations if o.step is removal.step and not o.removal)
+        waiting, seen = list(halves), {removal.operation.number}
+        while waiting:
+            number = waiting.pop()
+            if number in self.bad:
+                return self.bad[number]
+            if number not in seen:
+                seen.add(number)
+                waiting += self.waits.get(number, ())
+        return None
 
     def _report(self, work: Work, action: Action, status: str, changes: Iterable, error: str = "") -> None:  # type: ignore[type-arg] # of differences
         index = work.step.entry.index
@@ -170,7 +195,9 @@ class Ending:
     def refreshers(self, work: Work) -> list[str]:
         """Give the references of those that have changed and notify this resource, now or in a run before."""
         features = work.step.definition.features
-        if "refreshable" not in features or not (exists(work.is_) or "imperative" in features or work.step.noop):
+        if "refreshable" not in features or work.step.entry.meta.lifecycle.external:
+            return []
+        if not (exists(work.is_) or "imperative" in features or work.step.noop):
             return []
         if work.step.noop:
             return list(work.step.refreshed_by)
@@ -208,7 +235,14 @@ class Ending:
                 if "refreshable" in entry.definition.features and listener in self._hearing:
                     owed.setdefault(entry.key, []).append(str(work.step.reference))
         same, self._recorded = self.same_works[self._recorded :], len(self.same_works)
-        self._recorder.settle(ended, same, owed)
+        self._recorder.settle(ended, same, owed, self._condemned(ended))
+
+    def _condemned(self, ended: Iterable[Work]) -> list[Entry]:
+        """Give what has to be replaced because of what has just changed, and has not come to its end."""
+        followers = self._followers
+        indexes = [w.step.entry.index for w in ended if self.changed[w.operation.number]] if followers else ()
+        found = (entry for index in indexes for entry in followers.get(index, ()))
+        return [entry for entry in found if not self._reported[entry.index]]
 
     def _unbegun(self, work: Work) -> bool:
         """Whether a work was skipped or left as it was: then nothing of it is new."""

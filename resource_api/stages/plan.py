@@ -88,7 +88,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
     for entry in entries:
         told = quiet.told.get(entry.index)
         planner.add(entry) if told is None else planner.keep(entry, *told)
-    steps = list(accord.spare(planner.steps).values())
+    steps = list(accord.spare(planner.steps, noop=options.noop).values())
     if selected is not None:
         steps = accord.hold(steps, planner.wishes.left_behind(selected))
     operations, waits = sequence.arrange(steps, catalog.requires, prior.ghosts)
@@ -153,7 +153,7 @@ class _Planner:
             return self._make(entry, None, should, decision._replace(error=failure), noop)
         known = self.wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
-        if entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
+        if decision.action not in MADE_ANEW:
             should = heeded(entry, row, should)
         if not unknown:
             return self._make(entry, row, should, decision, noop)
@@ -175,6 +175,7 @@ class _Planner:
     def _imperative(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if unknown:
             why = "it needs values that are not yet known"
+            noop = noop or self._waits_for_noop(entry, unknown)
             return self._make(entry, None, should, Decision(Action.RUN), noop, deferred=why, unknown=unknown)
         entry.should.update(should)
         run, why, failure = self.world.due(entry)
@@ -209,7 +210,7 @@ class _Planner:
             return step
         sources = self.catalog.subscribes.get(step.entry.index, ())
         noisy = [self.steps[source] for source in sources if source in self.steps]
-        names = [str(s.reference) for s in noisy if s.acts or (self.options.noop and would(s))]
+        names = [str(s.reference) for s in noisy if self._would_act(s)]
         names += [name for name in self.prior.state.owed.get(step.entry.key, ()) if name not in names]
         return step._replace(refreshed_by=tuple(names)) if names else step
 
@@ -274,7 +275,7 @@ def would(step: Step) -> bool:
 
 def present(step: Step) -> bool:
     """Whether there will be something to refresh."""
-    return step.action not in {Action.DELETE, Action.FORGET} and (
+    return step.action not in {Action.DELETE, Action.FORGET, Action.READ} and (
         step.is_ is not None or step.action is not Action.SAME or "imperative" in step.definition.features
     )
 
@@ -282,10 +283,11 @@ def present(step: Step) -> bool:
 def count(steps: Sequence[Step], *, noop: bool = False) -> Summary:
     """Count what the steps would do; failures in the plan count as failed, what is not to be touched as unchanged.
 
-    Under ``noop`` it is counted what all of them would do.
+    Under ``noop`` it is counted what they would do in a run without it.
     """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
-        kind = COUNTED.get(step.action, "unchanged") if noop or not step.noop else "unchanged"
+        untouched = step.entry.meta.noop if noop else step.noop
+        kind = "unchanged" if untouched else COUNTED.get(step.action, "unchanged")
         totals["failed" if step.decision.error else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only

@@ -18,6 +18,7 @@ from resource_api.stages.decision import protected
 from resource_api.stages.instances import unused
 from resource_api.stages.keeping import are_plain, as_it_is, keep
 from resource_api.stages.renaming import renames, told_apart
+from resource_api.stages.wishes import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -72,13 +73,22 @@ class Recorder:
         """Write that refreshes have succeeded."""
         self._commit(Commit(paid=[work.step.entry.key for work in works]))
 
-    def settle(self, works: Sequence[Work], same: Sequence[Work], owed: Mapping[Key, Sequence[str]]) -> None:
+    def settle(
+        self,
+        works: Sequence[Work],
+        same: Sequence[Work],
+        owed: Mapping[Key, Sequence[str]],
+        condemned: Sequence[Entry] = (),
+    ) -> None:
         """Write the outcome of works that have ended and the refreshes owed now; with what stood ``same`` before them.
 
+        What is ``condemned`` is to be replaced because of them, by a later run if this one does not come to it.
         Records are in the order of execution then, which is what a deletion without known dependencies reverses.
         What could not be read afterwards stays in doubt: its intent and its record stay as they are.
         """
-        put = self.news(same)
+        records = self._plan.prior.records
+        put = [records[entry.index]._replace(status="tainted") for entry in condemned]
+        put += self.news(same)
         drop = self._gone(same)
         works = [work for work in works if not work.unread]
         plain = are_plain(works)
@@ -167,7 +177,7 @@ class Recorder:
         if failed and before is None and not exists(work.is_):
             return None
         if work.skipped and before is not None and work.is_ == work.step.is_:
-            return before
+            return before._replace(status="tainted") if lasting(work.step) else before
         stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
         inputs, should, is_ = as_it_is(work) if plain else keep(work, plan.prior.state.salt, failed=failed)
         # In the order of the fields: naming nineteen of them takes as long as all the rest.
@@ -200,7 +210,7 @@ class Recorder:
         """
         lifecycle = work.step.entry.meta.lifecycle
         if lifecycle.owned is not None or lifecycle.external:
-            return bool(lifecycle.owned)
+            return bool(lifecycle.owned) and not lifecycle.external
         recorded = before is not None and before.owned
         if recorded or work.action in MAKES_OURS or _has_run(work):
             return True
@@ -233,7 +243,9 @@ class Recorder:
         if "imperative" in work.step.definition.features:
             return self.record(work) if _has_run(work) or work.step.entry.key in self._intents else None
         before = self._plan.prior.records.get(work.step.entry.index)
-        if (work.is_ is None and before is None) or not (exists(work.is_) or exists(work.should)):
+        if not exists(work.should) and (before is None or not exists(work.is_)):
+            return None  # it is gone, or stays although it should not: that is forgotten, and not ours
+        if work.is_ is None and before is None:
             return None
         record = self.record(work)
         if before is None or record is None:
@@ -249,7 +261,9 @@ class Recorder:
 def _status(work: Work, before: Record | None) -> str:
     """Give how a resource stands after its work failed; what went to be replaced and is not back is to be made."""
     gone = work.action is Action.REPLACE or (before is not None and before.status == "pending")
-    return "pending" if gone and not exists(work.is_) else "partial"
+    if gone and not exists(work.is_):
+        return "pending"
+    return "tainted" if lasting(work.step) else "partial"
 
 
 def _has_run(work: Work) -> bool:

@@ -15,6 +15,7 @@ from resource_api.nouns.change import Action, Change, Difference, exists
 from resource_api.nouns.columns import portions
 from resource_api.nouns.errors import reason
 from resource_api.nouns.text import show
+from resource_api.nouns.values import is_unknown
 from resource_api.stages.arrival import arrive, missing
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.prerequisites import Prerequisites
@@ -231,7 +232,8 @@ class Segment:
 
     def _pretend(self, works: Sequence[Work]) -> None:
         """Tell what would be done; a provider that handles noop is asked to tell more."""
-        acting = [work for work in works if work.decision.action not in _NOTHING]
+        known = (work for work in works if not any(map(is_unknown, work.should.values())))
+        acting = [work for work in known if work.decision.action not in _NOTHING]
         if acting and "noop_handler" in self.definition.features:
             self._pretend_by_provider(acting)
         with self.ending.log.together():

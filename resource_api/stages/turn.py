@@ -16,6 +16,7 @@ from resource_api.stages import foresight
 from resource_api.stages.appointing import Awaiting
 from resource_api.stages.decision import decide, heeded
 from resource_api.stages.invoking import invoke
+from resource_api.stages.wishes import triggered, triggers
 from resource_api.stages.work import Work
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api.nouns.expression import Path
     from resource_api.nouns.function import Call
-    from resource_api.nouns.step import Decision
+    from resource_api.nouns.step import Decision, Known, Step
     from resource_api.stages.ending import Ending
 
 _PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
@@ -48,9 +49,7 @@ class Turn:
         definition = works[0].definition
         if not self._ready(works):
             return
-        for work in works:
-            self._make_known(work)
-        live = [work for work in works if not work.finished]
+        live = self._known_now(works)
         if "imperative" in definition.features:
             for work in live:
                 if not work.removal:
@@ -85,7 +84,7 @@ class Turn:
         step = work.step
         if not work.removal:
             self._decide_one(work)
-        elif step.unknown and not (step.decision.reasons or step.create_first):
+        elif self._quiet(step) or (step.unknown and not (step.decision.reasons or step.create_first)):
             self._spare(work)
 
     def _ready(self, works: Sequence[Work]) -> bool:
@@ -102,7 +101,7 @@ class Turn:
     def _decide_one(self, work: Work) -> None:
         """Decide anew; what the plan did not show as a removal never becomes one."""
         step = work.step
-        known = self.plan.known(step)
+        known = self._known(step)
         decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
@@ -115,7 +114,7 @@ class Turn:
             self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
             return
         work.decision = decision
-        if step.entry.meta.lifecycle.ignore_changes and decision.action not in MADE_ANEW:
+        if decision.action not in MADE_ANEW:
             work.should = heeded(step.entry, work.is_, work.should)
         if decision.error:
             self.ending.fail(work, decision.error)
@@ -136,11 +135,28 @@ class Turn:
             removal.finished = True
             return
         tools = self.providers.tools(step.entry.instance)
-        decision = decide(step.entry, removal.is_, new.should, tools, self.plan.known(step))
+        decision = decide(step.entry, removal.is_, new.should, tools, self._known(step))
         if decision.error:
             self.ending.fail(removal, decision.error)
         elif decision.action is not Action.REPLACE:
             self.ending.same(removal)
+
+    def _known(self, step: Step) -> Known:
+        """Give what decides about a step now: what did not change after all replaces nothing."""
+        known = self.plan.known(step)
+        return known._replace(forced="") if self._quiet(step) else known
+
+    def _quiet(self, step: Step) -> bool:
+        """Whether a step replaces only because another changes, and everything that could has turned out the same."""
+        if not triggered(step):
+            return False
+        others = {entry.index for entry in triggers(self.plan.catalog, step.entry)}
+        for operation in self.plan.operations:
+            if operation.step.entry.index in others:
+                work = self.works[operation.step.entry.index]
+                if work is None or not work.finished or self.ending.changed[operation.number]:
+                    return False
+        return True
 
     def _unplanned(self, work: Work, decision: Decision) -> bool:
         """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
@@ -152,6 +168,16 @@ class Turn:
         if decision.action is Action.DELETE:
             return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
         return decision.action in _PLANNED_ONLY
+
+    def _known_now(self, works: Sequence[Work]) -> list[Work]:
+        """Give the works about which can be decided, with what is known by now; the others are told as planned.
+
+        Where all is noop, nothing is done that could yield what was not known.
+        """
+        settled = [work for work in works if not (self.plan.options.noop and work.step.unknown)]
+        for work in settled:
+            self._make_known(work)
+        return [work for work in settled if not work.finished]
 
     def _make_known(self, work: Work) -> None:
         """Replace unknowns by what earlier steps have yielded."""
@@ -197,6 +223,8 @@ class Turn:
     def _due(self, work: Work) -> None:
         """Ask an imperative resource, right before its turn, whether it is to be run."""
         entry = work.step.entry
+        if any(map(is_unknown, work.should.values())):
+            return  # under noop it stays so, and nobody is asked about what is not known
         entry.should.update(work.should)
         run, why, failure = self.snapshot.due(entry)
         if failure:

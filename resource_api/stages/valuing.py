@@ -202,7 +202,7 @@ class Valuation:
         target = self._find(path)
         if target is None or path.keys[0] not in target.should:
             return UNKNOWN
-        if path.keys[0] in target.meta.lifecycle.ignore_changes:
+        if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignore_changes:
             # It stays as it is, whatever is declared: only reading tells.
             return UNKNOWN
         return expression.walk(target.should[path.keys[0]], path, path.keys[1:])

@@ -6,7 +6,7 @@ whether it may be replaced is decided in ``decision``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from resource_api.nouns import reference
 from resource_api.nouns.change import Action, exists
@@ -14,16 +14,18 @@ from resource_api.nouns.step import Known
 from resource_api.stages.selection import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.nouns.entry import Entry
     from resource_api.nouns.options import Options
-    from resource_api.nouns.reference import Reference
     from resource_api.nouns.step import Step
     from resource_api.stages.catalog import Catalog
     from resource_api.stages.prior import Prior
 
-_TRIGGERS = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
+_TRIGGERS: Final = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
+_TAINTED: Final = "tainted"
+_TRIGGERED: Final = "triggered by "
+_GOES_WITH: Final = "goes with "
 
 
 class Wishes:
@@ -92,27 +94,68 @@ class Wishes:
             return "asked for by --replace"
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
-            return "tainted"
+            return _TAINTED
         successor = self._prior.successors.get(entry.index)
         if successor is not None and (why := self._prior.lineup.replaced.get(successor.instance)):
             return why
-        for text in entry.meta.lifecycle.replace_triggered_by:
-            for step in self._meant(reference.parse(text), steps):
-                if step.action in _TRIGGERS and not step.decision.error:
-                    return f"triggered by {step.reference}"
+        for trigger in triggers(self._catalog, entry):
+            step = steps.get(trigger.index)
+            if step is not None and step.action in _TRIGGERS and self._foretold(step):
+                return f"{_TRIGGERED}{step.reference}"
         vanishing = self._replaced and entry.meta.lifecycle.deleted_with and entry.definition.ensurable
         return self._vanishing(entry) if vanishing else ""
 
-    def _meant(self, wanted: Reference, steps: Mapping[int, Step]) -> list[Step]:
-        """Give the steps of the resource that a reference means, or of all that a component has made."""
-        group, target = self._catalog.groups.get(wanted), self._catalog.find(wanted)
-        entries = group.members if group is not None else [] if target is None else [target]
-        return [steps[entry.index] for entry in entries if entry.index in steps]
+    def _foretold(self, step: Step) -> bool:
+        """Whether a step will be carried out, or would be by the run that this one only tells of."""
+        return not (step.decision.error or (step.entry.meta.noop if self._noop else step.noop))
 
     def _vanishing(self, entry: Entry) -> str:
         """What goes with another goes when that is replaced too."""
-        host = self._catalog.find(reference.parse(entry.meta.lifecycle.deleted_with or ""))
-        return f"goes with {host.reference}, which is replaced" if host and host.index in self._replaced else ""
+        host = _host(self._catalog, entry)
+        return f"{_GOES_WITH}{host.reference}, which is replaced" if host and host.index in self._replaced else ""
+
+
+def triggers(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
+    """Give what replaces a resource when it changes: what is named, or all that a component has made."""
+    for text in entry.meta.lifecycle.replace_triggered_by:
+        wanted = reference.parse(text)
+        group, target = catalog.groups.get(wanted), catalog.find(wanted)
+        yield from group.members if group is not None else [] if target is None else [target]
+
+
+def triggered(step: Step) -> bool:
+    """Whether a resource is replaced only because another changes."""
+    return (
+        step.action is Action.REPLACE
+        and bool(step.decision.reasons)
+        and step.decision.reasons[0].startswith(_TRIGGERED)
+    )
+
+
+def lasting(step: Step) -> bool:
+    """Whether the reason to replace a resource is one that cannot be seen again once this run is over."""
+    reasons = step.decision.reasons if step.action is Action.REPLACE else ()
+    return bool(reasons) and reasons[0].startswith((_TAINTED, _TRIGGERED, _GOES_WITH))
+
+
+def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
+    """Give what is recorded and will have to be replaced once another has changed: by the index of that one."""
+    refused = {step.entry.index for step in steps if step.decision.error}
+    found: dict[int, list[Entry]] = {}
+    for index in prior.records.keys() - refused:
+        entry = catalog.entries[index]
+        for other in triggers(catalog, entry) if entry.meta.lifecycle.replace != "never" else ():
+            found.setdefault(other.index, []).append(entry)
+    for step in steps:
+        if lasting(step) and (host := _host(catalog, step.entry)) is not None:
+            found.setdefault(host.index, []).append(step.entry)
+    return found
+
+
+def _host(catalog: Catalog, entry: Entry) -> Entry | None:
+    """Give what a resource goes with."""
+    with_ = entry.meta.lifecycle.deleted_with
+    return catalog.find(reference.parse(with_)) if with_ else None
 
 
 def made_from(entry: Entry, attribute: str) -> bool:

@@ -160,12 +160,17 @@ def test_a_protected_resource_is_neither_deleted_nor_replaced(bench: Bench) -> N
 
 
 def test_what_is_retained_is_forgotten_instead_of_deleted(bench: Bench) -> None:
-    """It stays where it is."""
-    bench.put("widget", a={"image": "oak"})
-    done = bench.stream("resources: {'Widget[a]': {ensure: absent, lifecycle: {retain: true}}}")
+    """It stays where it is, and once it is forgotten there is nothing to do any more."""
+    state = ("--state", f"sqlite:{bench.home}/state.db")
+    assert bench.apply("resources: {'Widget[a]': {image: oak}}", *state).code == 0
+    absent = "resources: {'Widget[a]': {ensure: absent, lifecycle: {retain: true}}}"
+    done = bench.stream(absent, *state)
     assert done.code == 0
     assert done.ends()["Widget[a]"]["action"] == "forget"
     assert "a" in bench.things("widget")
+    for _ in range(2):
+        again = bench.stream(absent, *state, "--detailed-exitcodes")
+        assert (again.code, again.ends()) == (0, {})
 
 
 def test_ignored_changes_are_no_reason(bench: Bench) -> None:
