@@ -248,7 +248,7 @@ def test_a_type_is_one_immutable_value() -> None:
         ("NotUndef[Optional[Sensitive[String]]]", False, True),
         ("Variant[Sensitive[String], Integer]", False, True),
         ("Sensitive[Optional[String]]", True, True),
-        ("Array[Sensitive[String]]", False, False),
+        ("Array[Sensitive[String]]", False, True),
     ],
 )
 def test_a_type_knows_whether_it_is_optional_and_sensitive(text: str, optional: bool, sensitive: bool) -> None:  # noqa: FBT001 - a table

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.columns import are_flat
 from resource_api.nouns.errors import Problem, ProviderError
+from resource_api.nouns.text import show
 from resource_api.nouns.values import Sensitive, copied
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from resource_api.hands.context import Run
     from resource_api.nouns.definition import Resource, TypeDefinition
+
+_SEVERITIES: Final = ("error", "warning")
 
 
 def canonicalized(
@@ -40,6 +43,11 @@ def canonicalized(
 
 
 def problems(answer: Any) -> list[Problem]:
-    """Give what ``validate`` said as problems."""
-    found: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
-    return [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in found]
+    """Give what ``validate`` said as problems. Raises ``ProviderError`` for one of no known severity."""
+    given: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
+    found = [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in given]
+    for problem in found:
+        if problem.severity not in _SEVERITIES:
+            msg = f"a problem is an 'error' or a 'warning', not {show(problem.severity)}: {problem.message}"
+            raise ProviderError(msg)
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from resource_api.hands.context import Run
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+#: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
+_PATIENCE: Final = 2.0
 
 
 class Interrupts:
@@ -73,3 +77,13 @@ class Interrupts:
                 raise KeyboardInterrupt
         else:
             os._exit(self.exit_code)
+
+
+def leave_in_time(code: int) -> None:
+    """End with ``code`` even if a provider has left a thread that does not."""
+    threading = sys.modules.get("threading")
+    if threading is None or all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
+        return
+    timer = threading.Timer(_PATIENCE, os._exit, (code,))
+    timer.daemon = True
+    timer.start()

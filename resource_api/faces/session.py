@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 from resource_api.contract.registry import Registry
 from resource_api.faces import documents
-from resource_api.faces.interrupts import Interrupts
+from resource_api.faces.interrupts import Interrupts, leave_in_time
 from resource_api.faces.reader import Reader
 from resource_api.hands.context import Run, current
 from resource_api.hands.loader import BUNDLED, Finder
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     D = TypeVar("D")
 
-#: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
-_PATIENCE: Final = 2.0
 
 #: The codes of problems whose message may have several lines of ours.
 _LISTING: Final = frozenset({"definition", "provider", "resource", "type"})
@@ -50,7 +48,9 @@ class Session:
         self.settings = settings
         self.json = bool(settings.get("json"))
         self.stream = stream and self.json
-        self._summed = stream and not self.json
+        #: A run is worth its exit code whether anybody can be told of it or not; what only tells is not.
+        self._runs = stream
+        self._unwritten = ""
         _complete_streams()
         self.err: TextIO = sys.stderr
         self.out = _private_stdout(by_line=self.stream)
@@ -118,7 +118,10 @@ class Session:
             code = self._fail([Problem(None, text, code="interrupted")], self.interrupts.exit_code, error)
             self._sum_up(code)
         self.flush()
-        _leave_in_time(code)
+        if self._unwritten and not self._runs:
+            self._complain(f"Error: cannot write: {self._unwritten}")
+            code = code or 1
+        leave_in_time(code)
         return code
 
     def _fail(self, problems: Sequence[Problem], code: int, error: BaseException | None = None) -> int:
@@ -138,7 +141,7 @@ class Session:
 
     def _sum_up(self, code: int) -> None:
         """Print the summary of a run that was ended before it had one."""
-        if self._summed:
+        if self._runs and not self.json:
             from resource_api.faces.render import report  # noqa: PLC0415 - only here
             from resource_api.nouns.step import Report  # noqa: PLC0415 - what does not plan knows no steps
 
@@ -201,8 +204,14 @@ class Session:
         try:
             with self._writing:
                 self.out.write(text)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            self._note(error)
             self.out = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as the process
+
+    def _note(self, error: Exception) -> None:
+        """Remember why nothing can be written, unless nobody reads any more."""
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            self._unwritten = f"{error.strerror}"
 
     def flush(self) -> None:
         """Hand on what was written; a reader that has gone away is no error."""
@@ -212,7 +221,9 @@ class Session:
         for ours in (self.out, self.err):
             try:
                 ours.flush()
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
+                if ours is self.out:
+                    self._note(error)
                 # What is still in the buffer would fail once more at the end, and change the exit code to 120.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
 
@@ -251,16 +262,6 @@ def _private_stdout(*, by_line: bool) -> TextIO:
     os.dup2(2, 1)
     buffering = 1 if by_line or os.isatty(ours) else -1
     return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace", buffering=buffering)
-
-
-def _leave_in_time(code: int) -> None:
-    """End with ``code`` even if a provider has left a thread that does not."""
-    threading = sys.modules.get("threading")
-    if threading is None or all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
-        return
-    timer = threading.Timer(_PATIENCE, os._exit, (code,))
-    timer.daemon = True
-    timer.start()
 
 
 def _colored(wish: str, stream: TextIO) -> bool:

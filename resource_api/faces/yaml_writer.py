@@ -158,14 +158,19 @@ def _scalar(value: Any) -> str:
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_literal(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_flow(item) if not isinstance(item, str) else _quoted(item) for item in value) + "]"
     return _scalar(value)
 
 
 def _quoted(text: str) -> str:
-    spelt = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
+    return _literal(text.replace("${", "$${"))
+
+
+def _literal(text: str) -> str:
+    """Give text in quotes: a key of a value is taken as it is."""
+    spelt = json.dumps(text, ensure_ascii=False)
     return spelt if spelt.isascii() and spelt.isprintable() else _NON_PRINTABLE.sub(_escaped, spelt)
 
 

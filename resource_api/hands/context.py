@@ -236,10 +236,12 @@ class Context:
 
     def processed(self, titles: Any, is_: Any, should: Any) -> None:
         """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
+        self._changing()
         process(self.type, self.ledger, self.ledger.names(titles), (is_, should))
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
         """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
+        self._changing()
         *titles, attribute, is_, should = arguments
         if not titles and not self._sections:
             msg = "attribute_changed needs a title outside a context"
@@ -255,10 +257,17 @@ class Context:
         """Abort the current context with an error."""
         raise ResourceError(message)
 
+    def _changing(self) -> None:
+        if self.reading:
+            msg = "nothing is changed in this call; only context.failed(name, message=...) says something of a resource"
+            raise ProviderError(msg)
+
     def _open(self, titles: Any, doing: Doing) -> Section:
+        self._changing()
         return Section(self.type, self.ledger, self._sections, self.ledger.names(titles), doing)
 
     def _act(self, titles: Any, status: str, message: str) -> None:
+        self._changing()
         names = self.ledger.names(titles)
         self.ledger.settle(names, status)
         if message:

@@ -55,6 +55,8 @@ def forgotten(entry: Entry, known: Known) -> str:
         return "it exists under the new configuration of its provider"
     if known.ghost == "pending":
         return "its replacement was cut, and nothing is left of it"
+    if known.record.external:
+        return "it is external"
     if not (known.record.owned or known.ghost == "replaced"):
         return "it was there before us"
     if not entry.definition.ensurable:

@@ -173,6 +173,8 @@ class _Planner:
         return None
 
     def _imperative(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
+        if entry.meta.lifecycle.external:
+            return self._make(entry, None, should, Decision(Action.READ), noop)
         if unknown:
             why = "it needs values that are not yet known"
             noop = noop or self._waits_for_noop(entry, unknown)

@@ -134,7 +134,7 @@ def read(
     known = _inputs(_document(data, file, raw, {}), inputs, facts)
     told(known)
     m = Manifest(file, known, facts)
-    guarded(file, lambda: function(m))
+    guarded(file, lambda: _finished(function(m)))
     declared, lines = m.data()
     return _document({**data, **declared}, file, raw, lines)
 
@@ -183,6 +183,15 @@ def guarded(file: str, run: Callable[[], object]) -> None:
                 line = trace.tb_lineno
             trace = trace.tb_next
         raise document.refusal(file, (line, 1), "python", reason(error)) from error
+
+
+def _finished(answer: Any) -> None:
+    """Refuse what has not been executed yet: of a generator or a coroutine nothing would be declared."""
+    if hasattr(answer, "__next__") or hasattr(answer, "__await__"):
+        if hasattr(answer, "close"):
+            answer.close()
+        msg = "manifest(m) must be a plain function: it has a yield, or is async, and has declared nothing"
+        raise TypeError(msg)
 
 
 def _line_in(file: str) -> int:

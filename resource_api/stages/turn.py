@@ -223,6 +223,9 @@ class Turn:
     def _due(self, work: Work) -> None:
         """Ask an imperative resource, right before its turn, whether it is to be run."""
         entry = work.step.entry
+        if entry.meta.lifecycle.external:
+            self.ending.same(work)
+            return
         if any(map(is_unknown, work.should.values())):
             return  # under noop it stays so, and nobody is asked about what is not known
         entry.should.update(work.should)

@@ -141,6 +141,9 @@ def export(**settings: Any) -> int:
         from resource_api.contract import transfer  # noqa: PLC0415 - only for this command
 
         known, key = Recorded(session).state, session.runtime.key
+        if not known.serial:
+            msg = f"nothing is recorded of project {known.project}, stack {known.stack}"
+            raise UsageError(msg)
         session.print_json(transfer.export(known, key if known.encrypted else None))
         return 0
 
