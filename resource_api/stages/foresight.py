@@ -64,6 +64,12 @@ def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[
         yield name, Sensitive(found) if secret else found
 
 
+def placed(catalog: Catalog, entry: Entry, text: str) -> str:
+    """Give what is wrong with a resource whose values have become known, with the line at which it is declared."""
+    place = catalog.manifest.place(entry.declaration)
+    return f"{text}; at {place.file}:{place.line}" if place.line else text
+
+
 def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
     """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}

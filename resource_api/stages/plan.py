@@ -230,9 +230,10 @@ class _Planner:
             try:
                 found = self.catalog.scope.value(entry, name, value, self._resolve)
             except ValueError as error:
-                return entry.should, (), str(error)
+                return entry.should, (), foresight.placed(self.catalog, entry, str(error))
             values[name] = UNKNOWN if is_unknown(found) else found
         should, problem = foresight.complete(entry, values, self.world.tools(entry.instance))
+        problem = problem and foresight.placed(self.catalog, entry, problem)
         return should, tuple(name for name, value in values.items() if value is UNKNOWN), problem
 
     def _of_resource(self, path: Path) -> Any:

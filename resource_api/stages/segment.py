@@ -15,21 +15,22 @@ from resource_api.nouns.change import Action, Change, Difference, exists
 from resource_api.nouns.columns import portions
 from resource_api.nouns.errors import reason
 from resource_api.nouns.text import show
-from resource_api.nouns.values import is_unknown
 from resource_api.stages.arrival import arrive, missing
 from resource_api.stages.calling import Caller, Stopped
 from resource_api.stages.prerequisites import Prerequisites
+from resource_api.stages.pretending import pretend
 from resource_api.stages.work import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from resource_api.hands.context import Context
+    from resource_api.nouns.definition import Name
     from resource_api.stages.ending import Ending
     from resource_api.stages.snapshot import Seen
     from resource_api.stages.work import Work
 
-#: What does nothing to the system, and needs no call.
-_NOTHING: Final = frozenset({Action.SAME, Action.READ})
+_HALTED: Final = "an earlier resource failed (--fail-fast)"
 
 
 class Segment:
@@ -44,6 +45,7 @@ class Segment:
         self.snapshot = ending.snapshot
         self.caller = Caller(self.definition, ending.providers)
         self._blocked = Prerequisites(self.works, ending.waits, ending.bad).blocked
+        self._fail_fast = ending.plan.options.fail_fast
 
     def carry_out(self) -> None:
         """Do what is not noop, tell what is, then refresh what was notified."""
@@ -52,7 +54,7 @@ class Segment:
         notified = "refreshable" in self.definition.features
         left = [work for work in self.works if (notified or not work.finished) and not self._spoilt(work)]
         if noop := [work for work in left if work.step.noop]:
-            self._pretend(noop)
+            pretend(self.ending, self.caller, noop, self._left_out)
         self._refresh([work for work in left if not work.step.noop])
 
     def _spoilt(self, work: Work) -> bool:
@@ -92,7 +94,7 @@ class Segment:
     def _set(self, works: list[Work]) -> None:
         """Call ``set``; when it raises, try what is left once more, one by one."""
         changes = Asked(works)
-        error = self.caller.set(works, changes, self._blocked, noop=False)
+        error = self.caller.set(works, changes, self._left_out, noop=False)
         self.snapshot.changed()
         if error is None:
             return
@@ -110,12 +112,23 @@ class Segment:
                 work.why = reason(error)
                 continue
             work.outcome = Outcome()
-            again = self.caller.set([work], {work.name: self._renewed(work, change)}, self._blocked, noop=False)
+            if self._halted():
+                self.ending.skip(work, _HALTED)
+                continue
+            again = self.caller.set([work], {work.name: self._renewed(work, change)}, self._left_out, noop=False)
             self.snapshot.changed()
             if again is not None and work.outcome.status is None:
                 work.why = reason(again)
         if not any(work.why for work in undecided):
             self.ending.log.write("warning", self.definition.name, f"set raised: {reason(error)}")
+
+    def _left_out(self, name: Name, context: Context) -> bool:
+        """Whether a name is not to be begun in a call: in vain, or something has failed and nothing more shall."""
+        return self._blocked(name, context) or (self._fail_fast and context.ledger.failures)
+
+    def _halted(self) -> bool:
+        """Whether nothing more is to begin, since something has failed."""
+        return self._fail_fast and any(work.why or work.outcome.status == "failed" for work in self.works)
 
     def _renewed(self, work: Work, change: Change) -> Change:
         """Give the change from what is there now."""
@@ -190,8 +203,12 @@ class Segment:
             return
         if not self.imperative:
             work.is_, work.unread = self._seen(work)
-        if work.outcome.status is None and not work.why and self._blocked(work.name) and not self._done(work):
+        unsaid = work.outcome.status is None and not work.why
+        if unsaid and self._blocked(work.name) and not self._done(work):
             self.ending.skip_for(work)
+            return
+        if unsaid and not self.imperative and self._halted() and not self._done(work):
+            self.ending.skip(work, _HALTED)
             return
         failed = work.why or work.outcome.reason if self.imperative else self._failure(work)
         if failed or work.outcome.status == "failed":
@@ -229,34 +246,6 @@ class Segment:
             work.why = text
             return text
         return ""
-
-    def _pretend(self, works: Sequence[Work]) -> None:
-        """Tell what would be done; a provider that handles noop is asked to tell more."""
-        known = (work for work in works if not any(map(is_unknown, work.should.values())))
-        acting = [work for work in known if work.decision.action not in _NOTHING]
-        if acting and "noop_handler" in self.definition.features:
-            self._pretend_by_provider(acting)
-        with self.ending.log.together():
-            for work in works:
-                if not work.finished:
-                    self._pretend_one(work)
-
-    def _pretend_one(self, work: Work) -> None:
-        if work.decision.action not in _NOTHING:
-            self.ending.carried_out(work)
-        elif work.step.refreshed_by:
-            text = f"would be refreshed by {', '.join(work.step.refreshed_by)} (noop)"
-            self.ending.log.write("notice", str(work.step.reference), text)
-            self.ending.succeed(work, Action.REFRESH)
-        else:
-            self.ending.same(work)
-
-    def _pretend_by_provider(self, works: list[Work]) -> None:
-        error = self.caller.set(works, Asked(works), self._blocked, noop=True)
-        for work in works:
-            told = work.outcome.status == "failed"
-            if told or (error is not None and work.outcome.status is None):
-                self.ending.fail(work, work.outcome.reason or reason(error or RuntimeError("failed")), told=told)
 
     def _refresh(self, works: Sequence[Work]) -> None:
         """Call ``refresh`` once for those that were notified by something that has changed."""

@@ -67,7 +67,11 @@ class Transaction:
         outputs = self._outputs()
         summary = self._summary()
         code = 1 if summary.failed or summary.skipped or self.stopped else 0
-        self.ending.finish(outputs if self.plan.complete and not code else None)
+        whole = self.plan.complete and not code
+        self.ending.finish(outputs if whole else None)
+        if not whole:
+            # They keep what they had, and that is what is told.
+            outputs = self.plan.prior.state.outputs
         if outputs and self._follow is not None:
             self._follow(Outputs(outputs))
         return Report(self.ending.reports, summary, code, time.monotonic() - started, outputs)

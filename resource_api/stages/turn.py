@@ -189,15 +189,18 @@ class Turn:
             try:
                 found = self.plan.catalog.scope.value(entry, name, value, self.resolve)
             except ValueError as error:
-                self.ending.fail(work, str(error))
+                self._refuse(work, str(error))
                 return
             if is_unknown(found) and not work.step.noop:
-                self.ending.fail(work, f"'{name}' is still not known: {value}")
+                self._refuse(work, f"'{name}' is still not known: {value}")
                 return
             values[name] = UNKNOWN if is_unknown(found) else found
         work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
         if problem:
-            self.ending.fail(work, problem)
+            self._refuse(work, problem)
+
+    def _refuse(self, work: Work, problem: str) -> None:
+        self.ending.fail(work, foresight.placed(self.plan.catalog, work.step.entry, problem))
 
     def _of_resource(self, path: Path) -> Any:
         assert isinstance(path.root, Reference)
