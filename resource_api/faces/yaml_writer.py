@@ -112,7 +112,7 @@ def _comment(value: Any) -> str:
 
 
 def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
-    spelt = _key(key)
+    spelt = key if _bare(key) else _literal(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{spelt}:"
         for inner, item in value.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.nouns.change import Action, exists
 from resource_api.nouns.event import StepEnd, StepStart
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from resource_api.stages.plan import Plan
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
+
+_WELL: Final = 1
+_OTHERWISE: Final = 2
 
 
 class Ending:
@@ -59,6 +62,7 @@ class Ending:
         #: How many of those that stayed the same are written already.
         self._recorded = 0
         self._recorder = recorder
+        #: How each step has ended, as far as it is told.
         self._reported = bytearray(len(plan.catalog.entries))
         self._begun = bytearray(len(plan.catalog.entries))
         told = plan.catalog.subscribes
@@ -185,7 +189,7 @@ class Ending:
         index = work.step.entry.index
         if self._reported[index] and (status == "skipped" or action is not Action.REFRESH):
             return
-        self._reported[index] = True
+        self._reported[index] = _WELL if status == "success" else _OTHERWISE
         seconds = time.monotonic() - work.started if work.started else 0.0
         report = StepReport(work.step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
@@ -242,7 +246,7 @@ class Ending:
         followers = self._followers
         indexes = [w.step.entry.index for w in ended if self.changed[w.operation.number]] if followers else ()
         found = (entry for index in indexes for entry in followers.get(index, ()))
-        return [entry for entry in found if not self._reported[entry.index]]
+        return [entry for entry in found if self._reported[entry.index] != _WELL]
 
     def _unbegun(self, work: Work) -> bool:
         """Whether a work was skipped or left as it was: then nothing of it is new."""

@@ -154,7 +154,8 @@ class Turn:
         for operation in self.plan.operations:
             if operation.step.entry.index in others:
                 work = self.works[operation.step.entry.index]
-                if work is None or not work.finished or self.ending.changed[operation.number]:
+                open_ = work is None or not (work.finished or work.decision.action is Action.SAME)
+                if open_ or self.ending.changed[operation.number]:
                     return False
         return True
 

@@ -144,12 +144,20 @@ def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[
     found: dict[int, list[Entry]] = {}
     for index in prior.records.keys() - refused:
         entry = catalog.entries[index]
-        for other in triggers(catalog, entry) if entry.meta.lifecycle.replace != "never" else ():
+        for other in triggers(catalog, entry) if _replaceable(entry) else ():
             found.setdefault(other.index, []).append(entry)
     for step in steps:
         if lasting(step) and (host := _host(catalog, step.entry)) is not None:
             found.setdefault(host.index, []).append(step.entry)
     return found
+
+
+def _replaceable(entry: Entry) -> bool:
+    """Whether a resource would be replaced if another asked for it."""
+    lifecycle = entry.meta.lifecycle
+    return (
+        entry.definition.ensurable and exists(entry.should) and not lifecycle.external and lifecycle.replace != "never"
+    )
 
 
 def _host(catalog: Catalog, entry: Entry) -> Entry | None:

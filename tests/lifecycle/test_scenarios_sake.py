@@ -1,0 +1,192 @@
+"""What is done to one resource for another's sake: never for what is not done, and never forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.lifecycle.world import acted
+
+if TYPE_CHECKING:
+    from tests.lifecycle.world import Bench
+
+TRIGGERED: dict[str, Any] = {"size": 1, "lifecycle": {"replace_triggered_by": ["Thing[a]"]}}
+AGAIN = {"Thing[b]": ("replace", "success")}
+
+
+def calls(bench: Bench) -> list[tuple[str, str]]:
+    """Give who was changed in the last run."""
+    return [(verb, name) for verb, _, name in bench.world.calls]
+
+
+@pytest.mark.parametrize("noop", [True, False])
+def test_what_is_noop_triggers_nothing(bench: Bench, noop: bool) -> None:  # noqa: FBT001 - both kinds of run
+    """Neither in a run nor in one that only tells."""
+    bench.apply({"Thing[a]": {"size": 1}, "Thing[b]": TRIGGERED})
+    site = {"Thing[a]": {"size": 2, "noop": True}, "Thing[b]": TRIGGERED}
+    assert acted(bench.apply(site, noop=noop)) == {"Thing[a]": ("update", "noop")}
+
+
+def test_a_trigger_that_turns_out_to_be_in_order_replaces_nothing(bench: Bench) -> None:
+    """Its value was not known in the plan; at its turn it is the same as before."""
+    bench.put("thing", src={"size": 1, "serial": "S"})
+    site: dict[str, Any] = {
+        "Thing[src]": {"size": 1},
+        "Thing[a]": {"colour": "${Thing[src].serial}"},
+        "Thing[b]": TRIGGERED,
+    }
+    bench.apply(site)
+    bench.apply(site)
+    report = bench.apply({**site, "Thing[src]": {"size": 2}})
+    assert acted(report) == {"Thing[src]": ("update", "success")}
+    assert calls(bench) == [("update", "src")]
+    assert report.summary.unchanged == 2
+
+
+@pytest.mark.parametrize("way", ["skipped", "cut before", "cut within", "not deleted", "not among the targets"])
+def test_a_replacement_for_another_is_made_up_for(bench: Bench, way: str) -> None:
+    """Whatever keeps it from being done in the run that changes the other, a later one does it, once."""
+    first: dict[str, Any] = {"Thing[a]": {"size": 1}, "Thing[m]": {"size": 1}}
+    triggered = {**TRIGGERED, "require": "Thing[m]"}
+    bench.apply({**first, "Thing[b]": triggered})
+    site = {"Thing[a]": {"size": 2}, "Thing[m]": {"size": 2}, "Thing[b]": triggered}
+    if way == "skipped":
+        with bench.troubled(m="raise"):
+            assert bench.apply(site).summary.skipped == 1
+    elif way == "not among the targets":
+        bench.apply(site, targets=("Thing[a]", "Thing[m]"))
+    elif way == "not deleted":
+        with bench.troubled(b="raise"):
+            assert acted(bench.apply(site))["Thing[b]"] == ("replace", "failed")
+    else:
+        # Segments of their own, so that something is written in between.
+        site["Engine[e]"] = {"require": "Thing[a]", "before": "Thing[m]"}
+        with bench.troubled(**{"m" if way == "cut before" else "b": "kill"}):
+            bench.killed(site)
+    assert acted(bench.apply(site))["Thing[b]"] == ("replace", "success")
+    assert acted(bench.apply(site)) == {}
+
+
+def test_what_goes_with_another_that_is_noop_is_deleted_itself(bench: Bench) -> None:
+    """The other stays, so that it would stay too."""
+    kept: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[a]"}}
+    bench.apply({"Thing[a]": {}, "Thing[b]": kept})
+    bench.apply({"Thing[a]": {"ensure": "absent", "noop": True}, "Thing[b]": {"ensure": "absent", **kept}})
+    assert bench.names() == ["a"]
+    assert bench.record("Thing[b]") is None
+
+
+@pytest.mark.parametrize("options", [{"targets": ("Thing[a]",)}, {"excludes": ("Engine[e]",)}])
+def test_a_refresh_of_what_the_run_is_not_about_is_owed(bench: Bench, options: dict[str, Any]) -> None:
+    """The next run that is about it refreshes it, once."""
+    bench.apply({"Thing[a]": {"size": 1, "notify": "Engine[e]"}, "Engine[e]": {}})
+    site: dict[str, Any] = {"Thing[a]": {"size": 2, "notify": "Engine[e]"}, "Engine[e]": {}}
+    assert acted(bench.apply(site, **options)) == {"Thing[a]": ("update", "success")}
+    assert acted(bench.apply(site)) == {"Engine[e]": ("refresh", "success")}
+    assert acted(bench.apply(site)) == {}
+
+
+def test_a_command_that_needs_what_noop_would_yield_is_noop_too(bench: Bench) -> None:
+    """So is what waits for it not held back."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"noop": True},
+        "Job[j]": {"name": "${Thing[a].name}j", "size": 1, "require": "Thing[a]"},
+        "Setting[s]": {"require": "Job[j]"},
+    }
+    bench.put("setting", s={"value": 1})
+    site["Job[j]"] = {"size": 1, "tag": "t"}
+    site["Job[j]"]["size"] = "${Thing[a].size}"
+    report = bench.apply(site)
+    assert report.exit_code == 0
+    assert acted(report) == {"Thing[a]": ("create", "noop"), "Job[j]": ("run", "noop")}
+    assert calls(bench) == []
+
+
+def test_what_is_only_read_gives_what_it_is(bench: Bench) -> None:
+    """Not what is declared of it, and nobody asks for that."""
+    bench.put("thing", a={"size": 1})
+    bench.apply({"Thing[a]": {"size": 5, "lifecycle": {"external": True}}, "Thing[b]": {"size": "${Thing[a].size}"}})
+    assert bench.world.things["thing"]["b"]["size"] == 1
+    assert bench.world.things["thing"]["a"] == {"size": 1}
+
+
+def test_what_is_only_read_is_never_run_refreshed_or_deleted(bench: Bench) -> None:
+    """Whatever notifies it, and whoever says that it is ours."""
+    outer: dict[str, Any] = {"lifecycle": {"external": True, "owned": True}}
+    bench.put("thing", x={"size": 1})
+    bench.put("engine", e={"size": 1})
+    site: dict[str, Any] = {
+        "Thing[x]": outer,
+        "Engine[e]": outer,
+        "Job[j]": outer,
+        "Thing[a]": {"notify": ["Engine[e]", "Job[j]"]},
+    }
+    assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
+    bench.destroy(site)
+    assert calls(bench) == [("delete", "a")]
+    assert bench.names() == ["x"]
+
+
+def test_nothing_is_deleted_for_a_replacement_that_cannot_be_finished(bench: Bench) -> None:
+    """What has failed holds it back also by way of something that is in order."""
+    site: dict[str, Any] = {
+        "Thing[a]": {"size": 1},
+        "Thing[c]": {"require": "Thing[a]"},
+        "Engine[d]": {"require": "Thing[c]"},
+    }
+    bench.apply(site)
+    with bench.troubled(a="raise"):
+        report = bench.apply({**site, "Thing[a]": {"size": 2}}, replace=("Engine[d]",))
+    assert acted(report)["Engine[d]"] == ("replace", "skipped")
+    assert bench.names("engine") == ["d"]
+    assert ("delete", "d") not in calls(bench)
+
+
+def test_a_replacement_is_told_when_it_is_whole(bench: Bench) -> None:
+    """With create_first that is when the old one has gone: nothing is said to be replaced that then fails."""
+    first = {"lifecycle": {"replace": "create_first"}}
+    bench.apply({"Thing[b]": {"name": "b1", **first}})
+    with bench.troubled(b1="raise"):
+        report = bench.apply({"Thing[b]": {"name": "b2", **first}})
+    assert acted(report) == {"Thing[b]": ("replace", "failed")}
+    assert not [line for line in bench.lines if line.endswith("replaced")]
+
+
+def test_nothing_is_begun_after_the_first_failure(bench: Bench) -> None:
+    """With --fail-fast not even in the same call, nor when what is left of one is tried again."""
+    site: dict[str, Any] = {f"Thing[{name}]": {} for name in "abcd"}
+    with bench.troubled(b="raise"):
+        report = bench.apply(site, fail_fast=True)
+    assert bench.names() == ["a"]
+    assert acted(report)["Thing[c]"] == acted(report)["Thing[d]"] == ("create", "skipped")
+    assert [name for _, name in calls(bench)] == ["a", "b", "b"]
+
+
+def test_outputs_that_are_not_kept_are_not_told(bench: Bench) -> None:
+    """A run with failures or targets tells what the one before has left."""
+    outputs = {"o": "${Thing[a].size}"}
+    other: dict[str, Any] = {"Thing[z]": {"size": 1}}
+    assert bench.apply({"Thing[a]": {"size": 1}, **other}, outputs=outputs).outputs == {"o": 1}
+    changed: dict[str, Any] = {"Thing[a]": {"size": 2}, "Thing[z]": {"size": 2}}
+    with bench.troubled(z="raise"):
+        assert bench.apply(changed, outputs=outputs).outputs == {"o": 1}
+    assert bench.apply(changed, outputs=outputs, targets=("Thing[z]",)).outputs == {"o": 1}
+    assert bench.apply(changed, outputs=outputs).outputs == {"o": 2}
+
+
+def test_a_noop_run_tells_what_is_not_known_as_planned(bench: Bench) -> None:
+    """The counts below are those above."""
+    site: dict[str, Any] = {"Thing[a]": {"size": 1}, "Thing[b]": {"colour": "${Thing[a].serial}"}}
+    bench.apply(site)
+    site = {**site, "Thing[a]": {"size": 2}}
+    plan, report = bench.plan(site, noop=True), bench.apply(site, noop=True)
+    assert plan.summary.updated == report.summary.updated == 2
+
+
+def test_a_deletion_that_is_to_be_ignored_is_not_made(bench: Bench) -> None:
+    """As with any other value of ensure."""
+    bench.put("thing", a={"size": 1})
+    site: dict[str, Any] = {"Thing[a]": {"ensure": "absent", "lifecycle": {"ignore_changes": ["ensure"]}}}
+    assert acted(bench.apply(site)) == {}
+    assert bench.names() == ["a"]

@@ -1,0 +1,163 @@
+"""What is said is true and whole: of secrets within values, of what cannot be written, of what a provider says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+ENSURE = '"ensure": Attribute("Enum[present, absent]", default="present"), '
+VAULT = ENSURE + '"name": Attribute("String", kind="namevar"), "words": Attribute("Optional[%s]")'
+KEEPS = """
+def get(self, context): return [self._row(name) for name in self._names()]
+def _names(self): return json.loads(Path("vault").read_text()) if Path("vault").exists() else {}
+def _row(self, name): return {"name": name, "words": self._names()[name]}
+def set(self, context, changes):
+    for name, change in changes.items():
+        words = change.should["words"]
+        assert isinstance(words, Sensitive), type(words)
+        Path("vault").write_text(json.dumps({**self._names(), name: words.reveal()}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("Hash[String, Sensitive[String]]", "{pw: hunter2}"),
+        ("Array[Sensitive[String]]", "[hunter2]"),
+        ("Struct[{Optional[pw] => Sensitive[String]}]", "{pw: hunter2}"),
+        ("Tuple[Integer, Sensitive[String]]", "[1, hunter2]"),
+        ("Variant[Integer, Hash[String, Sensitive[String]]]", "{pw: hunter2}"),
+    ],
+)
+def test_a_value_that_holds_a_secret_is_one(bench: Bench, kind: str, value: str) -> None:
+    """As an attribute, an input and an output; it reaches the provider wrapped, and is in order in the next run."""
+    bench.type("vault", VAULT % kind, provider=KEEPS, base="BaseProvider")
+    manifest = (
+        f"inputs: {{given: {{type: '{kind}', default: {value}}}}}\n"
+        f"resources: {{'Vault[a]': {{words: {value}}}}}\noutputs: {{out: '${{inputs.given}}'}}"
+    )
+    state = ("--state", f"sqlite:{bench.home}/state.db")
+    said = [bench.plan(manifest, *state), bench.apply(manifest, "-d", *state), bench.stream(manifest, "-d", *state)]
+    said += [bench.run("state", word, *state) for word in ("list", "export")]
+    said += [bench.run("output", *state)]
+    assert all(each.code == 0 for each in said), said
+    assert "hunter2" not in "".join(each.out + each.err for each in said)
+    assert b"hunter2" not in (bench.home / "state.db").read_bytes()
+    assert said[2].events("summary")[0]["unchanged"] == 1
+
+
+def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
+    """A slip of the pen does not disarm a check."""
+    bench.probe(
+        """
+        def validate(self, context, should): return [Problem("size", "odd", "fatal")]
+        def set(self, context, changes): pass
+        """,
+        features=("validate",),
+    )
+    done = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
+    assert done.code == 65
+    assert (
+        "site.yaml:2:3: Probe[a]: validate failed: a problem is an 'error' or a 'warning', not fatal: odd" in done.err
+    )
+
+
+@pytest.mark.parametrize("said", ['context.created("a")', 'context.deleting("b").__enter__()'])
+def test_nothing_is_reported_as_done_while_it_is_read(bench: Bench, said: str) -> None:
+    """A plan that says so would be believed."""
+    bench.probe(f"def get(self, context, names=None):\n    {said}\n    return []\ndef set(self, c, changes): pass")
+    done = bench.plan("resources: {'Probe[a]': {}}")
+    assert done.code == 1
+    assert "nothing is changed in this call" in done.err
+    assert "Created" not in done.err + done.out
+
+
+def test_a_problem_that_shows_late_has_a_line(bench: Bench) -> None:
+    """Its value was not known before."""
+    bench.type(
+        "gauge",
+        ENSURE + '"name": Attribute("String", kind="namevar"), "size": Attribute("Optional[Integer]")',
+        provider="def get(self, context): return []\ndef set(self, context, changes): pass",
+        base="BaseProvider",
+    )
+    done = bench.apply("resources:\n  Widget[a]: {colour: red}\n  Gauge[b]: {size: '${Widget[a].serial}'}\n")
+    assert done.code == 1
+    (line,) = [each for each in done.lines if each.startswith("Error: Gauge[b]")]
+    assert line.endswith("/site.yaml:3")
+
+
+@pytest.mark.parametrize("start", ["async def manifest(m):", "def manifest(m):\n    yield"])
+def test_a_python_manifest_that_is_not_executed_is_refused(bench: Bench, start: str) -> None:
+    """It would declare nothing, and everything would be undeclared."""
+    manifest = bench.write("site.py", f"{start}\n    m.widget('a')\n")
+    done = bench.run("validate", manifest)
+    assert done.code == 65
+    assert "manifest(m) must be a plain function" in done.err
+
+
+def test_keys_of_values_come_back_as_they_are(bench: Bench) -> None:
+    """Nothing is looked for in them, so that nothing in them is escaped."""
+    bench.type(
+        "jar",
+        '"name": Attribute("String", kind="namevar"), "parts": Attribute("Optional[Hash]")',
+        provider="""
+        def get(self, context): return [{"name": "a", "parts": {"${x}": "${y}", "$${z}": 1}}]
+        def set(self, context, changes): raise RuntimeError("not in order")
+        """,
+        base="BaseProvider",
+    )
+    listed = bench.run("resource", "jar")
+    done = bench.apply(listed.out, "--detailed-exitcodes")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("types",), ("schema",), ("resource", "widget"), ("resource", "widget", "--json")])
+def test_what_could_not_be_written_is_no_success(bench: Bench, words: tuple[str, ...]) -> None:
+    """A full disk below a backup is an error; a reader that has gone away is none."""
+    shell = f'"{sys.executable}" -m resource_api {" ".join(words)}'
+    for redirection, code in ((">/dev/full", 1), ("| true", 0)):
+        done = subprocess.run(
+            ["/bin/bash", "-c", f"set -o pipefail; {shell} {redirection}"],
+            cwd=bench.home,
+            env=bench.environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == code
+        assert done.stderr == ("Error: cannot write: No space left on device\n" if code else "")
+
+
+def test_nothing_is_exported_of_what_is_not_recorded(bench: Bench) -> None:
+    """A misspelt project in a backup is noticed."""
+    state = ("--state", f"sqlite:{bench.home}/state.db")
+    assert bench.apply("resources: {'Widget[a]': {}}", *state).code == 0
+    done = bench.run("state", "export", "--project", "other", *state)
+    assert (done.code, done.out) == (64, "")
+    assert done.err == "Error: nothing is recorded of project other, stack default\n"
+
+
+def test_a_provider_that_handles_noop_is_not_asked_about_what_is_not_known(bench: Bench) -> None:
+    """It is told as it was planned."""
+    bench.probe(
+        """
+        def set(self, context, changes, *, noop=False):
+            for name, change in changes.items():
+                context.info(name, message=f"asked for {dict(change.should)}")
+            if not noop: self._done(changes)
+        """,
+        features=("noop_handler",),
+    )
+    manifest = "resources: {'Widget[w]': {}, 'Probe[a]': {size: 1}, 'Probe[b]': {colour: '${Widget[w].serial}'}}"
+    done = bench.apply(manifest, "--noop", "-v")
+    assert done.code == 0
+    assert [line for line in done.lines if "asked" in line and "Probe[a]" in line]
+    assert not [line for line in done.lines if "asked" in line and "Probe[b]" in line]
+    assert "Notice: Probe[b]: created (noop)" in done.lines
