@@ -60,3 +60,17 @@ def test_an_import_keeps_nothing_that_was_not_declared(runtime: Runtime, tmp_pat
     path.write_text(SECRET)
     upkeep.take_over(runtime, manifest(path, mode="0600"), f"File[{path}]", None, {"pw": "unused"})
     assert SECRET.encode() not in kept(tmp_path)
+
+
+def test_a_refresh_sees_what_was_imported_move(runtime: Runtime, tmp_path: Path) -> None:
+    """Also where it was not as declared, and has never been asked for; a secret stays one."""
+    path = tmp_path / "file"
+    given = {"pw": Sensitive(SECRET)}
+    path.write_text(f"pw={SECRET}, once")
+    upkeep.take_over(runtime, manifest(path), f"File[{path}]", None, given)
+    assert upkeep.refresh(runtime, manifest(path), given) == []
+    path.write_text(f"pw={SECRET}, and again")
+    assert upkeep.refresh(runtime, manifest(path), given) == [f"File[{path}]"]
+    assert upkeep.refresh(runtime, manifest(path), given) == []
+    assert SECRET.encode() not in kept(tmp_path)
+    assert runtime.plan(manifest(path), given).drift == []

@@ -79,7 +79,8 @@ def _reread(
             failures.append(f"{record.reference}: {failure}")
         elif changes := drifting.moved(definition, record, row, state.salt):
             runtime.tell(Drifted(str(record.reference), changes))
-            is_ = told(definition, record.should, row) if row is not None and exists(row) else None
+            known = {**(record.is_ or {}), **record.should}
+            is_ = told(definition, known, row) if row is not None and exists(row) else None
             put.append(record._replace(is_=sealed(is_, state.salt), schema_version=definition.schema_version))
     return failures
 

@@ -48,7 +48,7 @@ def drift(
 
 
 def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes) -> list[Difference]:
-    """Compare what is with what was recorded: existence, then the attributes that were managed."""
+    """Compare what is with what was recorded: existence, then the attributes that were managed, or imported."""
     was, is_ = exists(record.is_), exists(row)
     if was != is_:
         words = {True: "present", False: "absent"}
@@ -59,7 +59,8 @@ def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | N
         return []
     changes = []
     for attribute in definition.managed:
-        if attribute not in record.should or attribute in definition.write_only:
+        recorded = attribute in record.should or attribute in record.is_
+        if not recorded or attribute in definition.write_only:
             continue
         before, after = record.is_.get(attribute), row.get(attribute)
         if before is not after and not same(before, after) and before != _as_kept(before, after, salt):

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from resource_api.stages.recorder import Recorder
     from resource_api.stages.snapshot import Snapshot
 
+#: Why nothing is begun any more.
+HALTED: Final = "an earlier resource failed (--fail-fast)"
+
 _WELL: Final = 1
 _OTHERWISE: Final = 2
 

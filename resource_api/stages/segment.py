@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from resource_api.hands.ledger import Outcome
 from resource_api.nouns.change import Action, Change, Difference, exists
@@ -17,6 +17,7 @@ from resource_api.nouns.errors import reason
 from resource_api.nouns.text import show
 from resource_api.stages.arrival import arrive, missing
 from resource_api.stages.calling import Caller, Stopped
+from resource_api.stages.ending import HALTED
 from resource_api.stages.prerequisites import Prerequisites
 from resource_api.stages.pretending import pretend
 from resource_api.stages.work import Asked
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from resource_api.stages.ending import Ending
     from resource_api.stages.snapshot import Seen
     from resource_api.stages.work import Work
-
-_HALTED: Final = "an earlier resource failed (--fail-fast)"
 
 
 class Segment:
@@ -113,7 +112,7 @@ class Segment:
                 continue
             work.outcome = Outcome()
             if self._halted():
-                self.ending.skip(work, _HALTED)
+                self.ending.skip(work, HALTED)
                 continue
             again = self.caller.set([work], {work.name: self._renewed(work, change)}, self._left_out, noop=False)
             self.snapshot.changed()
@@ -208,7 +207,7 @@ class Segment:
             self.ending.skip_for(work)
             return
         if unsaid and not self.imperative and self._halted() and not self._done(work):
-            self.ending.skip(work, _HALTED)
+            self.ending.skip(work, HALTED)
             return
         failed = work.why or work.outcome.reason if self.imperative else self._failure(work)
         if failed or work.outcome.status == "failed":

@@ -20,7 +20,7 @@ from resource_api.nouns.step import COUNTED, SAME, Report, Summary
 from resource_api.nouns.values import is_unknown
 from resource_api.stages import foresight
 from resource_api.stages.calling import Stopped
-from resource_api.stages.ending import Ending
+from resource_api.stages.ending import HALTED, Ending
 from resource_api.stages.turn import Turn
 from resource_api.stages.work import Work
 
@@ -208,7 +208,7 @@ class Transaction:
         """Give why nothing new begins; empty while it does."""
         if self.stopped or self.providers.run.cancelled:
             return "the run was interrupted"
-        return "an earlier resource failed (--fail-fast)" if self.plan.options.fail_fast and self.ending.bad else ""
+        return HALTED if self.plan.options.fail_fast and self.ending.bad else ""
 
     def _may_have_moved(self, operation: Operation) -> bool:
         """Whether what was in order may not be now; of what cannot be read back, after any change."""
