@@ -13,7 +13,7 @@ from resource_api.nouns.text import escape, escape_lines, show
 from resource_api.nouns.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from resource_api.nouns.definition import TypeDefinition
     from resource_api.nouns.step import Report, Step, Summary
@@ -26,18 +26,24 @@ _LONGEST: Final = 5_000
 
 def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
     """Give the lines of a plan: each step that does something, its attributes, and the summary."""
+    doomed = planned.doomed
     for step in planned.steps:
         if step.decision.error:
             yield _paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", "31", color=color)
         elif step.action is not Action.SAME or step.deferred or step.previous:
-            yield from _step(step, notified=step.entry.index in planned.catalog.subscribes, color=color)
+            notes = []
+            if (cause := doomed.get(step.entry.index)) is not None:
+                notes.append(f"skipped because {escape(cause)} fails")
+            if step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
+                notes.append("cannot be refreshed: notify and subscribe only order")
+            yield from _step(step, notes, color=color)
     for drift in planned.drift:
         moved = [f"{each.attribute} was {show(each.is_)}, is {show(each.should)}" for each in drift.changes]
         yield escape(f"# {drift.reference} has drifted: {'; '.join(moved)}")
     yield plan_summary(planned.summary)
 
 
-def _step(step: Step, *, notified: bool, color: bool) -> Iterator[str]:
+def _step(step: Step, more: Sequence[str], *, color: bool) -> Iterator[str]:
     symbol = step.action.symbol
     if step.action is Action.REPLACE and step.entry.meta.lifecycle.replace == "create_first":
         symbol = "+/-"
@@ -48,8 +54,7 @@ def _step(step: Step, *, notified: bool, color: bool) -> Iterator[str]:
         notes.append("noop")
     if step.refreshed_by:
         notes.append("refreshed by " + ", ".join(map(escape, step.refreshed_by)))
-    elif notified and "refreshable" not in step.definition.features:
-        notes.append("cannot be refreshed: notify and subscribe only order")
+    notes += more
     end = f" ({'; '.join(notes)})" if notes else ""
     yield _paint(f"{symbol} {escape(str(step.reference))}{end}", _COLORS.get(symbol, "0"), color=color)
     if step.deferred:
@@ -110,7 +115,13 @@ def plan_summary(summary: Summary) -> str:
         f"{summary.replaced} to replace",
         f"{summary.deleted} to delete",
     ]
-    more = ("imported", "to import"), ("forgotten", "to forget"), ("refreshed", "to refresh"), ("failed", "failed")
+    more = (
+        ("imported", "to import"),
+        ("forgotten", "to forget"),
+        ("refreshed", "to refresh"),
+        ("failed", "failed"),
+        ("skipped", "skipped"),
+    )
     parts += [f"{getattr(summary, field)} {words}" for field, words in more if getattr(summary, field)]
     return f"Plan: {', '.join(parts)}; {summary.unchanged} unchanged."
 

@@ -77,7 +77,7 @@ class Ending:
             self._hearing |= {entry.index for entry in others if exists(entry.should)}
         self._listeners = reverse(plan.catalog.subscribes)
         #: What waits for a step that cannot be carried out: nothing of its chain is touched.
-        self.doomed = _doomed(self)
+        self.doomed = plan.doomed
 
     @cached_property
     def after(self) -> Mapping[int, Sequence[int]]:
@@ -168,7 +168,9 @@ class Ending:
         if not (self.bad or self.doomed):
             return False
         number = work.operation.number
-        cause = next((self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(number))
+        cause = next(
+            (self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(work.step.entry.index)
+        )
         if cause is None and work.removal and work.decision.action is Action.REPLACE:
             cause = self._lost(work)
         if cause is not None:
@@ -264,27 +266,3 @@ class Ending:
         """Write what was only read or refreshed, and the outputs."""
         if self._recorder is not None:
             self._recorder.finish([*self.same_works[self._recorded :], *self.refreshed], outputs)
-
-
-def _doomed(ending: Ending) -> dict[int, str]:
-    """Give what cannot be done because a step failed in the plan, with that step's reference.
-
-    A replacement goes whole or not at all: when its second half cannot be done, its first half is not begun.
-    """
-    plan = ending.plan
-    causes = {o.number: str(o.step.reference) for o in plan.operations if o.step.decision.error}
-    if not causes:
-        return {}
-    halves: dict[int, list[int]] = {}
-    for operation in plan.operations:
-        halves.setdefault(operation.step.entry.index, []).append(operation.number)
-    failing = set(causes)
-    waiting = list(causes)
-    while waiting:
-        number = waiting.pop()
-        twins = halves[plan.operations[number].step.entry.index]
-        for other in (*ending.after.get(number, ()), *twins):
-            if other not in causes:
-                causes[other] = causes[number]
-                waiting.append(other)
-    return {number: cause for number, cause in causes.items() if number not in failing}

@@ -61,8 +61,13 @@ class Plan(NamedTuple):
     @property
     def summary(self) -> Summary:
         """How many steps of each kind."""
-        found = count(self.steps, noop=self.options.noop)
+        found = count(self.steps, self.doomed, noop=self.options.noop)
         return found._replace(unchanged=found.unchanged + self.standing)
+
+    @property
+    def doomed(self) -> Mapping[int, str]:
+        """What cannot be done because a step has failed: by the entry's index, the reference of that one."""
+        return sequence.doomed(self.operations, self.waits)
 
     def known(self, step: Step) -> Known:
         """Give what decides about a step beside its two states."""
@@ -155,8 +160,6 @@ class _Planner:
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
         if decision.action not in MADE_ANEW:
             should = heeded(entry, row, should)
-        if not unknown:
-            return self._make(entry, row, should, decision, noop)
         return self._make(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
 
     def _let_go(self, entry: Entry, *, noop: bool) -> Step | None:
@@ -283,14 +286,14 @@ def present(step: Step) -> bool:
     )
 
 
-def count(steps: Sequence[Step], *, noop: bool = False) -> Summary:
+def count(steps: Sequence[Step], doomed: Collection[int] = (), *, noop: bool = False) -> Summary:
     """Count what the steps would do; failures in the plan count as failed, what is not to be touched as unchanged.
 
-    Under ``noop`` it is counted what they would do in a run without it.
+    What is ``doomed`` counts as skipped; under ``noop`` it is counted what a run without it would do.
     """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
-        untouched = step.entry.meta.noop if noop else step.noop
-        kind = "unchanged" if untouched else COUNTED.get(step.action, "unchanged")
-        totals["failed" if step.decision.error else kind] += 1
+        idle = step.entry.meta.noop or (step.noop and not noop)
+        kind = "unchanged" if idle else COUNTED.get(step.action, "unchanged")
+        totals["failed" if step.decision.error else "skipped" if step.entry.index in doomed else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only

@@ -12,6 +12,7 @@ from resource_api.nouns.change import Action
 from resource_api.nouns.step import Operation
 from resource_api.stages import relationships
 from resource_api.stages.relationships import Edge
+from resource_api.stages.selection import reverse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -170,3 +171,27 @@ def _through(index: int, requires: Mapping[int, Sequence[int]], present: Collect
             seen.add(other)
             waiting += requires.get(other, ())
     return sorted(found)
+
+
+def doomed(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) -> dict[int, str]:
+    """Give what cannot be done because a step failed in the plan: by its entry's index, that step's reference.
+
+    A replacement goes whole or not at all: when its second half cannot be done, its first half is not begun.
+    """
+    causes = {o.number: str(o.step.reference) for o in operations if o.step.decision.error}
+    if not causes:
+        return {}
+    after = reverse(waits)
+    halves: dict[int, list[int]] = {}
+    for operation in operations:
+        halves.setdefault(operation.step.entry.index, []).append(operation.number)
+    waiting = list(causes)
+    while waiting:
+        number = waiting.pop()
+        twins = halves[operations[number].step.entry.index]
+        for other in (*after.get(number, ()), *twins):
+            if other not in causes:
+                causes[other] = causes[number]
+                waiting.append(other)
+    steps = ((operations[number].step, cause) for number, cause in causes.items())
+    return {step.entry.index: cause for step, cause in steps if not step.decision.error}

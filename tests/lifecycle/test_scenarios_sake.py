@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from resource_api.faces import render
 from tests.lifecycle.world import acted
 
 if TYPE_CHECKING:
@@ -190,3 +191,18 @@ def test_a_deletion_that_is_to_be_ignored_is_not_made(bench: Bench) -> None:
     site: dict[str, Any] = {"Thing[a]": {"ensure": "absent", "lifecycle": {"ignore_changes": ["ensure"]}}}
     assert acted(bench.apply(site)) == {}
     assert bench.names() == ["a"]
+
+
+def test_a_plan_tells_what_a_failure_keeps_from_being_done(bench: Bench) -> None:
+    """The counts of the plan are those of the run, and nothing is shown as to be done that is not."""
+    bench.apply({"Thing[a]": {"image": "x"}, "Thing[c]": {"require": "Thing[a]"}})
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "y"},
+        "Thing[b]": {"require": "Thing[a]"},
+        "Thing[c]": {"require": "Thing[a]"},
+        "Thing[d]": {},
+    }
+    plan = bench.plan(site)
+    assert "+ Thing[b] (skipped because Thing[a] fails)" in list(render.plan(plan))
+    assert plan.summary._replace(noop=False) == bench.apply(site).summary
+    assert (plan.summary.created, plan.summary.skipped, plan.summary.failed) == (1, 2, 1)
