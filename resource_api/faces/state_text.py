@@ -54,9 +54,11 @@ def run(found: Mapping[str, Any]) -> str:
     return f"{line}: {did or 'nothing changed'}{f' (exit code {code})' if code else ''}"
 
 
-def output(value: Any) -> str:
-    """Give one output as a script wants it: text as it is, anything else as JSON."""
-    return escape_lines(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def output(value: Any, *, terminal: bool) -> str:
+    """Give one output as a script wants it: text as it is, unless a terminal would obey it; anything else as JSON."""
+    if isinstance(value, str):
+        return escape_lines(value) if terminal else value
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _time(seconds: Any) -> str:

@@ -161,3 +161,10 @@ def test_a_provider_that_handles_noop_is_not_asked_about_what_is_not_known(bench
     assert [line for line in done.lines if "asked" in line and "Probe[a]" in line]
     assert not [line for line in done.lines if "asked" in line and "Probe[b]" in line]
     assert "Notice: Probe[b]: created (noop)" in done.lines
+
+
+def test_a_script_gets_the_text_of_an_output_as_it_is(bench: Bench) -> None:
+    """Whatever a terminal would make of it."""
+    state = ("--state", f"sqlite:{bench.home}/state.db")
+    assert bench.apply('outputs: {t: "a\\tb\\u2028c\\\\n"}\nresources: {}', *state).code == 0
+    assert bench.run("output", "t", *state).out == "a\tb\u2028c\\n\n"

@@ -214,7 +214,7 @@ def output(name: str | None, *, reveal: bool, **settings: Any) -> int:
 
             session.print(render.outputs(chosen))
         else:
-            session.print(state_text.output(chosen[name]))
+            session.print(state_text.output(chosen[name], terminal=session.out.isatty()))
         return 0
 
     return session.carry(work)
