@@ -155,6 +155,10 @@ class Session:
     def _say(self, word: str, problem: Problem) -> None:
         # Of a file that breaks the contract all is told at once, one thing a line; whatever else is said is one.
         shown = str(problem) if problem.code in _LISTING else escape(str(problem))
+        if self.settings.get("log_format") == "json":
+            level = "err" if problem.severity == "error" else "warning"
+            self.log.sinks[0](Line(level, problem.reference, self.log.mask(str(problem))))
+            return
         self._complain(("" if problem.file else word) + shown)
 
     def _complain(self, text: str) -> None:

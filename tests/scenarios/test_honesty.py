@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -168,3 +169,12 @@ def test_a_script_gets_the_text_of_an_output_as_it_is(bench: Bench) -> None:
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply('outputs: {t: "a\\tb\\u2028c\\\\n"}\nresources: {}', *state).code == 0
     assert bench.run("output", "t", *state).out == "a\tb\u2028c\\n\n"
+
+
+@pytest.mark.parametrize("words", [("validate", "none.yaml"), ("apply", "none.yaml"), ("describe", "none")])
+def test_problems_are_lines_of_json_too(bench: Bench, words: tuple[str, ...]) -> None:
+    """With --log-format json nothing else is on stderr, whatever is wrong."""
+    done = bench.run(*words, "--log-format", "json")
+    assert done.code in {64, 65}
+    said = [json.loads(line) for line in done.lines]
+    assert [each["level"] for each in said] == ["err"]
