@@ -144,7 +144,8 @@ def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[
     found: dict[int, list[Entry]] = {}
     for index in prior.records.keys() - refused:
         entry = catalog.entries[index]
-        for other in triggers(catalog, entry) if _replaceable(entry) else ():
+        wanted = entry.meta.lifecycle.replace_triggered_by and _replaceable(entry)
+        for other in triggers(catalog, entry) if wanted else ():
             found.setdefault(other.index, []).append(entry)
     for step in steps:
         if lasting(step) and (host := _host(catalog, step.entry)) is not None:
