@@ -140,6 +140,8 @@ def lasting(step: Step) -> bool:
 
 def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
     """Give what is recorded and will have to be replaced once another has changed: by the index of that one."""
+    if not prior.records:
+        return {}
     refused = {step.entry.index for step in steps if step.decision.error}
     found: dict[int, list[Entry]] = {}
     for index in prior.records.keys() - refused:
@@ -148,7 +150,8 @@ def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[
         for other in triggers(catalog, entry) if wanted else ():
             found.setdefault(other.index, []).append(entry)
     for step in steps:
-        if lasting(step) and (host := _host(catalog, step.entry)) is not None:
+        recorded = step.entry.index in prior.records
+        if recorded and lasting(step) and (host := _host(catalog, step.entry)) is not None:
             found.setdefault(host.index, []).append(step.entry)
     return found
 
