@@ -187,8 +187,9 @@ def guarded(file: str, run: Callable[[], object]) -> None:
 
 def _finished(answer: Any) -> None:
     """Refuse what has not been executed yet: of a generator or a coroutine nothing would be declared."""
-    if hasattr(answer, "__next__") or hasattr(answer, "__await__"):
-        if hasattr(answer, "close"):
+    kind = type(answer)
+    if hasattr(kind, "__next__") or hasattr(kind, "__await__"):
+        if hasattr(kind, "close"):
             answer.close()
         msg = "manifest(m) must be a plain function: it has a yield, or is async, and has declared nothing"
         raise TypeError(msg)
