@@ -119,7 +119,7 @@ class Session:
             self._sum_up(code)
         self.flush()
         if self._unwritten and not self._runs:
-            self._complain(f"Error: cannot write: {self._unwritten}")
+            self._say("Error: ", Problem(None, f"cannot write: {self._unwritten}"))
             code = code or 1
         leave_in_time(code)
         return code
@@ -153,12 +153,12 @@ class Session:
         return Summary(noop=bool(self.settings.get("noop")))
 
     def _say(self, word: str, problem: Problem) -> None:
-        # Of a file that breaks the contract all is told at once, one thing a line; whatever else is said is one.
-        shown = str(problem) if problem.code in _LISTING else escape(str(problem))
         if self.settings.get("log_format") == "json":
             level = "err" if problem.severity == "error" else "warning"
             self.log.sinks[0](Line(level, problem.reference, self.log.mask(str(problem))))
             return
+        # Of a file that breaks the contract all is told at once, one thing a line; whatever else is said is one.
+        shown = str(problem) if problem.code in _LISTING else escape(str(problem))
         self._complain(("" if problem.file else word) + shown)
 
     def _complain(self, text: str) -> None:

@@ -194,6 +194,10 @@ class Step(NamedTuple):
             return False
         return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
 
+    def idle(self, *, telling: bool) -> bool:
+        """Whether it is left alone: by its run, or, where that is only ``telling``, by the one that is told of."""
+        return bool(self.entry.meta.noop) if telling else self.noop
+
     @property
     def definition(self) -> TypeDefinition:
         """The resource's type."""

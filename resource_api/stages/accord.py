@@ -24,8 +24,7 @@ def spare(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
     going = {
         str(step.reference): index
         for index, step in steps.items()
-        if step.decision.action is Action.DELETE
-        and not (step.decision.error or (step.entry.meta.noop if noop else step.noop))
+        if step.decision.action is Action.DELETE and not (step.decision.error or step.idle(telling=noop))
     }
     hosts = {
         index: going[with_]

@@ -14,6 +14,7 @@ from resource_api.nouns.event import StepEnd, StepStart
 from resource_api.nouns.step import StepReport
 from resource_api.stages.plan import present
 from resource_api.stages.selection import reverse
+from resource_api.stages.sequence import by_entry
 from resource_api.stages.wishes import followers
 from resource_api.stages.work import Work
 
@@ -76,13 +77,18 @@ class Ending:
             others = (entry for entry in plan.catalog.entries if entry.index in told and entry.index not in self._place)
             self._hearing |= {entry.index for entry in others if exists(entry.should)}
         self._listeners = reverse(plan.catalog.subscribes)
-        #: What waits for a step that cannot be carried out: nothing of its chain is touched.
+        #: What waits for a step that cannot be carried out, by its entry: nothing of its chain is touched.
         self.doomed = plan.doomed
 
     @cached_property
     def after(self) -> Mapping[int, Sequence[int]]:
         """Operation → the operations that wait for it; most runs do not ask."""
         return reverse(self.waits)
+
+    @cached_property
+    def halves(self) -> Mapping[int, Sequence[int]]:
+        """Entry → its operations; asked only of replacements."""
+        return by_entry(self.plan.operations)
 
     @cached_property
     def _followers(self) -> Mapping[int, Sequence[Entry]]:
@@ -179,8 +185,7 @@ class Ending:
 
     def _lost(self, removal: Work) -> str | None:
         """Give what has failed and keeps the second half of a replacement from being done, at whatever distance."""
-        halves = (o.number for o in self.plan.operations if o.step is removal.step and not o.removal)
-        waiting, seen = list(halves), {removal.operation.number}
+        waiting, seen = list(self.halves[removal.step.entry.index]), {removal.operation.number}
         while waiting:
             number = waiting.pop()
             if number in self.bad:

@@ -20,7 +20,7 @@ from resource_api.stages.calm import Calm, calm
 from resource_api.stages.decision import decide, forgotten, heeded
 from resource_api.stages.selection import reverse
 from resource_api.stages.succession import Succession
-from resource_api.stages.wishes import Wishes
+from resource_api.stages.wishes import Wishes, because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
             self.prior.records.get(index) or step.record,
             self.prior.successors.get(index),
             self.prior.state.salt,
-            step.decision.reasons[0] if step.action is Action.REPLACE and step.decision.reasons else "",
+            because(step),
             self.prior.ghosts.get(index, ""),
         )
 
@@ -293,7 +293,6 @@ def count(steps: Sequence[Step], doomed: Collection[int] = (), *, noop: bool = F
     """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
-        idle = step.entry.meta.noop or (step.noop and not noop)
-        kind = "unchanged" if idle else COUNTED.get(step.action, "unchanged")
+        kind = "unchanged" if step.idle(telling=noop) else COUNTED.get(step.action, "unchanged")
         totals["failed" if step.decision.error else "skipped" if step.entry.index in doomed else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only

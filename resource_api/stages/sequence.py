@@ -173,6 +173,14 @@ def _through(index: int, requires: Mapping[int, Sequence[int]], present: Collect
     return sorted(found)
 
 
+def by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
+    """Give the operations of each entry: one, or the two of a replacement."""
+    found: dict[int, list[int]] = {}
+    for operation in operations:
+        found.setdefault(operation.step.entry.index, []).append(operation.number)
+    return found
+
+
 def doomed(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """Give what cannot be done because a step failed in the plan: by its entry's index, that step's reference.
 
@@ -181,10 +189,7 @@ def doomed(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) 
     causes = {o.number: str(o.step.reference) for o in operations if o.step.decision.error}
     if not causes:
         return {}
-    after = reverse(waits)
-    halves: dict[int, list[int]] = {}
-    for operation in operations:
-        halves.setdefault(operation.step.entry.index, []).append(operation.number)
+    after, halves = reverse(waits), by_entry(operations)
     waiting = list(causes)
     while waiting:
         number = waiting.pop()

@@ -231,5 +231,5 @@ class Transaction:
         """Give what a step counts as: of what would be done, only a run that touches nothing at all counts anything."""
         if report.status in {"failed", "skipped"}:
             return report.status
-        told = report.status == "noop" and (report.step.entry.meta.noop or not self.plan.options.noop)
+        told = report.status == "noop" and report.step.idle(telling=self.plan.options.noop)
         return "unchanged" if told else COUNTED[report.action]

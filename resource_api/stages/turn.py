@@ -150,13 +150,11 @@ class Turn:
         """Whether a step replaces only because another changes, and everything that could has turned out the same."""
         if not triggered(step):
             return False
-        others = {entry.index for entry in triggers(self.plan.catalog, step.entry)}
-        for operation in self.plan.operations:
-            if operation.step.entry.index in others:
-                work = self.works[operation.step.entry.index]
-                open_ = work is None or not (work.finished or work.decision.action is Action.SAME)
-                if open_ or self.ending.changed[operation.number]:
-                    return False
+        for other in triggers(self.plan.catalog, step.entry):
+            work, numbers = self.works[other.index], self.ending.halves.get(other.index, ())
+            open_ = work is None or not (work.finished or work.decision.action is Action.SAME)
+            if numbers and (open_ or any(self.ending.changed[number] for number in numbers)):
+                return False
         return True
 
     def _unplanned(self, work: Work, decision: Decision) -> bool:

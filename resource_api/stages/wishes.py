@@ -107,7 +107,7 @@ class Wishes:
 
     def _foretold(self, step: Step) -> bool:
         """Whether a step will be carried out, or would be by the run that this one only tells of."""
-        return not (step.decision.error or (step.entry.meta.noop if self._noop else step.noop))
+        return not (step.decision.error or step.idle(telling=self._noop))
 
     def _vanishing(self, entry: Entry) -> str:
         """What goes with another goes when that is replaced too."""
@@ -123,19 +123,19 @@ def triggers(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
         yield from group.members if group is not None else [] if target is None else [target]
 
 
+def because(step: Step) -> str:
+    """Give why a resource is replaced beyond what differs of it; empty where there is no such reason."""
+    return step.decision.reasons[0] if step.action is Action.REPLACE and step.decision.reasons else ""
+
+
 def triggered(step: Step) -> bool:
     """Whether a resource is replaced only because another changes."""
-    return (
-        step.action is Action.REPLACE
-        and bool(step.decision.reasons)
-        and step.decision.reasons[0].startswith(_TRIGGERED)
-    )
+    return because(step).startswith(_TRIGGERED)
 
 
 def lasting(step: Step) -> bool:
     """Whether the reason to replace a resource is one that cannot be seen again once this run is over."""
-    reasons = step.decision.reasons if step.action is Action.REPLACE else ()
-    return bool(reasons) and reasons[0].startswith((_TAINTED, _TRIGGERED, _GOES_WITH))
+    return because(step).startswith((_TAINTED, _TRIGGERED, _GOES_WITH))
 
 
 def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
