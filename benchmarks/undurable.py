@@ -9,7 +9,8 @@ import os
 from typing import Any
 
 from resource_api.__main__ import main
-from resource_api.hands import database, durability
+from resource_api.state.sqlite import database
+from resource_api.system.filesystem import fsync as durability
 
 
 def _nothing(_fd: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from resource_api import Command, ResourceError, SimpleProvider
-from resource_api.hands import files
+from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

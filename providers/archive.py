@@ -7,9 +7,9 @@ import pwd
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive
-from resource_api.hands import unpacking
-from resource_api.hands.unpacked import LONGEST_NAME, Unpacked
-from resource_api.nouns.assets import Limits
+from resource_api.model.values.assets import Limits
+from resource_api.system.filesystem import unpack as unpacking
+from resource_api.system.filesystem.unpacked import LONGEST_NAME, Unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api import BaseProvider, Command, Problem, ResourceError
-from resource_api.hands.lines import Lines, shown
+from resource_api.system.filesystem.line_editor import Lines, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
-    from resource_api.hands.command import Result
+    from resource_api.provider.command import Result
 
 #: Words that only a shell understands; a command without one that holds them is hardly meant so.
 OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])

@@ -12,8 +12,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Asset, BaseProvider, CannotList, Problem, ResourceError, Sensitive
-from resource_api.hands import files, trees
-from resource_api.hands.directories import Directories
+from resource_api.system.filesystem import files
+from resource_api.system.filesystem import remove_tree as trees
+from resource_api.system.filesystem.directories import Directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

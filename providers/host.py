@@ -8,13 +8,13 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from resource_api import BaseProvider, Problem
-from resource_api.hands import lines
+from resource_api.system.filesystem import line_editor as lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from resource_api import Change, Context, Resource
-    from resource_api.hands.lines import Lines
+    from resource_api.system.filesystem.line_editor import Lines
 
     Name = tuple[str, str]
 

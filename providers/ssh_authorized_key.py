@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resource_api import BaseProvider, Problem, ResourceError
-from resource_api.hands import files, lines
+from resource_api.system.filesystem import files
+from resource_api.system.filesystem import line_editor as lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
-    from resource_api.hands.lines import Lines
+    from resource_api.system.filesystem.line_editor import Lines
 
     Name = tuple[str, str]
 

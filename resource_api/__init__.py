@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resource_api.contract.provider import BaseProvider, SimpleProvider
-    from resource_api.contract.registry import Registry
-    from resource_api.faces.runtime import Runtime
-    from resource_api.hands.command import Command
-    from resource_api.hands.context import Context
-    from resource_api.nouns.assets import Archive, Asset
-    from resource_api.nouns.attribute import Attribute
-    from resource_api.nouns.change import Change
-    from resource_api.nouns.component import ComponentDefinition
-    from resource_api.nouns.definition import Resource, TypeDefinition
-    from resource_api.nouns.errors import (
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.change import Change
+    from resource_api.model.component import ComponentDefinition
+    from resource_api.model.function import Function
+    from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
+    from resource_api.model.provider_functions import Planned
+    from resource_api.model.type_definition import Resource, TypeDefinition
+    from resource_api.model.values.assets import Archive, Asset
+    from resource_api.model.values.errors import (
         CannotList,
         CommandError,
         DefinitionError,
@@ -30,12 +28,13 @@ if TYPE_CHECKING:
         ResourceError,
         StateError,
     )
-    from resource_api.nouns.function import Function
-    from resource_api.nouns.policy import PolicyPlan, PolicyResource, PolicyStep
-    from resource_api.nouns.tools import Planned
-    from resource_api.nouns.values import UNKNOWN, Sensitive
-
-__version__ = "0.1.0"
+    from resource_api.model.values.values import UNKNOWN, Sensitive
+    from resource_api.model.values.version import __version__ as __version__
+    from resource_api.plugins.registry import Registry
+    from resource_api.provider.base import BaseProvider, SimpleProvider
+    from resource_api.provider.command import Command
+    from resource_api.provider.context import Context
+    from resource_api.runtime.runtime import Runtime
 
 __all__ = [
     "UNKNOWN",
@@ -70,24 +69,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "resource_api.contract.provider": ("BaseProvider", "SimpleProvider"),
-    "resource_api.contract.registry": ("Registry",),
-    "resource_api.faces.runtime": ("Runtime",),
-    "resource_api.hands.command": ("Command",),
-    "resource_api.hands.context": ("Context",),
-    "resource_api.nouns.assets": ("Archive", "Asset"),
-    "resource_api.nouns.attribute": ("Attribute",),
-    "resource_api.nouns.change": ("Change",),
-    "resource_api.nouns.component": ("ComponentDefinition",),
-    "resource_api.nouns.definition": ("Resource", "TypeDefinition"),
-    "resource_api.nouns.errors": (
+    "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
+    "resource_api.plugins.registry": ("Registry",),
+    "resource_api.runtime.runtime": ("Runtime",),
+    "resource_api.provider.command": ("Command",),
+    "resource_api.provider.context": ("Context",),
+    "resource_api.model.values.assets": ("Archive", "Asset"),
+    "resource_api.model.attribute": ("Attribute",),
+    "resource_api.model.change": ("Change",),
+    "resource_api.model.component": ("ComponentDefinition",),
+    "resource_api.model.type_definition": ("Resource", "TypeDefinition"),
+    "resource_api.model.values.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError"),
     ),
-    "resource_api.nouns.function": ("Function",),
-    "resource_api.nouns.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
-    "resource_api.nouns.tools": ("Planned",),
-    "resource_api.nouns.values": ("UNKNOWN", "Sensitive"),
+    "resource_api.model.function": ("Function",),
+    "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
+    "resource_api.model.provider_functions": ("Planned",),
+    "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),
+    "resource_api.model.values.version": ("__version__",),
 }
 
 

@@ -14,7 +14,7 @@ def main() -> None:
     """Run the command line and end the process with the documented exit code."""
     # A run makes many objects and no rubbish in circles: looking for it more often, or at the end, finds none.
     gc.set_threshold(_YOUNG, 50, 50)
-    from resource_api.faces.cli import run  # noqa: PLC0415 - click alone would have it look some fifteen times
+    from resource_api.cli.main import run  # noqa: PLC0415 - click alone would have it look some fifteen times
 
     code = run()
     gc.freeze()

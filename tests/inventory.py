@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resource_api.hands import loader
+from resource_api.plugins import loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

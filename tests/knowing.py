@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest import mock
 
 from resource_api import Registry, Runtime
-from resource_api.faces import render
-from resource_api.hands.loader import BUNDLED, Finder
-from resource_api.hands.log import Log
-from resource_api.nouns.errors import ResourceAPIError
-from resource_api.nouns.options import Options
+from resource_api.model.options import Options
+from resource_api.model.values.errors import ResourceAPIError
+from resource_api.plugins.loader import BUNDLED, Finder
+from resource_api.render import text as render
+from resource_api.system.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.nouns.step import Report
-    from resource_api.stages.plan import Plan
+    from resource_api.model.step import Report
+    from resource_api.plan.planner import Plan
 
 MODULES: Final = Path(__file__).parent / "scenarios" / "modules"
 #: What the directory beside the database is called.

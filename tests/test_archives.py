@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError
-from resource_api.hands import archives
-from resource_api.nouns.assets import Limits, Member
+from resource_api.model.values.assets import Limits, Member
+from resource_api.system.filesystem import archives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -215,8 +215,8 @@ class TestHostile:
         program = (
             "import sys, resource\n"
             "from resource_api import ResourceError\n"
-            "from resource_api.hands import archives\n"
-            "from resource_api.nouns.assets import Limits\n"
+            "from resource_api.system.filesystem import archives\n"
+            "from resource_api.model.values.assets import Limits\n"
             "resource.setrlimit(resource.RLIMIT_AS, (256 << 20,) * 2)\n"
             "try: list(archives.members(open(sys.argv[1], 'rb'), Limits(1 << 40, 100)))\n"
             "except ResourceError as error: print(error)"

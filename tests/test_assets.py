@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError, Sensitive
-from resource_api.hands import fetching
-from resource_api.hands.assets import Assets
-from resource_api.nouns.assets import Archive, Asset, Content, Limits, Wish, inside, made, member_name, spelt
+from resource_api.model.values.assets import Archive, Asset, Content, Limits, Wish, inside, made, member_name, spelt
+from resource_api.system.filesystem import download as fetching
+from resource_api.system.filesystem.assets import Assets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns.change import Difference, inner, kind
-from resource_api.nouns.values import same
+from resource_api.model.change import Difference, inner, kind
+from resource_api.model.values.values import same
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "b"])
 VALUES = st.recursive(

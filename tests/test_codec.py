@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns import codec, datatypes
-from resource_api.nouns.assets import Archive, Asset
-from resource_api.nouns.values import UNKNOWN, Sensitive, same
+from resource_api.model import codec
+from resource_api.model.datatypes import build as datatypes
+from resource_api.model.values.assets import Archive, Asset
+from resource_api.model.values.values import UNKNOWN, Sensitive, same
 from resource_api.testing import examples
 
 SALT = b"salt"

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from resource_api.nouns import coercion, datatypes
-from resource_api.nouns.values import same
+from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import coerce as coercion
+from resource_api.model.values.values import same
 
 MEANT: list[tuple[str, str, Any]] = [
     ("String", "5", "5"),

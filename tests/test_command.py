@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from resource_api.hands import program
-from resource_api.hands.command import Command, Result
-from resource_api.hands.context import Context, Run, Subject
-from resource_api.hands.log import Line, Log
-from resource_api.nouns.attribute import Attribute
-from resource_api.nouns.definition import TypeDefinition
-from resource_api.nouns.errors import CommandError, ResourceError
-from resource_api.nouns.values import Sensitive
+from resource_api.model.attribute import Attribute
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values.errors import CommandError, ResourceError
+from resource_api.model.values.values import Sensitive
+from resource_api.provider.command import Command, Result
+from resource_api.provider.context import Context, Run, Subject
+from resource_api.system.log import Line, Log
+from resource_api.system.process import trusted_path as program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -343,8 +343,8 @@ def test_exit_codes_that_others_take_are_an_error_of_ours() -> None:
     code = """
 import signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-from resource_api.hands.command import Command
-from resource_api.nouns.errors import CommandError
+from resource_api.provider.command import Command
+from resource_api.model.values.errors import CommandError
 try:
     Command("sh")("-c", "sleep 0.1; exit 3")
 except CommandError as error:

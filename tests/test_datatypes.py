@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns import datatypes, patterns
-from resource_api.nouns.assets import Archive, Asset
-from resource_api.nouns.errors import DataTypeError
-from resource_api.nouns.values import UNKNOWN, Sensitive
+from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import regex_dialect as patterns
+from resource_api.model.values.assets import Archive, Asset
+from resource_api.model.values.errors import DataTypeError
+from resource_api.model.values.values import UNKNOWN, Sensitive
 
 ROOT = Path(__file__).resolve().parent.parent
 NAN = float("nan")
@@ -312,7 +313,7 @@ def test_no_line_break_slips_through_an_anchored_pattern(source: str, value: str
 def test_importing_the_language_costs_no_heavy_module() -> None:
     """It is read at every start."""
     code = (
-        "import sys; import resource_api.nouns.datatypes as d; d.parse('Optional[Enum[a, b]]');"
+        "import sys; import resource_api.model.datatypes.build as d; d.parse('Optional[Enum[a, b]]');"
         "print(sorted({'jsonschema', 'dataclasses', 'inspect', 'json', 'click', 'sh'} & set(sys.modules)))"
     )
     done = subprocess.run(  # without site, whose hooks import what they like

@@ -10,9 +10,10 @@ from typing import Any, Final
 import pytest
 
 from resource_api import Attribute, Registry, TypeDefinition
-from resource_api.faces import describe, reference
-from resource_api.nouns.attribute import KINDS
-from resource_api.nouns.definition import FEATURES
+from resource_api.model.attribute import KINDS
+from resource_api.model.type_definition import FEATURES
+from resource_api.render import describe
+from resource_api.render import reference_docs as reference
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = """Keep widgets. They are e.g. round; see `size`.

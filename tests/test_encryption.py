@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.hands import database, keys
-from resource_api.nouns.codec import Box, Sealed, opened, seal, sealed
-from resource_api.nouns.errors import StateError, UsageError
-from resource_api.nouns.record import Commit, Intent
-from resource_api.nouns.values import Sensitive
+from resource_api.model.codec import Box, Sealed, opened, seal, sealed
+from resource_api.model.record import Commit, Intent
+from resource_api.model.values.errors import StateError, UsageError
+from resource_api.model.values.values import Sensitive
+from resource_api.state.encryption import keys
+from resource_api.state.sqlite import database
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
 from resource_api.testing.state_examples import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from resource_api.nouns.record import StackState
+    from resource_api.model.record import StackState
 
 WEB: Final = StackName("web", "default")
 OTHER: Final = StackName("web", "other")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns.expression import Expression, Path, evaluate, find, parse
-from resource_api.nouns.reference import Reference
-from resource_api.nouns.values import UNKNOWN, Sensitive
+from resource_api.model.values.expression import Expression, Path, evaluate, find, parse
+from resource_api.model.values.reference import Reference
+from resource_api.model.values.values import UNKNOWN, Sensitive
 
 KNOWN = {"inputs": {"a": 1, "s": Sensitive("x"), "list": [1], "none": None, "yes": True}}
 

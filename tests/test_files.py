@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.hands import files, temporaries, trees
-from resource_api.hands.directories import HELD, Directories
+from resource_api.system.filesystem import files
+from resource_api.system.filesystem import remove_tree as trees
+from resource_api.system.filesystem import temporary_names as temporaries
+from resource_api.system.filesystem.directories import HELD, Directories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +33,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as s
 
 def run(program: str, *arguments: object, strace: list[str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program that begins with ``files`` imported, watched where asked."""
-    head = "import os, sys; from resource_api.hands import files\n"
+    head = "import os, sys; from resource_api.system.filesystem import files\n"
     return subprocess.run(
         [*(["strace", "-f", "-s", "200", *strace] if strace else []), sys.executable, "-c", head + program]
         + [str(argument) for argument in arguments],
@@ -176,7 +178,7 @@ class TestDurability:
 
 def unshared(program: str, *arguments: object) -> None:
     """Run a program in a mount namespace of its own, as the only one that sees what it mounts."""
-    head = "import os, sys; from resource_api.hands import files\n"
+    head = "import os, sys; from resource_api.system.filesystem import files\n"
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     subprocess.run(
         ["unshare", "--mount", *user, sys.executable, "-c", head + program, *map(str, arguments)],
@@ -453,7 +455,7 @@ class TestLinks:
             argv = [
                 sys.executable,
                 "-c",
-                f"from resource_api.hands import files\nfiles.replace({str(theirs / 'd/shadow')!r}, b'x', mode=0o666)",
+                f"import {files.__name__} as files\nfiles.replace({str(theirs / 'd/shadow')!r}, b'x', mode=0o666)",
             ]
             victim = subprocess.Popen(
                 ["strace", *watch, *argv],

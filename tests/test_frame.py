@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import UNKNOWN, Change, CommandError, ManifestError, Problem, ProviderError, Sensitive
-from resource_api.nouns import failure, frame
-from resource_api.nouns.assets import Archive, Asset, Content
-from resource_api.nouns.change import Difference
-from resource_api.nouns.errors import CannotList, ResourceError, reason
-from resource_api.nouns.frame import Frame, Splitter, pack
-from resource_api.nouns.tools import Planned
+from resource_api.model.change import Difference
+from resource_api.model.provider_functions import Planned
+from resource_api.model.values.assets import Archive, Asset, Content
+from resource_api.model.values.errors import CannotList, ResourceError, reason
+from resource_api.plugins.worker import exceptions as failure
+from resource_api.plugins.worker import messages as frame
+from resource_api.plugins.worker.messages import Frame, Splitter, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

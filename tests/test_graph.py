@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefinition
-from resource_api.faces import graph
-from resource_api.nouns.text import escape
+from resource_api.model.values.text import escape
+from resource_api.render import graph
 
 if TYPE_CHECKING:
-    from resource_api.stages.catalog import Catalog
+    from resource_api.catalog.compile import Catalog
 
 WIDGET = TypeDefinition(
     name="widget",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from resource_api.hands import json_reader
-from resource_api.nouns import document
-from resource_api.nouns.errors import ManifestError, Problem
-from resource_api.nouns.values import Sensitive
+from resource_api.manifest import json_reader
+from resource_api.model.values import document
+from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.hands import cipher, keys
-from resource_api.nouns.errors import UsageError
+from resource_api.model.values.errors import UsageError
+from resource_api.state.encryption import aes_gcm as cipher
+from resource_api.state.encryption import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -45,19 +45,23 @@ def test_every_import_points_downwards() -> None:
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("nouns/values.py", "from resource_api.stages import manifest", "Every package imports only what is below it"),
-        ("nouns/errors.py", "from resource_api.nouns import values", "Nouns: errors at the bottom"),
-        ("nouns/reference.py", "import time", "Nouns, compile and plan know no clock"),
-        ("nouns/reference.py", "def f():\n    import os", "Nouns, compile and plan know no clock"),
-        ("stages/manifest.py", "import sh", "Programs are run in one place"),
-        ("stages/manifest.py", "import structlog", "One module owns the log"),
-        ("hands/misplaced.py", "", "Hands: each touches one part of the world"),
+        (
+            "model/values/values.py",
+            "from resource_api.manifest import read",
+            "Every package imports only what is below",
+        ),
+        ("model/values/reference.py", "import time", "Model, compile, prior and plan know no clock"),
+        ("model/values/reference.py", "def f():\n    import os", "Model, compile, prior and plan know no clock"),
+        ("manifest/read.py", "import sh", "Programs are run in one place"),
+        ("manifest/read.py", "import structlog", "One module owns the log"),
+        ("misplaced/__init__.py", "", "Every package imports only what is below it"),
     ],
 )
 def test_a_wrong_import_is_refused(checkout: Path, module: str, line: str, contract: str) -> None:
     """One wrong line, or a module that no layer lists, breaks the contract that forbids it."""
-    (checkout / "resource_api" / "stages" / "manifest.py").touch()
-    with (checkout / "resource_api" / module).open("a", encoding="utf-8") as file:
+    place = checkout / "resource_api" / module
+    place.parent.mkdir(exist_ok=True)
+    with place.open("a", encoding="utf-8") as file:
         file.write(f"\n{line}\n")
     done = lint(checkout)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError
-from resource_api.hands import files, lines
-from resource_api.hands.lines import Lines, shown
+from resource_api.system.filesystem import files
+from resource_api.system.filesystem import line_editor as lines
+from resource_api.system.filesystem.line_editor import Lines, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.hands.lock import Lock
-from resource_api.nouns.errors import StateError, StateLocked
+from resource_api.model.values.errors import StateError, StateLocked
+from resource_api.state.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 HOLD = """
 import sys, time
-from resource_api.hands.lock import Lock
+from resource_api.state.lock import Lock
 lock = Lock(sys.argv[1])
 with lock.held(0):
     lock.announce("hold it")
@@ -34,7 +34,7 @@ with lock.held(0):
 
 FORK = """
 import os, sys, time
-from resource_api.hands.lock import Lock
+from resource_api.state.lock import Lock
 with Lock(sys.argv[1]).held(0):
     reading, writing = os.pipe()
     child = os.fork()
@@ -52,7 +52,7 @@ print(child, flush=True)
 #: Appends one byte per tenure; between the two halves nobody else may have written.
 TAKE_TURNS = """
 import os, sys
-from resource_api.hands.lock import Lock
+from resource_api.state.lock import Lock
 lock = Lock(sys.argv[1])
 fd = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT, 0o600)
 for _ in range(25):

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Registry, Runtime
-from resource_api.nouns.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
-from resource_api.nouns.document import Document
-from resource_api.nouns.errors import ManifestError, Problem, UsageError
-from resource_api.nouns.reference import Reference
-from resource_api.stages import manifest, shapes
-from resource_api.stages.sections import SECTIONS
+from resource_api.manifest import read as manifest
+from resource_api.manifest import validate as shapes
+from resource_api.manifest.sections import SECTIONS
+from resource_api.model.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
+from resource_api.model.values.document import Document
+from resource_api.model.values.errors import ManifestError, Problem, UsageError
+from resource_api.model.values.reference import Reference
 
 if TYPE_CHECKING:
     from pathlib import Path

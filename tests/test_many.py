@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, Sensitive, TypeDefinition
-from resource_api.contract.state import MemoryStore
-from resource_api.nouns.columns import are_flat, sheets
-from resource_api.nouns.declaration import Declaration
-from resource_api.nouns.entry import Entry
-from resource_api.nouns.step import Known
-from resource_api.nouns.tools import Tools
-from resource_api.nouns.values import UNKNOWN, is_flat
-from resource_api.stages import settle
-from resource_api.stages.calm import Calm
-from resource_api.stages.comparison import Incomparable, compare, level
+from resource_api.catalog import canonicalize as settle
+from resource_api.model.declaration import Declaration
+from resource_api.model.entry import Entry
+from resource_api.model.provider_functions import Tools
+from resource_api.model.step import Known
+from resource_api.model.values.columns import are_flat, sheets
+from resource_api.model.values.values import UNKNOWN, is_flat
+from resource_api.plan.diff import Incomparable, compare, level
+from resource_api.plan.unchanged import Calm
+from resource_api.state.store import MemoryStore
 from tests.lifecycle.world import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from resource_api.hands.context import Context
-    from resource_api.nouns.definition import Resource
-    from resource_api.stages.plan import Plan
+    from resource_api.model.type_definition import Resource
+    from resource_api.plan.planner import Plan
+    from resource_api.provider.context import Context
 
 TYPE: Final = TypeDefinition(
     name="thing",
@@ -191,7 +191,7 @@ def test_what_is_told_of_many_is_what_is_planned_of_each(
         then = {**then, other: {**then[other], "subscribe": one}}
     told = bench.plan(then, noop=noop)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resource_api.stages.plan.calm", lambda *_: Calm())
+        patch.setattr("resource_api.plan.planner.calm", lambda *_: Calm())
         each = bench.plan(then, noop=noop)
     assert _shown(told) == _shown(each)
 

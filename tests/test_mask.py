@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Sensitive
-from resource_api.nouns.mask import Mask
-from resource_api.nouns.text import escape, show
+from resource_api.model.values.masking import Mask
+from resource_api.model.values.text import escape, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.hands import descendants, process
-from resource_api.hands.process import STDERR, STDOUT, Invocation, Process, stop_all
+from resource_api.system.process import process
+from resource_api.system.process import process_tree as descendants
+from resource_api.system.process.process import STDERR, STDOUT, Invocation, Process, stop_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -311,7 +312,7 @@ def test_a_fork_that_fails_leaves_nothing_behind() -> None:
     """Where the system has no process or descriptor left, the error says so and everything is given back."""
     script = """
 import gc, os, resource, sys
-from resource_api.hands.process import Invocation, Process
+from resource_api.system.process.process import Invocation, Process
 def run():
     with Process(Invocation("/bin/true", (), {})) as running:
         list(running.chunks(lambda: 10))
@@ -343,7 +344,7 @@ def test_a_gigabyte_streams_in_constant_memory() -> None:
     """1 GiB of stdout is read with less than 20 MB of growth, in seconds."""
     script = """
 import resource
-from resource_api.hands.command import Command
+from resource_api.provider.command import Command
 shell = Command("sh")
 list(shell.lines("-c", "echo"))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -366,7 +367,7 @@ def test_sh_changes_nothing_for_others() -> None:
 import glob, logging, sys
 logging.basicConfig(level=0, stream=sys.stdout)
 original = glob.glob
-from resource_api.hands.command import Command
+from resource_api.provider.command import Command
 echo = Command("echo")
 print(sorted({"sh", "asyncio", "subprocess"} & set(sys.modules)))
 print(echo("canary").stdout.strip(), glob.glob is original, "sh" in sys.modules)
@@ -381,7 +382,7 @@ def test_a_caller_without_standard_streams_runs_programs() -> None:
     script = """
 import os, threading
 os.closerange(0, 3)
-from resource_api.hands.command import Command
+from resource_api.provider.command import Command
 results = set()
 def work():
     for _ in range(40):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.nouns.reference import Reference, chain, child, parse, parse_urn, title_flaw, urn, within
+from resource_api.model.values.reference import Reference, chain, child, parse, parse_urn, title_flaw, urn, within
 
 TYPES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 QUOTED = re.compile(r"""(['"]).*\1\Z""", re.DOTALL)

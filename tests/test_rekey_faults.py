@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.hands import keys
-from resource_api.nouns.codec import opened, sealed
-from resource_api.nouns.errors import StateError, UsageError
-from resource_api.nouns.record import Commit
-from resource_api.nouns.values import Sensitive
+from resource_api.model.codec import opened, sealed
+from resource_api.model.record import Commit
+from resource_api.model.values.errors import StateError, UsageError
+from resource_api.model.values.values import Sensitive
+from resource_api.state.encryption import keys
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
 from resource_api.testing.state_examples import record
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ POINTS: Final = 14
 #: From one key to another, from none to one, from one to none.
 RUN: Final = """
 import sys
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.hands import keys
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.state.encryption import keys
 path, before, after = sys.argv[1:]
 key = lambda url: keys.named(url, {}) if url else None
 store, name = SqliteStore(path, key(before)), StackName("web", "default")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.stages.relationships import Edge, descendants, order
+from resource_api.catalog.graph import Edge, descendants, order
 
 COUNT = 12
 PAIRS = st.lists(st.tuples(st.integers(0, COUNT - 1), st.integers(0, COUNT - 1), st.booleans()), max_size=30)

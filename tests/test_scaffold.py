@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from resource_api import Registry, Runtime
-from resource_api.faces import scaffold
-from resource_api.nouns.errors import UsageError
+from resource_api.cli import scaffold
+from resource_api.model.values.errors import UsageError
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * scaffold.LONGEST]

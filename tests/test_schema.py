@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefinition
-from resource_api.faces import reference, schema
-from resource_api.hands import yaml_reader
-from resource_api.nouns.declaration import METAPARAMETERS
-from resource_api.nouns.errors import ManifestError
-from resource_api.stages import sections
+from resource_api.manifest import sections, yaml_reader
+from resource_api.model.declaration import METAPARAMETERS
+from resource_api.model.values.errors import ManifestError
+from resource_api.render import manifest_schema as schema
+from resource_api.render import reference_docs as reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

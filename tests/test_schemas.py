@@ -12,13 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from resource_api.nouns import datatypes, schemas
-from resource_api.nouns.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import json_schema as schemas
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from resource_api.nouns.datatypes import DataType
+    from resource_api.model.datatypes.build import DataType
 
 
 class Text(str):
@@ -365,7 +366,8 @@ def test_drafts_differ_in_tuples_only() -> None:
 def test_jsonschema_is_imported_for_refusals_only() -> None:
     """An unknown value, and a schema, need none of it."""
     code = (
-        "import sys; from resource_api.nouns import datatypes, schemas, values; t = datatypes.parse('Integer');"
+        "import sys; from resource_api.model.datatypes import build as datatypes, json_schema as schemas;"
+        "from resource_api.model.values import values; t = datatypes.parse('Integer');"
         "schemas.schema(t); assert schemas.explain(t, values.UNKNOWN) == []; assert 'jsonschema' not in sys.modules;"
         "assert schemas.explain(t, 'x'); assert 'jsonschema' in sys.modules"
     )

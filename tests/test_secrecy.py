@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
-from resource_api.faces import documents, render
-from resource_api.nouns.codec import Sealed, seal
-from resource_api.nouns.secrecy import marked
-from resource_api.nouns.values import Sensitive
+from resource_api.model.codec import Sealed, seal
+from resource_api.model.secrets import marked
+from resource_api.model.values.values import Sensitive
+from resource_api.render import json as documents
+from resource_api.render import text as render
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from resource_api.hands.context import Context
-    from resource_api.nouns.change import Change
-    from resource_api.stages.plan import Plan
+    from resource_api.model.change import Change
+    from resource_api.plan.planner import Plan
+    from resource_api.provider.context import Context
 
 OLD: Final = "open-sesame-0001"
 NEW: Final = "open-sesame-0002"

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from resource_api.nouns.converged import digests
-from resource_api.nouns.record import Commit, Intent
+from resource_api.cache.conclusion import digests
+from resource_api.model.record import Commit, Intent
 from tests.knowing import MODULES, Bench
 
 if TYPE_CHECKING:

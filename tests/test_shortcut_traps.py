@@ -141,13 +141,13 @@ def test_code_that_was_replaced_meanwhile_is_not_what_concluded(bench: Bench) ->
     _settle(bench, _gauges())
     shutil.rmtree(bench.kept)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resource_api.stages.plan.calm", _after(lambda: _disagree(bench)))
+        patch.setattr("resource_api.plan.planner.calm", _after(lambda: _disagree(bench)))
         assert bench.run().end.startswith("0 ")
     assert "6 to update" in bench.run("plan").plan[-1]
 
 
 def _after(happens: Callable[[], None]) -> Callable[..., Any]:
-    from resource_api.stages.calm import calm  # noqa: PLC0415 - as it was
+    from resource_api.plan.unchanged import calm  # noqa: PLC0415 - as it was
 
     def then(*arguments: Any) -> Any:
         happens()

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.hands import database, marker
-from resource_api.hands.marker import Marker
-from resource_api.nouns.errors import StateError
-from resource_api.nouns.record import Commit, Intent, Record
+from resource_api.model.record import Commit, Intent, Record
+from resource_api.model.values.errors import StateError
+from resource_api.state.sqlite import database, marker
+from resource_api.state.sqlite.marker import Marker
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
 from resource_api.testing.state_examples import content, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from resource_api.nouns.record import StackState
+    from resource_api.model.record import StackState
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 WEB: Final = StackName("web", "default")
@@ -136,7 +136,7 @@ class TestPlace:
     def test_sqlite_is_imported_with_the_first_database(self, path: Path) -> None:
         """Commands that keep no state do not pay for it."""
         code = (
-            "import sys; from resource_api.contract.stores import open_store;"
+            "import sys; from resource_api.state.open import open_store;"
             "open_store('sqlite:' + sys.argv[1]).stacks(); assert 'sqlite3' not in sys.modules"
         )
         done = run(code, str(path))
@@ -412,9 +412,9 @@ class TestReaders:
 
     WRITER = """
 import sys
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.nouns.record import Commit
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.model.record import Commit
 from resource_api.testing.state_examples import record
 store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 for start in range(0, 100, 20):

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import MemoryStore
-from resource_api.contract.stores import default_path, open_store
-from resource_api.hands import keys, marker
-from resource_api.hands.marker import Marker
-from resource_api.nouns.errors import StateError, UsageError
+from resource_api.model.values.errors import StateError, UsageError
+from resource_api.state.encryption import keys
+from resource_api.state.open import default_path, open_store
+from resource_api.state.sqlite import marker
+from resource_api.state.sqlite.marker import Marker
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import MemoryStore
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from resource_api.contract.state import StateStore
+    from resource_api.state.store import StateStore
 
 
 class TestMemoryStore(StateCompliance):

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.contract import transfer
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.faces.cli import COMMANDS, run
-from resource_api.nouns.codec import seal
-from resource_api.nouns.errors import ManifestError
-from resource_api.nouns.record import Commit, Record, StackState
+from resource_api.cli.main import COMMANDS, run
+from resource_api.model.codec import seal
+from resource_api.model.record import Commit, Record, StackState
+from resource_api.model.values.errors import ManifestError
+from resource_api.state import export as transfer
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
 from resource_api.testing.state_examples import attributes, content, record, records
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def command(empty: Command) -> Command:
 def test_every_command_is_there() -> None:
     """``state`` has the documented subcommands and nothing else."""
     assert COMMANDS["state"][0] == COMMANDS["output"][0] == "state"
-    from resource_api.faces.commands.state import state  # noqa: PLC0415 - what is under test
+    from resource_api.cli.commands.state import state  # noqa: PLC0415 - what is under test
 
     assert set(state.commands) == set("list show rm mv taint untaint export import check recover history rekey".split())  # noqa: SIM905 - as documented
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.nouns.record import Commit
+from resource_api.model.record import Commit
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
 from resource_api.testing.state_examples import record
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ WEB: Final = StackName("web", "default")
 #: One run: what is about to be done, what was done, what is over. ``said`` is what somebody was promised.
 RUN: Final = """
 import os, sys
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.nouns.errors import StateError
-from resource_api.nouns.record import Commit, Intent
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.model.values.errors import StateError
+from resource_api.model.record import Commit, Intent
 from resource_api.testing.state_examples import record
 store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 try:
@@ -280,10 +280,10 @@ def test_a_full_disk_stops_the_run_and_space_is_all_that_is_needed(tmp_path: Pat
     """What was committed is there, and the next run, with space again, goes on without a repair."""
     fill = """
 import os, sys
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.nouns.errors import StateError
-from resource_api.nouns.record import Commit
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.model.values.errors import StateError
+from resource_api.model.record import Commit
 from resource_api.testing.state_examples import record
 store, name, last = SqliteStore(sys.argv[1] + "/s/state.db"), StackName("web", "default"), 0
 try:
@@ -315,9 +315,9 @@ def test_a_read_only_place_can_be_read_and_not_written(tmp_path: Path) -> None:
         store.commit(WEB, Commit([record()]))
     look = """
 import sys
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.nouns.errors import StateError
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.model.values.errors import StateError
 store = SqliteStore(sys.argv[1] + "/s/state.db")
 assert store.load(StackName("web", "default")).serial == 1
 assert store.check()

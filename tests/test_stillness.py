@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.hands.stillness import still
+from resource_api.system.sandbox import still
 
 if TYPE_CHECKING:
     from collections.abc import Callable

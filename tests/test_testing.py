@@ -11,10 +11,10 @@ import pytest
 
 import resource_api
 from resource_api import Registry, ResourceError
-from resource_api.hands import loader
+from resource_api.plugins import loader
 from resource_api.testing import ProviderCompliance
-from resource_api.testing.bench import Bench
 from resource_api.testing.examples import Examples, alike
+from resource_api.testing.harness import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

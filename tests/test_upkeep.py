@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Registry, Runtime, Sensitive
-from resource_api.faces import upkeep
+from resource_api.runtime import refresh as upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
-from resource_api.contract.state import MemoryStore, NoStore
-from resource_api.hands.log import console
-from resource_api.nouns.event import Finished
+from resource_api.model.event import Finished
+from resource_api.state.store import MemoryStore, NoStore
+from resource_api.system.log import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from resource_api.contract.state import StackName, StateStore
-    from resource_api.hands.context import Context
-    from resource_api.nouns.change import Change
-    from resource_api.nouns.record import Commit, Intent, StackState
+    from resource_api.model.change import Change
+    from resource_api.model.record import Commit, Intent, StackState
+    from resource_api.provider.context import Context
+    from resource_api.state.store import StackName, StateStore
 
 _COMMAND: Final = "from resource_api.__main__ import main; main()"
 #: What costs milliseconds to import, and which runs need it.
@@ -312,7 +312,7 @@ def imported(*arguments: str) -> set[str]:
     """Give what a command has imported by its end."""
     script = (
         "import sys\n"
-        "from resource_api.faces.cli import run\n"
+        "from resource_api.cli.main import run\n"
         "run(sys.argv[1:])\n"
         "sys.stderr.write('\\n'.join(['', 'modules:', *sys.modules]))"
     )
@@ -323,8 +323,9 @@ def imported(*arguments: str) -> set[str]:
 @pytest.mark.usefixtures("_unmeasured")
 def test_the_version_imports_one_module_of_ours() -> None:
     """All else waits for the command that needs it."""
+    version = {"resource_api.model", "resource_api.model.values", "resource_api.model.values.version"}
     ours = {name for name in imported("--version") if name.startswith("resource_api.")}
-    assert ours == {"resource_api.faces", "resource_api.faces.cli"}
+    assert ours == {"resource_api.cli", "resource_api.cli.main", *version}
 
 
 @pytest.mark.usefixtures("_unmeasured")
@@ -352,12 +353,12 @@ def test_conclusions_are_drawn_and_used_only_where_something_is_kept_in_order(tm
     """Neither a run without state nor one that records its resources concludes anything; those after it do."""
     manifest, kept = str(files(tmp_path, 3)), f"sqlite:{tmp_path}/state/state.db"
     runs = [imported("apply", manifest, "--state", state) for state in ("memory:", "memory:", kept, kept, kept)]
-    concludes = ["resource_api.faces.shortcut" in modules for modules in runs]
+    concludes = ["resource_api.cache.fast_plan" in modules for modules in runs]
     assert concludes == [False, False, False, True, True]
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 64), (("apply",), 124)])
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 76), (("apply",), 138)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Each costs a fifth of a millisecond at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

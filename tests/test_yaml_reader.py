@@ -13,9 +13,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from resource_api.hands import yaml_reader
-from resource_api.nouns import document
-from resource_api.nouns.errors import ManifestError, Problem
+from resource_api.manifest import yaml_reader
+from resource_api.model.values import document
+from resource_api.model.values.errors import ManifestError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +201,8 @@ def test_depth_is_refused_before_anything_can_overflow(pair: str, count: int) ->
     """In a process of its own, because a crash of the C parser would end this one."""
     body = "[" * count + "]" * count if pair == "[]" else "{a: " * count + "}" * count
     program = (
-        "import sys\nfrom resource_api.hands import yaml_reader\nfrom resource_api.nouns.errors import ManifestError\n"
+        "import sys\nfrom resource_api.manifest import yaml_reader\n"
+        "from resource_api.model.values.errors import ManifestError\n"
         "try:\n    yaml_reader.read(sys.stdin.buffer.read(), 'f')\nexcept ManifestError as error:\n    print(error)\n"
     )
     done = subprocess.run(

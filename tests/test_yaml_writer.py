@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, Sensitive, TypeDefinition
-from resource_api.faces import yaml_writer
-from resource_api.hands import yaml_reader
-from resource_api.nouns import expression
+from resource_api.manifest import yaml_reader
+from resource_api.model.values import expression
+from resource_api.render import yaml as yaml_writer
 
 TYPE = TypeDefinition(
     name="thing",

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from resource_api.nouns.assets import Archive, Asset
-from resource_api.nouns.named import NamedTuple
-from resource_api.nouns.values import Sensitive, is_secret, reveal
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.assets import Archive, Asset
+from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.nouns.datatypes import DataType
-    from resource_api.nouns.definition import Resource, TypeDefinition
+    from resource_api.model.datatypes.build import DataType
+    from resource_api.model.type_definition import Resource, TypeDefinition
 
     Values = st.SearchStrategy[Any]
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from resource_api.contract.registry import Registry
-from resource_api.faces import documents
-from resource_api.nouns.text import show
+from resource_api.model.values.text import show
+from resource_api.plugins.registry import Registry
+from resource_api.render import json as documents
 from resource_api.testing import examples as trying
-from resource_api.testing.bench import Bench
-from resource_api.testing.changing_laws import ChangingLaws
-from resource_api.testing.reading_laws import ReadingLaws
-from resource_api.testing.running_laws import RunningLaws
+from resource_api.testing.get_laws import ReadingLaws
+from resource_api.testing.harness import Bench
+from resource_api.testing.imperative_laws import RunningLaws
+from resource_api.testing.set_laws import ChangingLaws
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.nouns.definition import Resource
+    from resource_api.model.type_definition import Resource
 
 #: Shorter secrets are found in any text.
 SHORTEST_SECRET = 4

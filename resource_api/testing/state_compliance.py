@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from resource_api.contract.state import MemoryStore
-from resource_api.nouns.codec import Sealed, seal
-from resource_api.nouns.errors import StateLocked
-from resource_api.nouns.record import Commit, Intent
-from resource_api.nouns.values import UNKNOWN, Sensitive
+from resource_api.model.codec import Sealed, seal
+from resource_api.model.record import Commit, Intent
+from resource_api.model.values.errors import StateLocked
+from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.state.store import MemoryStore
 from resource_api.testing.state_examples import OTHER, WEB, content, histories, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from resource_api.contract.state import StateStore
+    from resource_api.state.store import StateStore
     from resource_api.testing.state_examples import Write
 
     Reopen = Callable[[], StateStore]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from resource_api.contract.state import StackName
-from resource_api.nouns import codec
-from resource_api.nouns.codec import seal
-from resource_api.nouns.record import STATUSES, Commit, Intent, Record
+from resource_api.model import codec
+from resource_api.model.codec import seal
+from resource_api.model.record import STATUSES, Commit, Intent, Record
+from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from resource_api.nouns.record import StackState
+    from resource_api.model.record import StackState
 
     Write = tuple[StackName, Sequence[Intent], Commit]
 

@@ -24,15 +24,15 @@ import pytest
 
 import resource_api
 from resource_api import Registry, Runtime
-from resource_api.contract.sqlite_store import SqliteStore
-from resource_api.contract.state import StackName
-from resource_api.hands.log import Line, Log
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.system.log import Line, Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.nouns.record import Record, StackState
-    from resource_api.nouns.step import Report
+    from resource_api.model.record import Record, StackState
+    from resource_api.model.step import Report
 
 MODULES: Final = Path(__file__).parent / "modules"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.hands import keys
+from resource_api.state.encryption import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -323,7 +323,7 @@ def test_a_crash_of_ours_shows_no_secret(canary: Canary) -> None:
 
 CRASH: Final = '''
 """Breaks one function of the program, as a bug would: its error quotes what it was given."""
-from resource_api.stages import transaction
+from resource_api.transaction import transaction
 
 def broken(self, *arguments, **options):
     should = next(iter(self.plan.steps)).should

@@ -22,7 +22,7 @@ HEAVY: Final = frozenset(
 TELL: Final = """
 import json, os, sys
 before = set(sys.modules)
-from resource_api.faces import cli
+from resource_api.cli import main as cli
 tell = os.dup(2)
 code = cli.run(sys.argv[1:])
 os.write(tell, ("\\n" + json.dumps([code, sorted(set(sys.modules) - before)])).encode())
@@ -56,7 +56,7 @@ def test_the_version_loads_no_module_of_ours_but_the_command(box: Box) -> None:
     assert {name for name in names if name.startswith("resource_api")} == {
         "resource_api",
         "resource_api.faces",
-        "resource_api.faces.cli",
+        "resource_api.cli.main",
     }
 
 

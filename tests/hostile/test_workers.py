@@ -285,7 +285,7 @@ def test_two_versions_do_not_talk(box: Box, side: str) -> None:
     box.write(
         "lib/sitecustomize.py",
         f"import sys\nif {worker if side == 'worker' else f'not ({worker})'}:\n"
-        "    import resource_api.nouns.frame\n    resource_api.nouns.frame.PROTOCOL = 7\n",
+        "    import resource_api.plugins.worker.messages\n    resource_api.plugins.worker.messages.PROTOCOL = 7\n",
     )
     box.env["PYTHONPATH"] = f"{box.path / 'lib'}{os.pathsep}{box.env['PYTHONPATH']}"
     box.manifest({"Good[a]": {}})

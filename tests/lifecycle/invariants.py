@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.nouns import codec
-from resource_api.nouns.change import Action
-from resource_api.nouns.values import same
+from resource_api.model import codec
+from resource_api.model.change import Action
+from resource_api.model.values.values import same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.nouns.record import StackState
-    from resource_api.nouns.step import Report
-    from resource_api.stages.plan import Plan
+    from resource_api.model.record import StackState
+    from resource_api.model.step import Report
+    from resource_api.plan.planner import Plan
     from tests.lifecycle.world import Bench
 
 

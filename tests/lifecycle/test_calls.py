@@ -7,7 +7,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
-from resource_api.hands.log import console
+from resource_api.system.log import console
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from resource_api.faces import upkeep
-from resource_api.nouns.errors import ResourceError
+from resource_api.model.values.errors import ResourceError
+from resource_api.runtime import refresh as upkeep
 from tests.lifecycle.world import Bench, Kill, acted, manifest, planned
 
 KEYS = [

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Command, Registry, Runtime, TypeDefinition
-from resource_api.contract.state import MemoryStore, StackName
-from resource_api.hands.log import Log
+from resource_api.state.store import MemoryStore, StackName
+from resource_api.system.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
-    from resource_api.nouns.step import Report
+    from resource_api.model.step import Report
 
 PROJECT: Final = "side"
 _ATTRIBUTES: Final = {
@@ -542,7 +542,7 @@ def test_the_schedule_costs_as_much_for_each_however_many_there_are(shape: str) 
         resources = {f"Narrow[{n}]": {"size": n, "require": needs.get(shape, lambda _n: [])(n)} for n in range(count)}
         side.apply(resources, parallel=2)
         plan = side.runtime.plan({"project": PROJECT, "resources": {k: v | {"size": -1} for k, v in resources.items()}})
-        from resource_api.stages.schedule import Schedule  # noqa: PLC0415 - what is counted here
+        from resource_api.transaction.scheduler import Schedule  # noqa: PLC0415 - what is counted here
 
         looked = 0
 

@@ -12,7 +12,7 @@ from tests.lifecycle.world import Bench
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.stages.plan import Plan
+    from resource_api.plan.planner import Plan
 
 NAMES = "abcdefgh"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.nouns.errors import UsageError
+from resource_api.model.values.errors import UsageError
 from tests.lifecycle.world import acted, manifest, planned
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, ComponentDefinition, DefinitionError, Sensitive
-from resource_api.faces import documents, render
-from resource_api.nouns.errors import ManifestError, UsageError
+from resource_api.model.values.errors import ManifestError, UsageError
+from resource_api.render import json as documents
+from resource_api.render import text as render
 from tests.lifecycle.world import Bench, acted, manifest, planned
 
 if TYPE_CHECKING:

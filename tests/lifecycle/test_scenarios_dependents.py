@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.nouns.change import Action
+from resource_api.model.change import Action
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:

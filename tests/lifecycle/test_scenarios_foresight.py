@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
-from resource_api.nouns.values import UNKNOWN
+from resource_api.model.values.values import UNKNOWN
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.stages.plan import Plan
+    from resource_api.plan.planner import Plan
 
 
 class Shelf:

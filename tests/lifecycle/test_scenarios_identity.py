@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.faces import upkeep
-from resource_api.nouns.errors import ManifestError, ResourceError, UsageError
+from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
+from resource_api.runtime import refresh as upkeep
 from tests.lifecycle.world import acted, manifest, planned
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.contract.state import StackName
-from resource_api.faces import upkeep
-from resource_api.nouns.errors import ManifestError
-from resource_api.nouns.record import Commit
-from resource_api.nouns.values import UNKNOWN
+from resource_api.model.record import Commit
+from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.values import UNKNOWN
+from resource_api.runtime import refresh as upkeep
+from resource_api.state.store import StackName
 from tests.lifecycle.world import PROJECT, acted, manifest, planned
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import UNKNOWN, Problem, ResourceError, Sensitive
-from resource_api.nouns.errors import DefinitionError
-from resource_api.nouns.event import Diagnosed
+from resource_api.model.event import Diagnosed
+from resource_api.model.values.errors import DefinitionError
 from tests.lifecycle.world import acted, manifest
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.nouns.errors import UsageError
-from resource_api.nouns.event import StepEnd, StepStart
+from resource_api.model.event import StepEnd, StepStart
+from resource_api.model.values.errors import UsageError
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.faces import render
+from resource_api.render import text as render
 from tests.lifecycle.world import acted
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.faces import saved
-from resource_api.nouns.errors import ManifestError, ResourceAPIError
+from resource_api.model.values.errors import ManifestError, ResourceAPIError
+from resource_api.runtime import saved_plan as saved
 from tests.lifecycle.world import acted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resource_api.nouns.step import Report
+    from resource_api.model.step import Report
     from tests.lifecycle.world import Bench
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
-from resource_api.contract.state import MemoryStore, StackName
-from resource_api.faces import upkeep
-from resource_api.nouns.errors import ResourceError
+from resource_api.model.values.errors import ResourceError
+from resource_api.runtime import refresh as upkeep
+from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
-from resource_api.contract.state import MemoryStore, StackName
-from resource_api.hands.log import Log
-from resource_api.nouns.change import exists
-from resource_api.nouns.record import Commit
+from resource_api.model.change import exists
+from resource_api.model.record import Commit
+from resource_api.state.store import MemoryStore, StackName
+from resource_api.system.log import Log
 from tests.lifecycle import invariants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.nouns.event import Event
-    from resource_api.nouns.record import Intent, Record, StackState
-    from resource_api.nouns.step import Report
-    from resource_api.stages.plan import Plan
+    from resource_api.model.event import Event
+    from resource_api.model.record import Intent, Record, StackState
+    from resource_api.model.step import Report
+    from resource_api.plan.planner import Plan
 
 PROJECT: Final = "world"
 

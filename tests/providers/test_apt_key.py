@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Context, ManifestError, Registry, Runtime
-from resource_api.hands import loader
-from resource_api.hands.context import Run
-from resource_api.hands.log import Log
+from resource_api.plugins import loader
+from resource_api.provider.context import Run
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.namespaces import private_mounts
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.nouns.step import Report
+    from resource_api.model.step import Report
 
 TYPE = Registry.from_path().type("apt_key")
 apt_key = loader.execute(f"{loader.BUNDLED}/providers/apt_key.py", "ra_test_apt_key")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import ManifestError, Runtime
-from resource_api.contract.registry import Registry
+from resource_api.plugins.registry import Registry
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resource_api import Resource
-    from resource_api.nouns.step import Report
+    from resource_api.model.step import Report
 
 REGISTRY = Registry.from_path()
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

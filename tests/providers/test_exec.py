@@ -14,17 +14,17 @@ import psutil
 import pytest
 
 from resource_api import ManifestError, ProviderError, Runtime
-from resource_api.contract.registry import Registry
-from resource_api.hands.log import Log
-from resource_api.nouns.event import Diagnosed
+from resource_api.model.event import Diagnosed
+from resource_api.plugins.registry import Registry
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api import Resource
-    from resource_api.nouns.event import Event
-    from resource_api.nouns.step import Report
+    from resource_api.model.event import Event
+    from resource_api.model.step import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()
@@ -210,7 +210,7 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "group").write_text("root:x:0:\nra-test-user:x:54321:\nra-test-one:x:54322:ra-test-user\n")
     (tmp_path / "apply.py").write_text(
         "from resource_api import Registry, Runtime\n"
-        "from resource_api.hands.log import Log\n"
+        "from resource_api.system.log import Log\n"
         "log = Log('notice', lambda line: print(line.text))\n"
         "manifest = {'resources': {'Exec[id -G]': {'user': 'ra-test-user', 'logoutput': 'always'}}}\n"
         "Runtime(Registry.from_path(), log=log).apply(manifest)\n"

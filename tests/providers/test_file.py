@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import CannotList, Change, Context, Sensitive
-from resource_api.contract.registry import Registry
-from resource_api.hands import loader
-from resource_api.hands.context import Run, Subject
-from resource_api.hands.log import Log
-from resource_api.nouns.values import same
+from resource_api.model.values.values import same
+from resource_api.plugins import loader
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Run, Subject
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:

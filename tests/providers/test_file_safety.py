@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Change, Context
-from resource_api.contract.registry import Registry
-from resource_api.hands import loader
-from resource_api.hands.context import Run, Subject
-from resource_api.hands.log import Log
+from resource_api.plugins import loader
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Run, Subject
+from resource_api.system.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +29,9 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as s
 
 READER: Final = """
 import os, sys
-from resource_api.contract.registry import Registry
-from resource_api.hands.context import Context, Run
-from resource_api.hands.log import Log
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Context, Run
+from resource_api.system.log import Log
 registry = Registry.from_path()
 provider, context = registry.provider("file")(), Context(registry.type("file"), Run(Log("off")), reading=True)
 list(provider.get(context, [sys.argv[1]]))

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ManifestError, Runtime
-from resource_api.contract.registry import Registry
-from resource_api.hands.context import Context, Run
-from resource_api.hands.log import Log
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Context, Run
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.nouns.step import Summary
+    from resource_api.model.step import Summary
 
 REGISTRY = Registry.from_path()
 NAME = "ra-test-group"

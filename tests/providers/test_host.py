@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Change, Context, Runtime
-from resource_api.contract.registry import Registry
-from resource_api.hands import loader
-from resource_api.hands.context import Run, Subject
-from resource_api.hands.lines import Lines
-from resource_api.hands.log import Log
+from resource_api.plugins import loader
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Run, Subject
+from resource_api.system.filesystem.line_editor import Lines
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
 import socket, sys
 sys.path.insert(0, {loader.PACKAGE.rpartition("/")[0]!r})
 from resource_api import Change
-from resource_api.hands import loader
+from resource_api.plugins import loader
 provider = loader.execute(loader.BUNDLED + "/providers/host.py", "host").Provider()
 should = {{"ensure": "present", "name": "ra-test.example", "ip": "192.0.2.7", "host_aliases": ["ra-test-alias"]}}
 provider.set(None, {{("ra-test.example", "/etc/hosts"): Change(None, should)}})

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Change, Context, Registry, Runtime
-from resource_api.hands import loader
-from resource_api.hands.context import Run, Subject
-from resource_api.hands.log import Log
+from resource_api.plugins import loader
+from resource_api.provider.context import Run, Subject
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.namespaces import private_mounts
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api import Resource
-    from resource_api.nouns.step import Report
+    from resource_api.model.step import Report
 
 TYPE = Registry.from_path().type("package")
 package = loader.execute(f"{loader.BUNDLED}/providers/package.py", "ra_test_package")

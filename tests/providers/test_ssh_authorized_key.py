@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import UNKNOWN, Change, Context, ResourceError, Runtime
-from resource_api.contract.registry import Registry
-from resource_api.hands import loader
-from resource_api.hands.context import Run, Subject
-from resource_api.hands.lines import Lines
-from resource_api.hands.log import Log
+from resource_api.plugins import loader
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Run, Subject
+from resource_api.system.filesystem.line_editor import Lines
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ManifestError, Runtime
-from resource_api.contract.registry import Registry
-from resource_api.hands.context import Context, Run
-from resource_api.hands.log import Log
-from resource_api.nouns.values import reveal
+from resource_api.model.values.values import reveal
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import Context, Run
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.nouns.step import Summary
+    from resource_api.model.step import Summary
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()
@@ -204,7 +204,7 @@ def test_a_password_is_seen_by_nobody(tmp_path: Path) -> None:
     script.write_text(
         "import sys\n"
         "from resource_api import Registry, Runtime\n"
-        "from resource_api.hands.log import Log\n"
+        "from resource_api.system.log import Log\n"
         "for digest in sys.stdin.read().split():\n"
         f"    manifest = {{'resources': {{'User[{NAME}]': {{'password': digest}}}}}}\n"
         "    log = Log('debug', lambda line: print(line))\n"

@@ -21,7 +21,7 @@ from resource_api import (
     SimpleProvider,
     TypeDefinition,
 )
-from resource_api.faces import documents
+from resource_api.render import json as documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

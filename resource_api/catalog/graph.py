@@ -1,0 +1,116 @@
+"""Who must come before whom: explicit, implied and automatic relationships, the order, and cycles.
+
+Order is the manifest's, corrected by relationships. Automatic relationships give way to explicit ones
+that say the contrary and turn round where what they require is to become absent. Pure, iterative (a chain of 100,000
+is no deeper than one), and free where there is no edge.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from resource_api.model.values._namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class Edge(NamedTuple):
+    """``first`` comes before ``then``; ``refresh`` also notifies it; ``automatic`` gives way to what is explicit."""
+
+    first: int
+    then: int
+    refresh: bool = False
+    automatic: bool = False
+
+
+class Order(NamedTuple):
+    """The sequence of execution, or the cycles that make one impossible; and the automatic edges that gave way."""
+
+    sequence: Sequence[int]
+    edges: Sequence[Edge]
+    cycles: Sequence[Sequence[int]] = ()
+    yielded: Sequence[Edge] = ()
+
+
+def order(count: int, edges: Iterable[Edge]) -> Order:
+    """Order ``count`` resources, numbered as they stand in the manifest."""
+    remaining = list(dict.fromkeys(edges))
+    yielded: list[Edge] = []
+    while True:
+        if all(edge.first < edge.then for edge in remaining):
+            return Order(range(count), remaining, yielded=yielded)
+        sequence, stuck = _sequence(count, remaining)
+        if not stuck:
+            return Order(sequence, remaining, yielded=yielded)
+        cycles = _cycles(stuck, remaining)
+        weak = {edge for cycle in cycles for edge in _weak(cycle, remaining)}
+        if not weak:
+            return Order((), remaining, cycles=cycles, yielded=yielded)
+        yielded += [edge for edge in remaining if edge in weak]
+        remaining = [edge for edge in remaining if edge not in weak]
+
+
+def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
+    """Take, again and again, the first of the manifest that waits for nobody; what is left waits for itself."""
+    after: dict[int, list[int]] = {}
+    waiting = [0] * count
+    for first, then in {(edge.first, edge.then) for edge in edges}:
+        after.setdefault(first, []).append(then)
+        waiting[then] += 1
+    ready = [index for index in range(count) if not waiting[index]]
+    heapify(ready)
+    sequence = []
+    while ready:
+        index = heappop(ready)
+        sequence.append(index)
+        for then in after.get(index, ()):
+            waiting[then] -= 1
+            if not waiting[then]:
+                heappush(ready, then)
+    return sequence, {index for index in range(count) if waiting[index]}
+
+
+def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
+    """Give each cycle whole, beginning with the resource that stands first in the manifest; one per knot."""
+    before: dict[int, list[int]] = {}
+    for edge in edges:
+        if edge.first in stuck and edge.then in stuck:
+            before.setdefault(edge.then, []).append(edge.first)
+    found: list[list[int]] = []
+    seen: set[int] = set()
+    for start in sorted(stuck):
+        path: list[int] = []
+        place: dict[int, int] = {}
+        node = start
+        while node not in seen and node not in place:
+            place[node] = len(path)
+            path.append(node)
+            node = min(before[node])
+        if node in place:
+            cycle = path[place[node] :][::-1]
+            least = cycle.index(min(cycle))
+            found.append(cycle[least:] + cycle[:least])
+        seen.update(path)
+    return found
+
+
+def _weak(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
+    """Give the automatic edges of a cycle when something explicit contradicts them; none when all are automatic."""
+    steps = set(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+    inside = [edge for edge in edges if (edge.first, edge.then) in steps]
+    explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
+    return [edge for edge in inside if edge.automatic and (edge.first, edge.then) not in explicit] if explicit else []
+
+
+def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
+    """Give everything that comes after ``start``, directly or not, ``start`` included."""
+    found = set(start)
+    waiting = list(found)
+    while waiting:
+        for index in after.get(waiting.pop(), ()):
+            if index not in found:
+                found.add(index)
+                waiting.append(index)
+    return found

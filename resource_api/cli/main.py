@@ -1,0 +1,88 @@
+"""The command ``resource-api``: finds the subcommand, maps every error to its exit code.
+
+Importing it costs click and nothing else: each subcommand is a module that is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.model.values.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Command → the module that holds it, and what it does in a line (so that ``--help`` loads none of them).
+COMMANDS: Final = {
+    "apply": ("apply", "Bring the system to what a manifest says."),
+    "plan": ("apply", "Show what apply would do; change nothing."),
+    "destroy": ("destroy", "Delete what state records as ours."),
+    "resource": ("resource", "List, show or change resources of one type."),
+    "types": ("inspect", "List the types on the module path."),
+    "describe": ("inspect", "Show a type's documentation, attributes and features."),
+    "validate": ("inspect", "Check a manifest without touching the system."),
+    "schema": ("inspect", "Print a JSON Schema of manifests, for editors."),
+    "graph": ("inspect", "Print the relationships in a manifest."),
+    "import": ("refresh", "Take over an existing thing into state."),
+    "refresh": ("refresh", "Read everything again into state; change nothing else."),
+    "state": ("state", "Look at and mend what is recorded."),
+    "output": ("state", "Show a stack's outputs."),
+    "new": ("new", "Write a new type or a new key, ready to use."),
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the same
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"resource_api.cli.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, docs) for name, (_, docs) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="resource-api")
+def cli() -> None:
+    """Describe machines and services, see what would change, change it.
+
+    Start with: resource-api resource user root
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code: 64 for wrong usage, what the command says otherwise."""
+    try:
+        code: Any = cli.main(args=arguments, prog_name="resource-api", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 64
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except OSError as error:
+        return _unwritten(error)
+    return code if isinstance(code, int) else 0
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that help or the version could not be written: click writes them, and no session is around it."""
+    import os  # noqa: PLC0415 - only here
+
+    # The interpreter flushes once more at its end; what is left goes nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with suppress(OSError):
+        sys.stderr.write(f"resource-api: cannot write: {error.strerror}\n")
+    return 1

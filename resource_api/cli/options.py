@@ -1,0 +1,215 @@
+"""The options that subcommands share, so that each is spelt, documented and parsed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from resource_api.model.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.state.encryption.keys import Key
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def _name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Refuse the name of a stack or project that could not stand in a URN."""
+    from resource_api.model.values.reference import STACK_NAME  # noqa: PLC0415 - only for a command that knows stacks
+
+    if value is None or STACK_NAME.match(value):
+        return value
+    msg = f"'{value}' is no name: write 1 to 100 letters, digits, '.', '_' and '-', beginning with one of the first two"
+    raise click.BadParameter(msg)
+
+
+def key(_context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
+    """Give the key of that name; its passphrase leaves the environment, so that no child inherits it."""
+    if value is None:
+        return None
+    import os  # noqa: PLC0415 - only with a key
+
+    from resource_api.state.encryption.keys import named  # noqa: PLC0415 - the same
+
+    try:
+        return named(value, os.environ)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+class _Directory(click.Path):
+    """A directory that exists; in a variable's list an empty element means none, as a trailing colon leaves one."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [directory for directory in super().split_envvar_value(rv) if directory]
+
+
+common = _stack(
+    click.option(
+        "--module-path",
+        multiple=True,
+        envvar="RESOURCE_API_MODULE_PATH",
+        type=_Directory(exists=True, file_okay=False),
+        help="A directory holding types/ and providers/; repeatable, first hit wins.",
+    ),
+    click.option("--json", is_flag=True, help="Write JSON to stdout."),
+    click.option("-v", "--verbose", is_flag=True, help="Show progress."),
+    click.option("-d", "--debug", is_flag=True, help="Show everything."),
+    click.option("-q", "--quiet", is_flag=True, help="Show errors only."),
+    click.option("--log-format", type=click.Choice(["console", "json"]), default="console", help="How log lines look."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."),
+)
+
+stacked = _stack(
+    click.option(
+        "--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."
+    ),
+    click.option(
+        "--key",
+        envvar="RESOURCE_API_KEY",
+        metavar="URL",
+        callback=key,
+        help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
+    ),
+    click.option(
+        "--stack", envvar="RESOURCE_API_STACK", default="default", callback=_name, help="The stack; default: default."
+    ),
+    click.option("--project", callback=_name, help="The project; default: the manifest's."),
+    click.option(
+        "--lock-timeout",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="S",
+        help="Wait so long for the state's lock.",
+    ),
+)
+
+given_inputs = _stack(
+    click.option("-i", "given", multiple=True, metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
+    click.option("--inputs", "input_files", multiple=True, type=click.Path(), help="A YAML or JSON file of inputs."),
+)
+
+chosen = _stack(
+    click.option(
+        "--target", "targets", multiple=True, metavar="REF", help="Exactly these resources; * and ? are wild."
+    ),
+    click.option("--exclude", "excludes", multiple=True, metavar="REF", help="All but these resources."),
+    click.option("--with-dependencies", is_flag=True, help="Targets and what they depend on."),
+    click.option("--with-dependents", is_flag=True, help="Targets and what depends on them."),
+    click.option("--tags", default="", metavar="T,...", help="Only resources with one of these tags."),
+    click.option("--skip-tags", default="", metavar="T,...", help="No resources with one of these tags."),
+)
+
+changing = _stack(
+    click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
+    click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
+)
+
+running = _stack(
+    click.option(
+        "--strict",
+        type=click.Choice(["error", "warning", "off"]),
+        default="error",
+        help="How far providers are held to their word.",
+    ),
+    click.option(
+        "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N calls side by side."
+    ),
+    click.option("--fail-fast", is_flag=True, help="Start nothing after the first failure."),
+    click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both."),
+)
+
+isolate = click.option(
+    "--isolate", is_flag=True, envvar="RESOURCE_API_ISOLATE", help="Run every provider in a process of its own."
+)
+
+noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Touch nothing; show what would be done.")
+
+
+#: What a plan is made of: once it is saved, nothing of it can be wished otherwise.
+_PLANNED: Final = frozenset(
+    {"targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"}
+    | {"replace", "prune", "strict", "given", "input_files"}
+)
+#: Whose state a plan is about: what it was saved for may be named once more.
+_WHOSE: Final = frozenset({"stack", "project"})
+
+
+def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the fields of ``Options`` from a subcommand's settings."""
+    names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "strict")
+    found = {name: settings[name] for name in (*names, "parallel", "fail_fast") if name in settings}
+    for name in ("tags", "skip_tags"):
+        found[name] = frozenset(tag.strip().lower() for tag in settings.get(name, "").split(",") if tag.strip())
+    return found
+
+
+def of_saved_plan(settings: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Give how a saved plan is to be carried out.
+
+    Raises ``UsageError`` for an option about what is to be done, and where another stack or project is named.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name, source = str(parameter.name), context.get_parameter_source(str(parameter.name))
+        if name in _PLANNED and source is click.core.ParameterSource.COMMANDLINE:
+            msg = f"{parameter.opts[0]} cannot be given with a saved plan, which does what it shows; plan again"
+            raise UsageError(msg)
+        given = source is not click.core.ParameterSource.DEFAULT and settings.get(name)
+        if name in _WHOSE and given and given != document.get(name):
+            msg = f"{parameter.opts[0]} {given}: the plan is about the {name} '{document.get(name)}'"
+            raise UsageError(msg)
+    return {name: settings[name] for name in ("noop", "parallel", "fail_fast")}
+
+
+def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give inputs by name: files first, then ``-i``.
+
+    Raises ``UsageError`` for what cannot be read, ``ManifestError`` for a file of inputs that is wrong.
+    """
+    from resource_api.manifest.scope import FromFile, Given  # noqa: PLC0415 - only with a manifest
+
+    found: dict[str, Any] = {}
+    for path in settings.get("input_files") or ():
+        found |= _input_file(path)
+    for text in settings.get("given") or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
+            raise UsageError(msg)
+        found[name] = FromFile(_content(value[1:])) if value.startswith("@") else Given(value)
+    return found
+
+
+def _content(path: str, errors: str = "strict") -> str:
+    try:
+        with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file
+            return file.read().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read {path}: {error}"
+        raise UsageError(msg) from error
+
+
+def _input_file(path: str) -> dict[str, Any]:
+    """Give what a file of inputs says. Raises ``ManifestError`` for one that is wrong."""
+    from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with such a file
+    from resource_api.model.values.document import refusal  # noqa: PLC0415 - the same
+
+    # What is no UTF-8 the reader refuses, and says where.
+    raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
+    data = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path).data
+    if not isinstance(data, dict):
+        raise refusal(path, (0, 0), "inputs", "inputs are a mapping of name to value")
+    return data

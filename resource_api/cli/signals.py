@@ -1,0 +1,89 @@
+"""What a signal does to a command: the first lets the running segment end, the second stops programs, the third us.
+
+Handlers only set a flag while a run is in its segments; an exception is raised in a provider's call alone, so that
+none lands inside what writes state.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.provider.context import current
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+    from resource_api.provider.context import Run
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+#: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
+_PATIENCE: Final = 2.0
+
+
+class Interrupts:
+    """While entered, signals stop the run in an orderly way; ``exit_code`` tells which one came."""
+
+    def __init__(self, run: Run) -> None:
+        """Watch over ``run``."""
+        self._run = run
+        self._before: dict[int, Any] = {}
+        self._count = 0
+        self._signal = 0
+
+    @property
+    def exit_code(self) -> int:
+        """130 after an interrupt, 143 after a termination; 1 when nothing came."""
+        return 128 + self._signal if self._signal else 1
+
+    @property
+    def came(self) -> bool:
+        """Whether a signal came."""
+        return self._signal != 0
+
+    def __enter__(self) -> Self:
+        """Take over the signals; one that the caller had ignored (``nohup``) stays ignored."""
+        for number in _SIGNALS:
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Give the signals back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        self._signal = number
+        self._run.cancelled = True
+        if self._count == 1 and self._run.applying:
+            # The signal may have come in the middle of a write to the very stream that this line goes to.
+            with suppress(RuntimeError):
+                self._run.log.write(
+                    "warning", "", "interrupted: the running step ends, nothing new starts; again to stop it"
+                )
+        elif self._count <= 2:  # noqa: PLR2004 - the second of three
+            from resource_api.system.process import process  # noqa: PLC0415 - only when interrupted
+
+            self._run.hurry()
+            process.stop_all()
+            if not self._run.applying or current.get() is not None:
+                raise KeyboardInterrupt
+        else:
+            os._exit(self.exit_code)
+
+
+def leave_in_time(code: int) -> None:
+    """End with ``code`` even if a provider has left a thread that does not."""
+    threading = sys.modules.get("threading")
+    if threading is None or all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
+        return
+    timer = threading.Timer(_PATIENCE, os._exit, (code,))
+    timer.daemon = True
+    timer.start()

@@ -1,1 +1,0 @@
-"""What authors and stores promise the runtime: providers, the registry of one run, state."""

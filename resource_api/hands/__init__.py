@@ -1,1 +1,0 @@
-"""What touches the world: programs, files, logs, modules on disk; used by the layers above, never above them."""

@@ -1,0 +1,206 @@
+"""What a metaparameter must look like, whatever resource it stands in.
+
+Each check yields what is wrong and where in the value; places in files, and what references lead to, are not known.
+No value is repeated in a message: it may be a secret in the wrong place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.declaration import RELATIONSHIPS
+from resource_api.model.values import document
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Check = Callable[["Path", Any], Iterator["Flaw"]]
+
+Path = tuple[str | int, ...]
+
+LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
+REPLACEMENTS: Final = ("never", "delete_first", "create_first")
+OPERATIONS: Final = ("create", "update", "delete")
+
+_TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
+_CUT: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
+
+
+class Flaw(NamedTuple):
+    """What is wrong, and the keys that lead to it."""
+
+    path: Path
+    message: str
+    hint: str = ""
+
+
+def flaws(name: str, value: Any) -> Iterator[Flaw]:
+    """Give everything that is wrong with the shape of the metaparameter ``name``."""
+    return _METAPARAMETERS[name]((name,), value)
+
+
+def sound(name: str, value: Any) -> bool:
+    """Whether a value certainly has no flaw: the relationship to one resource, as nearly all are."""
+    return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
+
+
+def unknown(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Flaw]:
+    """Give the keys of a fixed structure that do not belong there, with the nearest right name."""
+    for key in mapping:
+        if key not in known:
+            hint = nearest(key, known) or f"known are {', '.join(known)}"
+            yield Flaw((*path, key), f"unknown key {document.shown(key)}", hint)
+
+
+def cut(value: Any) -> bool:
+    """Whether a value is what YAML leaves of a reference with ' #' in its title, or one without its end."""
+    return type(value) is str and _CUT.match(value) is not None
+
+
+def torn(value: Any) -> str:
+    """Give the hint for what YAML made of a reference without quotes: a mapping, or a list in a list."""
+    if type(value) is dict and len(value) == 1:
+        key, rest = next(iter(value.items()))
+        return document.quoting(key if rest is None else f"{key}: {rest}")
+    return document.QUOTING if type(value) is list else ""
+
+
+def _references(path: Path, value: Any) -> Iterator[Flaw]:
+    """One reference or a list of them, not read yet: a title may still hold ``${...}``."""
+    if type(value) is list:
+        for number, item in enumerate(value):
+            yield from _reference((*path, number), item)
+    else:
+        yield from _reference(path, value)
+
+
+def _reference_list(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is list:
+        yield from _references(path, value)
+    else:
+        yield Flaw(path, f"{path[-1]} must be a list of references")
+
+
+def _reference(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is not str:
+        yield Flaw(path, f"{_name(path)} must be a reference such as Package[nginx]", torn(value))
+    elif not value:
+        yield Flaw(path, f"{_name(path)} is empty")
+    elif cut(value):
+        yield Flaw(path, f"{_name(path)} is a reference without its ']'", document.QUOTING)
+
+
+def _name(path: Path) -> str:
+    """Name a value by its last key; an item by that of its list."""
+    name = next(step for step in reversed(path) if isinstance(step, str))
+    return f"each item of {name}" if isinstance(path[-1], int) else name
+
+
+def _boolean(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is not bool:
+        yield Flaw(path, f"{_name(path)} must be true or false")
+
+
+def _string(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is not str or not value:
+        hint = "write it in quotes" if type(value) in (int, float, bool) else ""
+        yield Flaw(path, f"{_name(path)} must be a string that is not empty", hint)
+    elif "${" in value:
+        yield Flaw(path, f"{_name(path)} cannot hold ${{...}}", "only attributes and relationships can")
+
+
+def _strings(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is not list:
+        yield Flaw(path, f"{_name(path)} must be a list of strings")
+        return
+    for number, item in enumerate(value):
+        yield from _string((*path, number), item)
+
+
+def _string_or_list(path: Path, value: Any) -> Iterator[Flaw]:
+    return (_strings if type(value) is list else _string)(path, value)
+
+
+def _tag(path: Path, value: Any) -> Iterator[Flaw]:
+    wrong = list(_string_or_list(path, value))
+    yield from wrong
+    for number, item in enumerate([] if wrong else value if type(value) is list else [value]):
+        if not _TAG.match(item.lower()):
+            message = "a tag consists of letters, digits and _ : . -, and begins with none of the last three"
+            yield Flaw((*path, number) if type(value) is list else path, message)
+
+
+def _one_of(words: tuple[str, ...]) -> Check:
+    def check(path: Path, value: Any) -> Iterator[Flaw]:
+        if value not in words:
+            hint = nearest(value, words) if type(value) is str else ""
+            yield Flaw(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
+
+    return check
+
+
+def _seconds(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) not in (int, float) or value <= 0:
+        yield Flaw(path, f"{_name(path)} must be a number of seconds above 0")
+
+
+def _timeout(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is not dict:
+        yield from _seconds(path, value)
+        return
+    yield from unknown(path, value, OPERATIONS)
+    for name in OPERATIONS:
+        if value.get(name) is not None:
+            yield from _seconds((*path, name), value[name])
+
+
+def _lifecycle(path: Path, value: Any) -> Iterator[Flaw]:
+    if type(value) is not dict:
+        yield Flaw(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
+        return
+    yield from unknown(path, value, tuple(_LIFECYCLE))
+    for name, check in _LIFECYCLE.items():
+        if value.get(name) is not None:
+            yield from check((*path, name), value[name])
+
+
+_LIFECYCLE: Final[dict[str, Check]] = {
+    "protect": _boolean,
+    "retain": _boolean,
+    "owned": _boolean,
+    "ignore_changes": _strings,
+    "replace": _one_of(REPLACEMENTS),
+    "replace_on_changes": _strings,
+    "replace_triggered_by": _reference_list,
+    "deleted_with": _reference,
+    "aliases": _strings,
+    "import": _string,
+    "external": _boolean,
+}
+
+_METAPARAMETERS: Final[dict[str, Check]] = {
+    "require": _references,
+    "before": _references,
+    "notify": _references,
+    "subscribe": _references,
+    "noop": _boolean,
+    "tag": _tag,
+    "loglevel": _one_of(LOGLEVELS),
+    "alias": _string_or_list,
+    "provider": _string,
+    "timeout": _timeout,
+    "lifecycle": _lifecycle,
+}
+
+
+def no_manifest(data: Any) -> Flaw | None:
+    """Give why a document is no manifest at all."""
+    if type(data) is not dict:
+        return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
+    if "format_version" in data:
+        return Flaw(("format_version",), "this is a saved plan and no manifest", "apply carries it out")
+    return None

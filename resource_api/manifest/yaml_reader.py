@@ -1,0 +1,299 @@
+"""YAML text → plain data, straight from the parser's events in one pass.
+
+YAML 1.2 core scalars, no constructors, limits met before memory or stack are: whatever the bytes are,
+the answer is data or a ``ManifestError``. What a manifest means does not enter.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
+
+from resource_api.manifest import yaml_scalar as scalar
+from resource_api.model.values import document
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.document import Document, Node, Position
+from resource_api.model.values.errors import ManifestError, ResourceAPIError
+
+try:
+    from yaml._yaml import CParser
+except ImportError:  # pragma: no cover - the pure parser is thirty times slower and has other limits
+    _message = "PyYAML was built without libyaml; install a PyYAML that has it"
+    raise ResourceAPIError(_message) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from yaml._yaml import Mark
+
+# Each %TAG is compared with all before it; there is no use for them where only core tags are allowed.
+_TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
+_LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
+_OPEN: Final = object()
+_MANY: Final = 100
+
+
+class _Flaw(Exception):  # noqa: N818 - never leaves this module
+    """What is wrong at a mark."""
+
+    def __init__(self, mark: Mark, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.mark, self.code, self.message, self.hint = mark, code, message, hint
+
+
+class _DuplicateKey(Exception):  # noqa: N818 - never leaves this module
+    """A key stands twice; where the first one stood was not kept."""
+
+
+def read(text: bytes, file: str) -> Document:
+    """Give the data of one YAML document; an empty text is ``None``.
+
+    Raises ``ManifestError`` for everything that is no YAML 1.2 core, names a key twice or passes a limit.
+    """
+    decoded = document.decode(text, file)
+    found = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
+    if found:
+        place = document.place_of(decoded, found.start())
+        raise document.refusal(file, place, "syntax", "a %TAG directive is not allowed")
+    builder = _Builder(text)
+    try:
+        data = builder.document()
+    except _DuplicateKey:
+        raise _duplicates(text, file) from None
+    except _Flaw as flaw:
+        raise document.refusal(file, _position(flaw.mark), flaw.code, flaw.message, flaw.hint) from None
+    except YAMLError as error:
+        raise _syntax(error, decoded, file) from None
+    heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
+    return Document(data, file, text, lambda: _Index(text).document(), heads)
+
+
+def _position(mark: Any) -> Position:
+    return (mark.line + 1, mark.column + 1) if mark else (0, 0)
+
+
+def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
+    """Say what the parser says, in its own constant words: nothing of the text, which may hold a secret."""
+    if not isinstance(error, MarkedYAMLError):
+        return document.refusal(file, (0, 0), "syntax", "this is not YAML")
+    message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
+    lines = _LINE_END.split(decoded)
+    place, begun = _position(error.problem_mark), _position(error.context_mark)
+    if begun not in ((0, 0), place):
+        message += f" that begins at line {begun[0]}, column {begun[1]}"
+    if place[0] > len(lines):
+        # The parser's end of a text stands on a line that is not there.
+        place = begun if 0 < begun[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
+    last = place[0]
+    # A key cut short by ' #' is noticed only on the line after it.
+    first = begun[0] or max(last - 1, 1)
+    torn, hint = document.advice(lines, (last, last - 1, first))
+    return document.refusal(file, torn or place, "syntax", message, hint)
+
+
+def _duplicates(text: bytes, file: str) -> ManifestError:
+    """Walk the text again, to its end or its first other error, for all keys that stand twice."""
+    index = _Index(text)
+    with suppress(YAMLError, _Flaw):
+        index.document()
+    return ManifestError([document.duplicate(file, *found) for found in index.duplicates])
+
+
+def _scalar(event: Any) -> Any:
+    text: str = event.value
+    try:
+        value: Any = text
+        if event.tag is not None:
+            value = scalar.tagged(text, event.tag)
+        elif not event.style:
+            value = scalar.plain(text)
+    except ValueError as error:
+        raise _Flaw(event.start_mark, "value", str(error)) from None
+    message = document.flaw(value, key=False) if type(value) is str else ""
+    if message:
+        raise _Flaw(event.start_mark, "encoding", message)
+    return value
+
+
+class _Builder:
+    """Builds the data of one document and keeps the marks of the keys two levels deep."""
+
+    def __init__(self, text: bytes) -> None:
+        self._get: Callable[[], Any] = CParser(text).get_event
+        self._anchors: dict[str, Any] = {}
+        self._keys: dict[str, str] = {}
+        self._measured: dict[int, tuple[int, int]] = {}
+        self._expanded = 0
+        self._section = ""
+        self.heads: dict[str, dict[str, Mark]] = {}
+
+    def document(self) -> Any:
+        get = self._get
+        get()
+        if type(get()) is StreamEndEvent:
+            return None
+        data = self._node(get(), 0)
+        get()
+        event = get()
+        if type(event) is not StreamEndEvent:
+            raise _Flaw(event.start_mark, "syntax", "there is a second document in this file", "use one file for each")
+        return data
+
+    def _node(self, event: Any, depth: int) -> Any:
+        if type(event) is AliasEvent:
+            return self._alias(event, depth)
+        anchor = event.anchor
+        if type(event) is ScalarEvent:
+            value = _scalar(event)
+        else:
+            if anchor:
+                self._anchors[anchor] = _OPEN
+            value = self._collection(event, depth + 1)
+        if anchor:
+            self._anchors[anchor] = value
+        return value
+
+    def _collection(self, event: Any, depth: int) -> Any:
+        if depth > document.MAX_DEPTH:
+            raise _Flaw(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
+        mapping = type(event) is MappingStartEvent
+        if event.tag not in (None, "!", scalar.CORE + ("map" if mapping else "seq")):
+            message = "this tag is not allowed here"
+            raise _Flaw(event.start_mark, "value", message, "a mapping is !!map, a list !!seq, and needs no tag")
+        if not mapping:
+            return self._sequence(depth)
+        marks: dict[str, Mark] | None = None
+        if depth == 2:  # noqa: PLR2004 - the level whose marks are kept
+            marks = self.heads[self._section] = {}
+        return self._mapping(depth, marks)
+
+    def _sequence(self, depth: int) -> list[Any]:
+        get, node = self._get, self._node
+        data: list[Any] = []
+        while type(event := get()) is not SequenceEndEvent:
+            data.append(node(event, depth))
+        return data
+
+    def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
+        get, keys = self._get, self._keys
+        words, numeric = scalar.WORDS, scalar.NUMERIC
+        data: dict[str, Any] = {}
+        while type(event := get()) is not MappingEndEvent:
+            # What was accepted once as a plain key is accepted: names of attributes stand thousands of times.
+            key = keys.get(event.value) if type(event) is ScalarEvent and event.tag is event.anchor is None else None
+            if key is None:
+                key = self._key(event)
+            if key in data:
+                raise _DuplicateKey
+            if marks is not None:
+                marks[key] = event.start_mark
+            elif depth == 1:
+                self._section = key
+            event = get()
+            if type(event) is ScalarEvent and event.tag is event.anchor is None:
+                value = event.value
+                if event.style:
+                    if "\0" in value:
+                        _scalar(event)
+                elif value in words or value[0] in numeric:
+                    value = _scalar(event)
+                data[key] = value
+            else:
+                data[key] = self._node(event, depth)
+        return data
+
+    def _key(self, event: Any) -> str:
+        written = type(event) is ScalarEvent
+        if not written and type(event) is not AliasEvent:
+            raise _Flaw(event.start_mark, "syntax", "a key must be a string")
+        if written and event.value == "<<" and not event.style and event.tag is None:
+            hint = "repeat the keys, or use 'defaults'"
+            raise _Flaw(event.start_mark, "syntax", "YAML 1.2 has no merge key '<<'", hint)
+        value = self._node(event, 0)
+        if type(value) is not str:
+            raise _Flaw(event.start_mark, "syntax", "a key must be a string", "write it in quotes")
+        message = document.flaw(value, key=True)
+        if message:
+            raise _Flaw(event.start_mark, "encoding", message)
+        if written and not event.style and event.tag is event.anchor is None:
+            self._keys[value] = value
+        return value
+
+    def _alias(self, event: Any, depth: int) -> Any:
+        # An anchor's name is not shown: a password that begins with '*' lands here.
+        if event.anchor not in self._anchors:
+            raise _Flaw(event.start_mark, "syntax", "no anchor of this name stands before this alias")
+        value = self._anchors[event.anchor]
+        if value is _OPEN:
+            raise _Flaw(event.start_mark, "limit", "this alias stands inside what it stands for")
+        weight, height = self._measure(value)
+        if depth + height > document.MAX_DEPTH:
+            raise _Flaw(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH} by this alias")
+        self._expanded += weight
+        if self._expanded > document.MAX_EXPANSION:
+            raise _Flaw(event.start_mark, "limit", "aliases expand this file beyond the limit")
+        return value
+
+    def _measure(self, value: Any) -> tuple[int, int]:
+        """Give weight and height of what an alias repeats, each collection looked at once."""
+        if type(value) not in (dict, list):
+            return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
+        known = self._measured.get(id(value))
+        if known is None:
+            weight, height = document.NODE_WEIGHT, 0
+            for part in value.values() if type(value) is dict else value:
+                more, higher = self._measure(part)
+                weight, height = weight + more, max(height, higher)
+            weight += sum(map(len, value)) if type(value) is dict else 0
+            known = self._measured[id(value)] = weight, height + 1
+        return known
+
+
+class _Index:
+    """Walks a text for the place of everything in it, and of every key that stands twice."""
+
+    def __init__(self, text: bytes) -> None:
+        self._get: Callable[[], Any] = CParser(text).get_event
+        self._anchors: dict[str, Node] = {}
+        self.duplicates: list[tuple[Position, Position, str]] = []
+
+    def document(self) -> Node:
+        self._get()
+        if type(self._get()) is StreamEndEvent:
+            return Node((1, 1), {})
+        return self._node(self._get(), 0)
+
+    def _node(self, event: Any, depth: int) -> Node:
+        node = Node(_position(event.start_mark), {})
+        if type(event) is AliasEvent:
+            anchored = self._anchors.get(event.anchor or "")
+            return Node(node.position, anchored.children) if anchored else node
+        if type(event) is not ScalarEvent:
+            if depth >= document.MAX_DEPTH:
+                raise _Flaw(event.start_mark, "limit", "")
+            fill = self._mapping if type(event) is MappingStartEvent else self._sequence
+            fill(node, depth + 1)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _sequence(self, node: Node, depth: int) -> None:
+        while type(event := self._get()) is not SequenceEndEvent:
+            item = self._node(event, depth)
+            node.children[len(node.children)] = item.position, item
+
+    def _mapping(self, node: Node, depth: int) -> None:
+        while type(event := self._get()) is not MappingEndEvent:
+            place = self._node(event, depth).position
+            key = event.value if type(event) is ScalarEvent else None
+            value = self._node(self._get(), depth)
+            if key in node.children:
+                self.duplicates.append((place, node.children[key][0], key))
+                if len(self.duplicates) == _MANY:
+                    raise _Flaw(event.start_mark, "limit", "")
+            elif key is not None:
+                node.children[key] = place, value

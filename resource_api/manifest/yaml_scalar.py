@@ -1,0 +1,88 @@
+"""What a word of YAML 1.2's core schema means: text, a number, true, false, or nothing.
+
+The reader asks what an unquoted word becomes, whoever prints YAML asks whether a text needs quotes.
+Where the word stands, and the rest of the grammar, is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from resource_api.model.values._lazy_regex import regex
+
+MIN_INTEGER: Final = -(2**63)
+MAX_INTEGER: Final = 2**63 - 1
+CORE: Final = "tag:yaml.org,2002:"
+WORDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+#: A word that begins otherwise, and is none of ``WORDS``, is text.
+NUMERIC: Final = frozenset("0123456789+-.")
+
+_INTEGER: Final = regex(r"[-+]?[0-9]+\Z")
+_BASED: Final = regex(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT: Final = regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_NOT_FINITE: Final = regex(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_BASES: Final = {"0o": 8, "0x": 16}
+_LONGEST: Final = 64
+_TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": int, CORE + "float": float}
+
+
+def plain(text: str) -> Any:
+    """Give what an unquoted word means.
+
+    Raises ``ValueError``, with a sentence for people, for what JSON cannot carry: integers beyond 64 bit,
+    infinity, not-a-number.
+    """
+    if text in WORDS:
+        return WORDS[text]
+    if text[0] not in NUMERIC:
+        return text
+    if _INTEGER.match(text) or _BASED.match(text):
+        return integer(text)
+    if _FLOAT.match(text):
+        return finite(text)
+    if _NOT_FINITE.match(text):
+        msg = "infinity and not-a-number are not allowed"
+        raise ValueError(msg)
+    return text
+
+
+def integer(text: str) -> int:
+    """Give the integer that ``text`` spells (decimal, ``0o``, ``0x``). Raises ``ValueError`` beyond 64 bit."""
+    base = _BASES.get(text[:2], 10)
+    digits = (text[2:] if text[:2] in _BASES else text.lstrip("+-")).lstrip("0")
+    # Python refuses very long decimals in words of its own; these need no conversion to be known as too large.
+    number = int(digits or "0", base) if len(digits) <= _LONGEST else MAX_INTEGER + 1
+    number = -number if text[0] == "-" else number
+    if not MIN_INTEGER <= number <= MAX_INTEGER:
+        msg = "the integer does not fit 64 bits; in quotes it is a string"
+        raise ValueError(msg)
+    return number
+
+
+def finite(text: str) -> float:
+    """Give the float that ``text`` spells. Raises ``ValueError`` where it would become infinite."""
+    number = float(text)
+    if number - number != 0:
+        msg = "the number is too large for a float"
+        raise ValueError(msg)
+    return number
+
+
+def tagged(text: str, tag: str) -> Any:
+    """Give what ``text`` means under an explicit tag. Raises ``ValueError`` when it is none of core, or a lie."""
+    if tag in ("!", CORE + "str"):
+        return text
+    if tag not in _TAGS:
+        msg = "this tag is not allowed; only !!str, !!int, !!float, !!bool, !!null, !!map and !!seq are"
+        raise ValueError(msg)
+    value = plain(text)
+    if type(value) is int and _TAGS[tag] is float:
+        return float(value)
+    if type(value) is not _TAGS[tag]:
+        msg = f"the value is not what its tag !!{tag.removeprefix(CORE)} says"
+        raise ValueError(msg)
+    return value

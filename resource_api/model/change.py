@@ -1,0 +1,175 @@
+"""What a step would do to a resource: the pair of its two states, the action, the attribute diff.
+
+Pure values and comparisons; why a step exists and in which order it runs is the planner's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingABC
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.text import show
+from resource_api.model.values.values import Sensitive, same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from resource_api.model.type_definition import Name, TypeDefinition
+
+
+class Action(StrEnum):
+    """What a step does; the value is the word in JSON, ``symbol`` the mark in a plan."""
+
+    symbol: str
+
+    CREATE = "create", "+"
+    UPDATE = "update", "~"
+    REPLACE = "replace", "-/+"
+    DELETE = "delete", "-"
+    READ = "read", "<="
+    IMPORT = "import", ">"
+    FORGET = "forget", "."
+    REFRESH = "refresh", "!"
+    RUN = "run", "~"
+    SAME = "same", " "
+
+    def __new__(cls, word: str, symbol: str) -> Self:
+        """Make a member of its word and its symbol."""
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.symbol = symbol
+        return member
+
+    # The word's own: that of enumerations is a call of Python for each look into a set.
+    __hash__ = str.__hash__
+
+
+#: What makes a resource that did not exist, or not under this name.
+MADE_ANEW: Final = frozenset({Action.CREATE, Action.REPLACE})
+
+
+#: Stands for an element that is not there.
+_NOTHING: Final = object()
+
+
+class Change(NamedTuple):
+    """What a provider's ``set`` gets for one name: the two states of the resource.
+
+    ``is_`` is None when it does not exist; ``should["ensure"] == "absent"`` asks for deletion.
+    """
+
+    is_: Mapping[str, Any] | None
+    should: Mapping[str, Any]
+
+
+class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
+    """What ``set`` gets: name → ``Change``, in dependency order.
+
+    Its iterator leaves out names whose prerequisite in the same call has failed by then.
+    """
+
+    def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
+        """Offer ``changes``; ``blocked`` tells, when its turn comes, whether a name must be left out."""
+        self.offered = changes
+        self.blocked = blocked
+
+    def __getitem__(self, name: Name) -> Change:
+        """Give one change."""
+        return self.offered[name]
+
+    def __iter__(self) -> Iterator[Name]:
+        """Give the names, in dependency order."""
+        return (name for name in self.offered if not self.blocked(name))
+
+    def __len__(self) -> int:
+        """Give how many changes were asked for."""
+        return len(self.offered)
+
+
+class Difference(NamedTuple):
+    """One attribute that is not as it should be; ``message`` explains it where a provider does."""
+
+    attribute: str
+    is_: Any
+    should: Any
+    message: str = ""
+
+
+def kind(difference: Difference) -> str:
+    """Give how the value of an attribute differs: ``add``, ``update`` or ``delete``."""
+    return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
+
+
+def _kind(before: object, after: object) -> str:
+    return "update" if before and after else "add" if after else "delete"
+
+
+def _present(attribute: str, value: Any) -> bool:
+    return value is not None and not (attribute == "ensure" and value == "absent")
+
+
+def inner(is_: Any, should: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Give where within two hashes or two arrays something was added, changed or removed: (path, kind).
+
+    No values: what differs may be secret. Nothing is given of values that cannot be looked into.
+    """
+    if isinstance(is_, dict) and isinstance(should, dict):
+        pairs = [(key, is_.get(key, _NOTHING), should.get(key, _NOTHING)) for key in {**is_, **should}]
+    elif isinstance(is_, list) and isinstance(should, list):
+        pairs = list(zip(range(max(len(is_), len(should))), *_stretched(is_, should), strict=True))
+    else:
+        if path and not same(is_, should):
+            yield path, _kind(is_ is not _NOTHING, should is not _NOTHING)
+        return
+    for key, before, after in pairs:
+        yield from inner(before, after, (*path, key))
+
+
+def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
+    longest = max(map(len, lists))
+    return ([*each, *[_NOTHING] * (longest - len(each))] for each in lists)
+
+
+def exists(resource: Mapping[str, Any] | None) -> bool:
+    """Whether what was read exists: a row with ``ensure: absent`` and no row mean the same."""
+    return resource is not None and resource.get("ensure") != "absent"
+
+
+def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
+    """Compare what exists with what should be: managed attributes that are declared, exactly, ``ensure`` first."""
+    found = []
+    for attribute in definition.compared:
+        if attribute in should:
+            wanted = should[attribute]
+            value = is_.get(attribute)
+            if value is not wanted and not same(value, wanted):
+                found.append(Difference(attribute, value, wanted))
+    return found
+
+
+def differing(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Give (attribute, is, should) of what differs between two states that both exist."""
+    if is_ is None or not exists(is_) or not exists(should):
+        return []
+    return [(name, is_.get(name), value) for name, value in should.items() if not same(is_.get(name), value)]
+
+
+def status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
+    """Give the word for a finished change: created, updated or deleted."""
+    if not exists(should):
+        return "deleted"
+    return "updated" if exists(is_) else "created"
+
+
+def describe(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
+    """Give the change line of one attribute: ``size changed from 3 to 4``; behind a context's word with a ``colon``."""
+    attribute, is_, should, message = difference
+    if message:
+        return f"{attribute}: {message}"
+    declared = definition.attributes.get(attribute)
+    secret = declared is not None and (declared.datatype.sensitive or declared.write_only)
+    secret = secret or isinstance(is_, Sensitive) or isinstance(should, Sensitive)
+    verb = f"{attribute}: changed" if colon else f"{attribute} changed"
+    return f"{verb} <sensitive>" if secret else f"{verb} from {show(is_)} to {show(should)}"

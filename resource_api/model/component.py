@@ -1,0 +1,84 @@
+"""What a component looks like: its inputs and its outputs, as its author declares them, and what builds it.
+
+A component is data only: a group of resources under one name. What becomes of it in a manifest is the catalog's
+business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model import attribute as attributes_
+from resource_api.model.attribute import unknown_keywords
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.reference import TYPE_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Never
+
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.values.document import Document
+
+_KEYWORDS: Final = ("name", "docs", "inputs", "outputs")
+
+
+class ComponentDefinition:
+    """A group of resources that is declared like one: name, documentation, inputs, outputs.
+
+    ``inputs``: name → ``Attribute``, of no kind; ``outputs``: name → what it is. Raises ``DefinitionError`` that lists
+    everything that is wrong with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        docs: str = "",
+        inputs: Mapping[str, Attribute] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        **unknown: Never,
+    ) -> None:
+        """Declare the component ``name``; its file is ``components/<name>.py``."""
+        self.name = name
+        self.docs = docs
+        self.attributes: Mapping[str, Attribute] = {} if inputs is None else inputs
+        self.outputs: Mapping[str, str] = {} if outputs is None else outputs
+        if problems := [*unknown_keywords(unknown, _KEYWORDS), *_problems(self)]:
+            raise DefinitionError("\n".join(f"component '{name}': {problem}" for problem in problems))
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"ComponentDefinition(name={self.name!r})"
+
+
+class Blueprint(NamedTuple):
+    """A component and what builds it: a function of the name of its resources' parent, its title, and its inputs.
+
+    What it gives is a document with ``resources`` and ``outputs``, as a manifest has them. It raises
+    ``ManifestError`` with the place in the component's file.
+    """
+
+    definition: ComponentDefinition
+    build: Callable[[str, str, Mapping[str, Any]], Document]
+
+
+def _problems(definition: ComponentDefinition) -> list[str]:
+    problems = []
+    if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
+        problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
+    for word, mapping in (("inputs", definition.attributes), ("outputs", definition.outputs)):
+        if not hasattr(mapping, "items"):
+            return [*problems, f"{word} must be a mapping, not {type(mapping).__name__}"]
+    for name, attribute in definition.attributes.items():
+        found = attributes_.problems(name, attribute)
+        if not found and (attribute.kind or attribute.write_only):
+            found = ["an input has no kind; it is given to whatever the component makes of it"]
+        problems += [f"input '{name}': {problem}" for problem in found]
+    for name, docs in definition.outputs.items():
+        if not isinstance(name, str) or not TYPE_NAME.match(name):
+            problems.append(f"output {name!r}: the name must be lower case letters, digits and underscores")
+        elif not isinstance(docs, str):
+            problems.append(f"output '{name}': say what it is, in a string, not {type(docs).__name__}")
+    return problems

@@ -1,0 +1,56 @@
+"""One use of a component in a manifest: what was declared, the resources that came of it, and its outputs.
+
+It has no state of its own and nothing is ever done to it: whatever is said of it is said of its members.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.entry import Lifecycle, Meta, meta
+from resource_api.model.values.reference import Reference, child
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.declaration import Declaration
+    from resource_api.model.entry import Entry
+
+
+class Group:
+    """A declared component; ``members`` are all resources beneath it, those of components within it too."""
+
+    __slots__ = ("declaration", "inputs", "members", "meta", "outputs", "title")
+
+    def __init__(self, declaration: Declaration) -> None:
+        """Begin with what was declared and nothing made of it."""
+        self.declaration = declaration
+        self.title = declaration.title
+        self.meta: Meta = meta(declaration.meta)
+        self.members: Sequence[Entry] = ()
+        self.inputs: Mapping[str, Any] = {}
+        self.outputs: Mapping[str, Any] = {}
+
+    @property
+    def type(self) -> str:
+        """The component's name."""
+        return self.declaration.type
+
+    @property
+    def parent(self) -> str:
+        """The reference of the component that has made it; empty where none has."""
+        return self.declaration.parent
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name for it."""
+        return child(self.declaration.parent, self.declaration.type, self.title)
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """What is said of how its members live."""
+        return self.meta.lifecycle
+
+    def __repr__(self) -> str:
+        """Show the reference."""
+        return f"Group({self.reference})"

@@ -1,0 +1,1 @@
+"""The data types of attributes: parse, check, coerce, describe."""

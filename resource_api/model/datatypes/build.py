@@ -1,0 +1,301 @@
+"""Puppet's data types: what an attribute's value may be, and the cheapest correct way to decide it.
+
+``parse`` reads an expression like ``Optional[Enum[absent, present]]`` into a frozen ``DataType``. Kinds are exact:
+``True`` is no Integer, ``1`` no Float, ``1.0`` no Integer, a subclass of ``str`` no String; a value that JSON cannot
+carry is refused everywhere. A secret's wrapper is transparent: what it holds decides, limits included.
+
+- *Asset*, *Archive*: a blob, and a map of names to blobs, with their digests; manifests spell them as mappings.
+- *Reference*: what a resource is known by; manifests may write its ``Type[title]``.
+- *Regexp*: a string that is a regular expression.
+- *Timestamp*: an ISO 8601 date, or date and time, with or without fraction and zone: ``2026-02-28T12:00:00.5+01:00``.
+- *Timespan*: seconds as a number, or Puppet's ``D-HH:MM:SS.F``, of which ``D-``, ``HH:`` and ``MM:`` may be missing.
+
+The work is divided: ``syntax`` (text to terms), ``patterns`` (regular expressions), ``acceptance`` (predicates),
+``datatype`` (the value). Why a value is refused is said by ``schemas``. This runs at every start: nothing heavy.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from resource_api.model.datatypes import parser as syntax
+from resource_api.model.datatypes import predicates as acceptance
+from resource_api.model.datatypes import regex_dialect as patterns
+from resource_api.model.datatypes.datatype import ANY, STRING, DataType, make
+from resource_api.model.datatypes.predicates import PREDICATES
+from resource_api.model.values.errors import DataTypeError, nearest
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from resource_api.model.datatypes.parser import Term
+
+    Limits = tuple[float | None, float | None]
+
+__all__ = ["KINDS", "DataType", "parse"]
+
+
+@cache
+def parse(text: str) -> DataType:
+    """Read a data type expression; the result is cached per text.
+
+    Raises ``DataTypeError`` with the column for whatever is wrong with it, and ``TypeError`` for what is no text.
+    """
+    if not isinstance(text, str):
+        msg = f"a data type is written as text, not as {type(text).__name__}"
+        raise TypeError(msg)
+    return _build(syntax.read(text))
+
+
+def _build(term: Term) -> DataType:
+    name, arguments = term.value, term.arguments
+    if name not in KINDS:
+        msg = f"unknown data type '{name}'; {_advice(name)}"
+        raise DataTypeError(msg, term.column)
+    if arguments == ():
+        msg = f"nothing stands between the brackets of {name}"
+        raise DataTypeError(msg, term.column + len(name))
+    if name in PREDICATES:
+        if arguments:
+            msg = f"{name} takes no parameters"
+            raise DataTypeError(msg, arguments[0].column)
+        return make(name, PREDICATES[name], [])
+    if arguments is None and name in _NEEDY:
+        msg = f"{name} needs parameters: {_NEEDY[name]}"
+        raise DataTypeError(msg, term.column)
+    return _BUILDERS[name](term, list(arguments or ()))
+
+
+def _advice(name: str) -> str:
+    if instead := _INSTEAD.get(name.lower()):
+        return f"write {instead}"
+    return nearest(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
+
+
+def _wrong(term: Term, wanted: str) -> DataTypeError:
+    return DataTypeError(f"expected {wanted}, got {syntax.describe(term)}", term.column)
+
+
+def _type(term: Term) -> DataType:
+    if term.kind not in {"type", "word"}:
+        raise _wrong(term, "a data type")
+    return _build(term)
+
+
+def _only(term: Term, arguments: list[Term], most: int) -> None:
+    """Refuse more arguments than there is a meaning for."""
+    if len(arguments) > most:
+        msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
+        raise DataTypeError(msg, arguments[most].column)
+
+
+def _limit(term: Term, *, whole: bool) -> float | None:
+    if term.kind == "word" and term.value == "default":
+        return None
+    if term.kind != "number" or (whole and type(term.value) is not int):
+        raise _wrong(term, "a whole number or default" if whole else "a number or default")
+    if not acceptance.numeric(term.value):
+        raise _wrong(term, "a finite number")
+    return float(term.value) if not whole else term.value
+
+
+def _limits(term: Term, arguments: list[Term], *, whole: bool = True, least: int | None = None) -> Limits:
+    """Read ``min, max``; ``least`` is what both have to be at the least, a size's 0."""
+    _only(term, arguments, 2)
+    found = [_limit(argument, whole=whole) for argument in arguments]
+    for argument, value in zip(arguments, found, strict=True):
+        if least is not None and value is not None and value < least:
+            msg = f"a size cannot be negative, got {value}"
+            raise DataTypeError(msg, argument.column)
+    low, high = [*found, None, None][:2]
+    if low is not None and high is not None and low > high:
+        msg = f"min {low} is greater than max {high}"
+        raise DataTypeError(msg, arguments[0].column)
+    return low, high
+
+
+def _spelt(low: float | None, high: float | None) -> list[str]:
+    if low is None and high is None:
+        return []
+    return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]
+
+
+def _string(term: Term, arguments: list[Term]) -> DataType:
+    low, high = _limits(term, arguments, least=0)
+    return make("String", acceptance.string(low, high), _spelt(low, high), low=low, high=high)
+
+
+def _number(term: Term, arguments: list[Term]) -> DataType:
+    whole = term.value == "Integer"
+    low, high = _limits(term, arguments, whole=whole)
+    check = acceptance.integer(low, high) if whole else acceptance.real(low, high)
+    return make(term.value, check, _spelt(low, high), low=low, high=high)
+
+
+def _boolean(term: Term, arguments: list[Term]) -> DataType:
+    _only(term, arguments, 1)
+    for argument in arguments:
+        if argument.kind != "word" or argument.value not in {"true", "false"}:
+            raise _wrong(argument, "true or false")
+    words = tuple(argument.value == "true" for argument in arguments)
+    return make("Boolean", acceptance.boolean(words or (True, False)), [a.value for a in arguments], words=words)
+
+
+def _word(term: Term) -> str:
+    if term.kind == "word" and term.value in {"true", "false"}:
+        msg = f"{term.value} is a boolean; write '{term.value}' in quotes for the word"
+        raise DataTypeError(msg, term.column)
+    if term.kind == "type" and (term.arguments is not None or term.value in KINDS):
+        msg = f"{term.value} is a data type; write Variant[...] for alternatives, quotes for the word"
+        raise DataTypeError(msg, term.column)
+    if term.kind not in {"word", "type", "string"}:
+        raise _wrong(term, "a word, or text in quotes")
+    return str(term.value)
+
+
+def _enum(_term: Term, arguments: list[Term]) -> DataType:
+    words = tuple(dict.fromkeys(map(_word, arguments)))
+    return make("Enum", acceptance.words(frozenset(words)), [_spelt_word(word) for word in words], words=words)
+
+
+def _reference(_term: Term, arguments: list[Term]) -> DataType:
+    """Build a Reference: what a resource of one of these types is known by, of any type without."""
+    words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
+    return make("Reference", acceptance.identity, [_spelt_word(word) for word in words], words=words)
+
+
+def _spelt_word(word: str) -> str:
+    return word if syntax.is_bare(word) and word not in {"true", "false", *KINDS} else syntax.quote(word)
+
+
+def _regex(term: Term) -> re.Pattern[str]:
+    if term.kind != "regex":
+        raise _wrong(term, "a regular expression between slashes")
+    try:
+        return patterns.translate(term.value)
+    except patterns.PatternError as error:
+        msg = f"the regular expression /{term.value}/ is wrong: {error}"
+        raise DataTypeError(msg, term.column + 1 + error.offset) from None
+
+
+def _pattern(_term: Term, arguments: list[Term]) -> DataType:
+    regexes = [_regex(argument) for argument in arguments]
+    spelt, texts = [f"/{a.value}/" for a in arguments], tuple(regex.pattern for regex in regexes)
+    return make("Pattern", acceptance.matching(regexes), spelt, patterns=texts)
+
+
+def _wrapper(term: Term, arguments: list[Term]) -> DataType:
+    """Build Optional, NotUndef and Sensitive, around a type or around one literal text."""
+    _only(term, arguments, 1)
+    if arguments and arguments[0].kind == "string" and term.value != "Sensitive":
+        part = _enum(term, arguments)
+    else:
+        part = _type(arguments[0]) if arguments else ANY
+    check = {"Optional": acceptance.optional, "NotUndef": acceptance.given}.get(term.value)
+    return make(term.value, check(part.check) if check else part.check, [part.text] if arguments else [], parts=(part,))
+
+
+def _variant(_term: Term, arguments: list[Term]) -> DataType:
+    parts = tuple(map(_type, arguments))
+    return make("Variant", acceptance.either([p.check for p in parts]), [p.text for p in parts], parts=parts)
+
+
+def _array(term: Term, arguments: list[Term]) -> DataType:
+    _only(term, arguments, 3)
+    part, (low, high) = _type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
+    spelt = [part.text, *_spelt(low, high)] if arguments else []
+    return make("Array", acceptance.array(part.check, low, high), spelt, parts=(part,), low=low, high=high)
+
+
+def _tuple(term: Term, arguments: list[Term]) -> DataType:
+    """Build a Tuple; as in Puppet its last type repeats where the size asks for more, and ``min`` alone has no max."""
+    types = [a for a in arguments if not (a.kind == "number" or (a.kind, a.value) == ("word", "default"))]
+    if not types or arguments[: len(types)] != types:
+        raise _wrong(next(a for a in arguments if a not in types), "the types of a Tuple before its size")
+    parts, limits = tuple(map(_type, types)), arguments[len(types) :]
+    low, high = _limits(term, limits, least=0) if limits else (len(parts), len(parts))
+    check = acceptance.tuple_([part.check for part in parts], low or 0, high)
+    spelt = [*(part.text for part in parts), *(_spelt(low or 0, high) if limits else [])]
+    return make("Tuple", check, spelt, parts=parts, low=low or 0, high=high)
+
+
+def _hash(term: Term, arguments: list[Term]) -> DataType:
+    _only(term, arguments, 4)
+    if len(arguments) == 1:
+        msg = "Hash takes the type of its keys and the type of its values"
+        raise DataTypeError(msg, arguments[0].column)
+    key, item = map(_type, arguments[:2]) if arguments else (STRING, ANY)
+    low, high = _limits(term, arguments[2:], least=0)
+    spelt = [key.text, item.text, *_spelt(low, high)] if arguments else []
+    check = acceptance.mapping(key.check, item.check, low, high)
+    return make("Hash", check, spelt, parts=(key, item), low=low, high=high)
+
+
+def _struct(term: Term, arguments: list[Term]) -> DataType:
+    """Build a Struct; as in Puppet a key may be missing when its value may be undef, unless it is ``NotUndef[key]``."""
+    _only(term, arguments, 1)
+    if arguments[0].kind != "pairs":
+        raise _wrong(arguments[0], "keys and types in braces: {key => Type}")
+    found: dict[str, tuple[bool, DataType]] = {}
+    spelt = []
+    for key_term, value_term in arguments[0].value:
+        wrapper = key_term.value if key_term.kind == "type" and key_term.arguments else ""
+        if wrapper and (wrapper not in {"Optional", "NotUndef"} or len(key_term.arguments) != 1):
+            raise _wrong(key_term, "a key, Optional[key] or NotUndef[key]")
+        key, part = _word(key_term.arguments[0] if wrapper else key_term), _type(value_term)
+        if key in found:
+            msg = f"the key '{key}' is given twice"
+            raise DataTypeError(msg, key_term.column)
+        found[key] = (wrapper == "NotUndef" or (not wrapper and not part.optional), part)
+        spelt.append(
+            f"{wrapper}[{_spelt_word(key)}] => {part.text}" if wrapper else f"{_spelt_word(key)} => {part.text}"
+        )
+    required = {key: part.check for key, (must, part) in found.items() if must}
+    others = {key: part.check for key, (must, part) in found.items() if not must}
+    return make(
+        "Struct",
+        acceptance.struct(required, others),
+        [f"{{{', '.join(spelt)}}}"],
+        parts=tuple(part for _, part in found.values()),
+        fields=tuple((key, must) for key, (must, _) in found.items()),
+    )
+
+
+_BUILDERS: Final[dict[str, Callable[[Term, list[Term]], DataType]]] = {
+    "String": _string,
+    "Integer": _number,
+    "Float": _number,
+    "Boolean": _boolean,
+    "Enum": _enum,
+    "Pattern": _pattern,
+    "Optional": _wrapper,
+    "NotUndef": _wrapper,
+    "Sensitive": _wrapper,
+    "Reference": _reference,
+    "Variant": _variant,
+    "Array": _array,
+    "Tuple": _tuple,
+    "Hash": _hash,
+    "Struct": _struct,
+}
+#: The names of all data types.
+KINDS: Final = frozenset([*PREDICATES, *_BUILDERS])
+_NEEDY: Final = {
+    "Enum": "Enum[word, ...]",
+    "Pattern": "Pattern[/regular expression/, ...]",
+    "Optional": "Optional[Type]",
+    "Variant": "Variant[Type, ...]",
+    "Tuple": "Tuple[Type, ...]",
+    "Struct": "Struct[{key => Type}]",
+}
+#: What people write who come from elsewhere, in lower case.
+_INSTEAD: Final = {
+    **dict.fromkeys(("str", "text", "path"), "String"),
+    **dict.fromkeys(("dict", "object", "map"), "Hash"),
+    **dict.fromkeys(("none", "null", "nil"), "Undef"),
+    "datetime": "Timestamp",
+    "list": "Array",
+    "collection": "Variant[Array, Hash]",
+}

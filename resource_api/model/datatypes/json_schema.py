@@ -1,0 +1,300 @@
+"""Data types as JSON Schema, for editors, and as the slow path that finds why a value was refused.
+
+The fast path (``datatypes``) decides; ``explain`` is asked after a refusal, and only then is jsonschema imported.
+Both accept the same values: the dialect that explains differs from the published ones just where JSON Schema is
+laxer than Puppet (``1.0`` is an integer there), and where a secret must not be looked into. The words are those of
+``wording``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from resource_api.model.datatypes import messages as wording
+from resource_api.model.datatypes import predicates as acceptance
+from resource_api.model.datatypes.regex_dialect import END
+from resource_api.model.values.assets import ORIGINS
+from resource_api.model.values.values import UNKNOWN, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+    from resource_api.model.datatypes.datatype import DataType
+
+    Schema = dict[str, Any]
+    Path = tuple[str | int, ...]
+    Dialect = Literal["2020-12", "draft-07", "exact"]
+    #: jsonschema's form of one keyword: (validator, the keyword's value, instance, schema) → errors.
+    Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
+
+_DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}" + END}
+
+
+def _spelt(word: str) -> Schema:
+    """Give how a manifest spells an asset or an archive."""
+    spelt: dict[str, Schema] = {key: {"type": "string"} for key in ORIGINS[word]}
+    if "files" in spelt:
+        spelt["files"] = {"type": "object", "additionalProperties": {"type": "object"}}
+    ways = [{"required": [key, "sha256"] if key == "url" else [key]} for key in spelt]
+    body = {"type": "object", "properties": {**spelt, "sha256": _DIGEST}, "additionalProperties": False, "oneOf": ways}
+    return {"type": "object", "properties": {word: body}, "required": [word], "additionalProperties": False}
+
+
+_PLAIN: Final[Mapping[str, Schema]] = {
+    "Any": {},
+    "Archive": _spelt("archive"),
+    "Asset": _spelt("asset"),
+    "Data": {},
+    "Undef": {"type": "null"},
+    "Numeric": {"type": "number"},
+    "Reference": {"type": ["string", "integer"], "minLength": 1},
+    "Scalar": {"type": ["string", "number", "boolean"]},
+    "Regexp": {"type": "string", "format": "regex"},
+    "Timestamp": {"type": "string", "pattern": acceptance.TIMESTAMP},
+    "Timespan": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": acceptance.TIMESPAN}]},
+}
+#: Where JSON Schema cannot say it, the predicate itself is a type of the dialect that explains.
+_EXACT: Final[Mapping[str, Schema]] = {
+    **{kind: {"type": kind} for kind in ("Any", "Archive", "Asset", "Data", "Regexp", "Timestamp", "Timespan")},
+    **{kind: _PLAIN[kind] for kind in ("Undef", "Numeric", "Reference", "Scalar")},
+}
+
+
+def schema(datatype: DataType, draft7: bool = False) -> Schema:  # noqa: FBT001, FBT002 - there are two drafts
+    """Give ``datatype`` as JSON Schema 2020-12, or as what draft-07 understands; a secret has its content's schema."""
+    return _schema(datatype, "draft-07" if draft7 else "2020-12")
+
+
+def _schema(datatype: DataType, dialect: Dialect) -> Schema:
+    build = _BUILDERS.get(datatype.kind)
+    if build is not None:
+        found = build(datatype, dialect)
+    else:
+        found = dict((_EXACT if dialect == "exact" else _PLAIN)[datatype.kind])
+    return {**found, "datatype": datatype} if dialect == "exact" else found
+
+
+def _limits(datatype: DataType, low: str, high: str) -> Schema:
+    limits = {low: datatype.low, high: datatype.high}
+    return {word: limit for word, limit in limits.items() if limit is not None}
+
+
+def _string(datatype: DataType, _: Dialect) -> Schema:
+    return {"type": "string", **_limits(datatype, "minLength", "maxLength")}
+
+
+def _number(datatype: DataType, dialect: Dialect) -> Schema:
+    loose = "integer" if datatype.kind == "Integer" else "number"
+    kind = "Float" if datatype.kind == "Float" and dialect == "exact" else loose
+    return {"type": kind, **_limits(datatype, "minimum", "maximum")}
+
+
+def _boolean(datatype: DataType, _: Dialect) -> Schema:
+    return {"type": "boolean", **({"enum": list(datatype.words)} if datatype.words else {})}
+
+
+def _enum(datatype: DataType, _: Dialect) -> Schema:
+    return {"type": "string", "enum": list(datatype.words)}
+
+
+def _pattern(datatype: DataType, _: Dialect) -> Schema:
+    found = [{"pattern": pattern} for pattern in datatype.patterns]
+    return {"type": "string", **(found[0] if len(found) == 1 else {"anyOf": found})}
+
+
+def _optional(datatype: DataType, dialect: Dialect) -> Schema:
+    return {"anyOf": [_schema(branch, dialect) for branch in datatype.branches]}
+
+
+def _not_undef(datatype: DataType, dialect: Dialect) -> Schema:
+    return {"not": {"type": "null"}, "allOf": [_schema(datatype.parts[0], dialect)]}
+
+
+def _sensitive(datatype: DataType, dialect: Dialect) -> Schema:
+    content = _schema(datatype.parts[0], dialect)
+    return {"sensitive": content} if dialect == "exact" else content
+
+
+def _array(datatype: DataType, dialect: Dialect) -> Schema:
+    return {
+        "type": "array",
+        "items": _schema(datatype.parts[0], dialect),
+        **_limits(datatype, "minItems", "maxItems"),
+    }
+
+
+def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
+    parts = [_schema(part, dialect) for part in datatype.parts]
+    first, rest = ("items", "additionalItems") if dialect == "draft-07" else ("prefixItems", "items")
+    return {"type": "array", first: parts, rest: parts[-1], **_limits(datatype, "minItems", "maxItems")}
+
+
+def _hash(datatype: DataType, dialect: Dialect) -> Schema:
+    key, item = datatype.parts
+    found: Schema = {"type": "object", "additionalProperties": _schema(item, dialect)}
+    if dialect == "exact":
+        found["keys"] = _schema(key, dialect)
+    elif any(wording.akin(branch, str) for branch in key.branches):
+        # The names of properties are strings in JSON; a type for other keys would refuse them all.
+        found["propertyNames"] = _schema(key, dialect)
+    return {**found, **_limits(datatype, "minProperties", "maxProperties")}
+
+
+def _struct(datatype: DataType, dialect: Dialect) -> Schema:
+    names = [name for name, _ in datatype.fields]
+    return {
+        "type": "object",
+        "properties": {n: _schema(part, dialect) for n, part in zip(names, datatype.parts, strict=True)},
+        "required": [name for name, required in datatype.fields if required],
+        "additionalProperties": False,
+    }
+
+
+_BUILDERS: Final[Mapping[str, Callable[[DataType, Dialect], Schema]]] = {
+    "String": _string,
+    "Integer": _number,
+    "Float": _number,
+    "Boolean": _boolean,
+    "Enum": _enum,
+    "Pattern": _pattern,
+    "Optional": _optional,
+    "Variant": _optional,
+    "NotUndef": _not_undef,
+    "Sensitive": _sensitive,
+    "Array": _array,
+    "Tuple": _tuple,
+    "Hash": _hash,
+    "Struct": _struct,
+}
+
+
+def explain(datatype: DataType, value: Any) -> list[tuple[Path, str]]:
+    """Give what is wrong with ``value``, as (path within it, message); nothing when ``datatype`` accepts it.
+
+    What is not yet known is acceptable wherever it stands. No message shows a value, or a key, that is sensitive by
+    its type or by its wrapper: what is wrong within is said of the whole.
+    """
+    if value is UNKNOWN:
+        return []
+    problems = {problem: None for error in _validator(datatype).iter_errors(value) for problem in _problems(error)}
+    return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
+
+
+def _problems(error: ValidationError) -> Iterator[tuple[Path, str]]:
+    """Say one error of jsonschema in our words; one about alternatives becomes those of the only one that was meant."""
+    datatype: DataType = error.schema["datatype"]  # type: ignore[index] # each schema of ours is a mapping that has it
+    value: Any = error.instance
+    path, kind = tuple(error.absolute_path), type(value)
+    if kind in {list, dict} and error.context:
+        meant = [index for index, branch in enumerate(datatype.branches) if wording.akin(branch, kind)]
+        if len(meant) == 1:
+            causes = [cause for cause in error.context if cause.schema_path[0] == meant[0]]
+            yield from (problem for cause in causes for problem in _problems(cause))
+            return
+    if datatype.kind in {"Any", "Data"}:
+        yield _misfit(datatype, value, path)
+    elif error.validator == "keys":
+        yield path, f"key mismatch: {wording.refused(datatype, value)}"
+    elif error.validator in _SIZES and kind in {list, dict}:
+        yield path, wording.size(datatype, value)
+    elif error.validator in {"required", "additionalProperties"} and kind is dict:
+        yield from ((path, message) for message in wording.keys(datatype, value))
+    else:
+        yield path, wording.refused(datatype, value)
+
+
+_SIZES: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
+
+
+def _misfit(datatype: DataType, value: Any, path: Path) -> tuple[Path, str]:
+    """Find what JSON cannot carry; a secret is not looked into."""
+    if len(path) > 2 * acceptance.DEPTH:
+        return (), f"expects at most {acceptance.DEPTH} levels of nesting, got more"
+    members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()
+    for step, member in members:
+        if type(value) is dict and type(step) is not str:
+            return path, f"expects strings as keys, got {wording.kind_of(step)}"
+        if not acceptance.data(_known(acceptance.bare(member))):
+            return _misfit(datatype, member, (*path, step))
+    shown = wording.spell(value) if type(value) is float else wording.got(datatype, value)
+    return path, f"expects a value that JSON can carry, got {shown}"
+
+
+def _known(value: Any) -> Any:
+    """Put something acceptable in the place of what is not yet known."""
+    if type(value) is list:
+        return [_known(item) for item in value]
+    if type(value) is dict:
+        return {key: _known(item) for key, item in value.items()}
+    return None if value is UNKNOWN else value
+
+
+@cache
+def _validator(datatype: DataType) -> Validator:
+    """Give the validator of a data type, made once: constructing it for each value would cost more than its work."""
+    return _validator_class()(_schema(datatype, "exact"))
+
+
+@cache
+def _validator_class() -> type[Validator]:
+    """Make JSON Schema's validator strict about kinds, blind to what is unknown, and silent about secrets."""
+    from jsonschema import Draft202012Validator, validators  # noqa: PLC0415 - 100 ms, for refusals only
+
+    def predicate(check: Callable[[Any], bool]) -> Callable[[object, Any], bool]:
+        return lambda _, value: check(value)
+
+    kinds: dict[str, Callable[[Any], bool]] = {
+        **acceptance.PREDICATES,
+        "null": acceptance.absent,
+        "boolean": acceptance.boolean((True, False)),
+        "string": acceptance.string(None, None),
+        "integer": acceptance.integer(None, None),
+        "number": acceptance.numeric,
+        "array": lambda value: type(value) is list,
+        "object": lambda value: type(value) is dict,
+        "Float": acceptance.floating,
+        "Any": lambda value: acceptance.data(_known(acceptance.bare(value))),
+        "Data": lambda value: acceptance.data(_known(acceptance.bare(value))),
+    }
+    checker = Draft202012Validator.TYPE_CHECKER.redefine_many({k: predicate(v) for k, v in kinds.items()})
+    keywords = {**Draft202012Validator.VALIDATORS, "keys": _keys, "sensitive": _content}
+    guarded = {word: _guarded(run) for word, run in keywords.items()}
+    strict: type[Validator] = validators.extend(Draft202012Validator, guarded, type_checker=checker)  # type: ignore[no-untyped-call]
+    return strict
+
+
+def _guarded(keyword: Keyword) -> Keyword:
+    """Run a keyword on known, plain values only; what is wrong within a wrapper is one error of the wrapper."""
+    from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
+
+    def run(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if type(instance) is Sensitive:
+            if any(True for _ in run(validator, wanted, instance.reveal(), schema)):
+                yield Found("within a secret")
+        elif wording.plain(type(instance)):
+            yield from keyword(validator, wanted, instance, schema) or ()
+        elif instance is not UNKNOWN:
+            yield Found("no kind of data")
+
+    return run
+
+
+def _keys(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    """Check the keys of a hash, which need not be strings."""
+    from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
+
+    for key in instance if type(instance) is dict else ():
+        if type(key) is Sensitive or any(True for _ in validator.descend(key, wanted)):
+            yield Found("key", validator="keys", instance=key, schema=wanted)
+
+
+def _content(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    """Check what a data type declares to be a secret, and say of it only that it is wrong."""
+    from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
+
+    if any(True for _ in validator.descend(instance, wanted)):
+        yield Found("secret")

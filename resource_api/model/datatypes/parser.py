@@ -1,0 +1,197 @@
+"""How data types are written: text → terms with their columns (Puppet language, "Data types").
+
+A small parser by hand, because a parser library would cost more at every start than a whole run. It knows
+brackets, words, numbers, quotes and regular expressions; which types exist and what they mean is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal
+
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import DataTypeError
+
+#: Deeper types are nobody's wish, and Python's stack is finite.
+DEPTH: Final = 50
+
+_TOKEN: Final = regex(
+    r"""(?P<name>[A-Za-z_]\w*(?:[-.:@+]+\w+)*)
+    |(?P<number>-?(?:0x[0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?!\w))
+    |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<regex>/(?:[^/\\\[\n]|\\.|\[\^?\]?(?:\[:\^?\w+:\]|[^\]\\\n]|\\.)*\])*/)
+    |(?P<mark>=>|[\[\]{},])
+    |(?P<end>\Z)""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_SPACE: Final = regex(r"\s*")
+_ESCAPED: Final = regex(r"\\(.)", re.DOTALL)
+_DOUBLE_QUOTED: Final = {"n": "\n", "t": "\t", "r": "\r", "s": " "}
+_UNCLOSED: Final = {"'": "the quote is not closed", '"': "the quote is not closed", "/": "no '/' ends this pattern"}
+_LONGEST_NUMBER: Final = 400
+
+
+class Term(NamedTuple):
+    """A piece of a written data type; ``column`` counts from 1.
+
+    ``value`` is, by ``kind``: a type's name, a bare word, what stands in quotes, a number, what stands between
+    slashes, or pairs of terms. A type without brackets has ``arguments`` None.
+    """
+
+    kind: Literal["type", "word", "string", "number", "regex", "pairs"]
+    value: Any
+    column: int
+    arguments: tuple[Term, ...] | None = None
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    column: int
+
+
+def read(text: str) -> Term:
+    """Read one written data type; raises ``DataTypeError``."""
+    reader = _Reader(_tokens(text))
+    term = reader.term(0)
+    if reader.token.kind != "end":
+        msg = f"nothing may follow the type, got {_shown(reader.token)}"
+        raise DataTypeError(msg, reader.token.column)
+    if term.kind not in {"type", "word"}:
+        msg = "expected the name of a data type"
+        raise DataTypeError(msg, term.column)
+    return term
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    position = 0
+    while not tokens or tokens[-1].kind != "end":
+        position = _SPACE.match(text, position).end()  # type: ignore[union-attr] # it matches nothing as well
+        found = _TOKEN.match(text, position)
+        if found is None:
+            msg = _UNCLOSED.get(text[position], f"unexpected {text[position]!r}")
+            raise DataTypeError(msg, position + 1)
+        tokens.append(_Token(str(found.lastgroup), found.group(), position + 1))
+        position = found.end()
+    return tokens
+
+
+def _shown(token: _Token) -> str:
+    return "the end" if token.kind == "end" else f"'{token.text}'"
+
+
+class _Reader:
+    """Recursive descent over tokens; the last one is the end."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self.tokens = tokens
+        self.position = 0
+
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.position]
+
+    def take(self) -> _Token:
+        token = self.token
+        self.position += token.kind != "end"
+        return token
+
+    def took(self, mark: str) -> bool:
+        """Take ``mark`` if it comes next."""
+        found = self.token.kind == "mark" and self.token.text == mark
+        self.position += found
+        return found
+
+    def term(self, depth: int) -> Term:
+        token = self.take()
+        if depth > DEPTH:
+            msg = f"types may be nested {DEPTH} levels, not deeper"
+            raise DataTypeError(msg, token.column)
+        if token.kind == "name":
+            return self.name(token, depth)
+        if token.kind == "number":
+            return Term("number", _number(token), token.column)
+        if token.kind == "string":
+            return Term("string", _unquoted(token.text), token.column)
+        if token.kind == "regex":
+            return Term("regex", token.text[1:-1], token.column)
+        if token.text == "{":
+            return Term("pairs", self.pairs(depth), token.column)
+        msg = f"expected a data type or a value, got {_shown(token)}"
+        raise DataTypeError(msg, token.column)
+
+    def name(self, token: _Token, depth: int) -> Term:
+        arguments = None
+        if self.took("["):
+            arguments = self.arguments(depth)
+        is_type = arguments is not None or token.text[0].isupper()
+        return Term("type" if is_type else "word", token.text, token.column, arguments)
+
+    def arguments(self, depth: int) -> tuple[Term, ...]:
+        terms: list[Term] = []
+        while not self.took("]"):
+            terms.append(self.term(depth + 1))
+            self.separator("]")
+        return tuple(terms)
+
+    def pairs(self, depth: int) -> tuple[tuple[Term, Term], ...]:
+        pairs: list[tuple[Term, Term]] = []
+        while not self.took("}"):
+            key = self.term(depth + 1)
+            if not self.took("=>"):
+                msg = f"expected '=>' after the key, got {_shown(self.token)}"
+                raise DataTypeError(msg, self.token.column)
+            pairs.append((key, self.term(depth + 1)))
+            self.separator("}")
+        return tuple(pairs)
+
+    def separator(self, closing: str) -> None:
+        """Take a comma; before the closing mark it may be missing."""
+        if not self.took(",") and self.token.text != closing:
+            msg = f"expected ',' or '{closing}', got {_shown(self.token)}"
+            raise DataTypeError(msg, self.token.column)
+
+
+def _number(token: _Token) -> int | float:
+    text = token.text
+    if len(text) > _LONGEST_NUMBER:
+        msg = "the number is too long"
+        raise DataTypeError(msg, token.column)
+    if "x" in text:
+        return int(text, 16)
+    if text.lstrip("-").startswith("0") and text.lstrip("-").isdigit() and text.lstrip("-") != "0":
+        msg = f"a number with a leading zero can be read two ways: '{text}'"
+        raise DataTypeError(msg, token.column)
+    return float(text) if set(text) & set(".eE") else int(text)
+
+
+def _unquoted(text: str) -> str:
+    if text[0] == "'":
+        return _ESCAPED.sub(lambda m: m[1] if m[1] in "'\\" else m[0], text[1:-1])
+    return _ESCAPED.sub(lambda m: _DOUBLE_QUOTED.get(m[1], m[1]), text[1:-1])
+
+
+def describe(term: Term) -> str:
+    """Say what was written, for ``expected ..., got ...``."""
+    if term.kind == "pairs":
+        return "braces"
+    return (
+        f"the number {term.value}"
+        if term.kind == "number"
+        else f"/{term.value}/"
+        if term.kind == "regex"
+        else quote(term.value)
+    )
+
+
+def is_bare(word: str) -> bool:
+    """Whether ``word`` is read back without quotes."""
+    found = _TOKEN.fullmatch(word)
+    return found is not None and found.lastgroup == "name"
+
+
+def quote(word: str) -> str:
+    """Spell ``word`` in quotes."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"

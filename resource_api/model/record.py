@@ -1,0 +1,153 @@
+"""What was recorded of one resource: as written, as it should be, as it was last read, and whose it is.
+
+Everything that deleting it later needs is in here, so that a deletion never needs the manifest. How records are kept
+is the store's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.change import Action
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.reference import Reference, child, instance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.type_definition import Name
+
+#: Instance (type, or type and configured provider) and canonical name: what a record is found by.
+Key = tuple[str, Any]
+
+
+#: What makes a resource ours.
+MAKES_OURS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
+
+#: How a record can stand. ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and
+#: the replacement is still to be made; replaced: another has taken its place, and it is to go.
+STATUSES: Final = ("ready", "tainted", "partial", "pending", "replaced")
+
+
+class Record(NamedTuple):
+    """One resource of one stack; ``is_`` None: it did not exist when it was last read."""
+
+    type: str
+    name: Name
+    title: str
+    #: Values as written, references resolved.
+    inputs: Mapping[str, Any]
+    should: Mapping[str, Any]
+    is_: Mapping[str, Any] | None
+    #: Whether we made it, or it was taken over by an import: only then may it be deleted undeclared.
+    owned: bool = False
+    #: References that it directly depends on, and by attribute those that its values came from.
+    requires: Sequence[str] = ()
+    value_requires: Mapping[str, Sequence[str]] = {}
+    protect: bool = False
+    retain: bool = False
+    replace: str | None = None
+    deleted_with: str | None = None
+    external: bool = False
+    provider: str | None = None
+    schema_version: int = 1
+    #: One of ``STATUSES``.
+    status: str = "ready"
+    #: The reference of the component that has made it.
+    parent: str = ""
+    #: When what cannot be read back was last done, by ``set`` or a refresh; whether that failed, the status tells.
+    last_run: str = ""
+
+    @property
+    def instance(self) -> str:
+        """The configured provider that it is of."""
+        return instance(self.type, self.provider)
+
+    @property
+    def key(self) -> Key:
+        """What it is found by."""
+        return self.type if self.provider is None else self.instance, self.name
+
+    @property
+    def condemned(self) -> bool:
+        """Whether it is to go without being asked for: a replacement was cut before it had."""
+        return self.status == "replaced"
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name of it."""
+        return child(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
+
+    def asks_as(self, other: Record) -> bool:
+        """Whether two records say the same of everything but of how the resource was when it was read."""
+        return self[:_IS] == other[:_IS] and self[_IS + 1 :] == other[_IS + 1 :]
+
+
+_IS: Final = Record._fields.index("is_")
+
+
+class Intent(NamedTuple):
+    """A change that was about to be made and of which no outcome is recorded."""
+
+    run: str
+    type: str
+    name: Name
+    title: str
+    action: str
+    provider: str | None = None
+    #: Whether what was to be made is declared to be protected.
+    protect: bool = False
+    #: The reference of the component that makes it.
+    parent: str = ""
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name of it."""
+        return child(self.parent, self.type, self.title)
+
+    @property
+    def key(self) -> Key:
+        """The resource that it was about."""
+        return self.type if self.provider is None else instance(self.type, self.provider), self.name
+
+    @property
+    def makes(self) -> bool:
+        """Whether it was to make the resource ours."""
+        return self.action in MAKES_OURS
+
+
+class StackState(NamedTuple):
+    """What is known of one project and stack, as of ``serial``; records in the order in which they were made."""
+
+    project: str
+    stack: str
+    lineage: str = ""
+    serial: int = 0
+    manifest: str = ""
+    #: Makes digests of secrets worthless elsewhere.
+    salt: bytes = b""
+    records: Mapping[Key, Record] = {}
+    #: Refreshes that a change has caused and that have not succeeded yet: target → references of the sources.
+    owed: Mapping[Key, Sequence[str]] = {}
+    intents: Mapping[Key, Intent] = {}
+    outputs: Mapping[str, Any] = {}
+    #: Whether secrets are kept, as ciphertext; else only their digests are.
+    encrypted: bool = False
+
+
+class Commit(NamedTuple):
+    """What one commit writes: all of it or nothing."""
+
+    put: Sequence[Record] = ()
+    drop: Sequence[Key] = ()
+    #: Intents that have their outcome.
+    done: Sequence[Key] = ()
+    owed: Mapping[Key, Sequence[str]] = {}
+    paid: Sequence[Key] = ()
+    outputs: Mapping[str, Any] | None = None
+    manifest: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would be written that changes what is known."""
+        return not (self.put or self.drop or self.owed or self.paid) and self.outputs is None and self.manifest is None

@@ -1,0 +1,298 @@
+"""What a type looks like: its attributes, their kinds, and what its provider promises.
+
+A definition is a frozen value that an author writes once per type (Puppet Resource API, "Resource
+Definition"). It checks itself as it is made, so that a wrong one never reaches a run. How resources are
+read or changed is the provider's business and does not enter here.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from resource_api.model import attribute as attributes_
+from resource_api.model import attribute_set
+from resource_api.model import function as functions_
+from resource_api.model.attribute import hint, unknown_keywords
+from resource_api.model.attribute_set import AttributeSet
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.reference import TYPE_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Never
+
+    from resource_api.model.attribute import Attribute, Kind
+    from resource_api.model.function import Function
+
+#: The versions that a type may have: releases, and what precedes them, as PEP 440 spells them.
+VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
+#: One resource, read or wanted: attribute → value.
+Resource = dict[str, Any]
+#: What identifies a resource within its type: the namevar's value, or a tuple of them.
+Name = Any
+
+FEATURES: Final = frozenset(
+    {
+        "canonicalize",
+        "simple_get_filter",
+        "noop_handler",
+        "custom_insync",
+        "refreshable",
+        "imperative",
+        "validate",
+        "plan",
+        "upgrade",
+        "parallel",
+    }
+)
+_KEYWORDS: Final = (
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation"),
+    *("version", "config", "functions"),
+    *("autorequires", "autobefore", "autosubscribe", "autonotify"),
+)
+
+
+class TypeDefinition(AttributeSet):
+    """A resource type: name, documentation, attributes, automatic relationships, features.
+
+    ``config`` is what its provider is configured with, ``version`` the type's own, such as ``1.2.0``.
+
+    Raises ``DefinitionError`` that lists everything that is wrong with it, each with its attribute.
+    ``warnings`` holds what is odd but usable.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        docs: str = "",
+        attributes: Mapping[str, Attribute] | None = None,
+        features: Iterable[str] = (),
+        autorequires: Mapping[str, Any] | None = None,
+        autobefore: Mapping[str, Any] | None = None,
+        autosubscribe: Mapping[str, Any] | None = None,
+        autonotify: Mapping[str, Any] | None = None,
+        title_patterns: Sequence[Mapping[str, str]] = (),
+        schema_version: int = 1,
+        isolation: Literal["process"] | None = None,
+        version: str | None = None,
+        config: Mapping[str, Attribute] | None = None,
+        functions: Mapping[str, Function] | None = None,
+        **unknown: Never,
+    ) -> None:
+        """Declare the type ``name``; its file is ``types/<name>.py``."""
+        super().__init__({} if attributes is None else attributes)
+        self.name = name
+        #: Which configured provider answers for its resources: ``vm_host@lab``; the type's name for the default one.
+        self.instance = name
+        self.docs = docs
+        self.features = frozenset(features)
+        self.automatic: Mapping[str, Mapping[str, Any]] = {
+            "require": autorequires or {},
+            "before": autobefore or {},
+            "subscribe": autosubscribe or {},
+            "notify": autonotify or {},
+        }
+        self.title_patterns = title_patterns
+        self.schema_version = schema_version
+        self.isolation = isolation
+        #: What ``version:`` of a configured provider is compared with (PEP 440); None: it has not said.
+        self.version = version
+        #: What its provider is configured with.
+        self.config = AttributeSet({} if config is None else config)
+        #: What its provider can be asked, by name.
+        self.functions: Mapping[str, Function] = functions or {}
+        self.warnings: tuple[str, ...] = tuple(
+            f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
+            for feature in sorted(self.features - FEATURES, key=str)
+        )
+        problems = [*unknown_keywords(unknown, _KEYWORDS), *_type_problems(self)]
+        if problems:
+            raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
+        self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
+            re.compile(_ruby(pattern["pattern"])) for pattern in title_patterns
+        )
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"TypeDefinition(name={self.name!r})"
+
+    def of_instance(self, name: str) -> TypeDefinition:
+        """Give the same type for the resources of one configured provider, ``vm_host@lab``."""
+        if name == self.instance:
+            return self
+        found = copy(self)
+        found.instance = name
+        return found
+
+    def of_kind(self, kind: Kind | None) -> tuple[str, ...]:
+        """Give the names of the attributes of one kind (None: the properties), as declared."""
+        return tuple(name for name, attribute in self.attributes.items() if attribute.kind == kind)
+
+    @cached_property
+    def namevars(self) -> tuple[str, ...]:
+        """The attributes that identify a resource."""
+        return self.of_kind("namevar")
+
+    @cached_property
+    def managed(self) -> tuple[str, ...]:
+        """What is compared and set: properties and init_only attributes, ``ensure`` first."""
+        names = [*self.of_kind(None), *self.of_kind("init_only")]
+        return tuple(sorted(names, key=lambda name: name != "ensure"))
+
+    @cached_property
+    def ensurable(self) -> bool:
+        """Whether resources of this type can be created and deleted: ``ensure`` accepts ``absent``."""
+        return "ensure" in self.attributes and self.attributes["ensure"].datatype.accepts("absent")
+
+    @cached_property
+    def read_only(self) -> frozenset[str]:
+        """The attributes that are reported and never set."""
+        return frozenset(self.of_kind("read_only"))
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """What is managed and can be read back, so that it can be compared."""
+        return tuple(name for name in self.managed if name not in self.write_only)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """What is kept of a resource that was read, beside what is declared of it."""
+        return frozenset({*self.namevars, *self.read_only, "ensure"})
+
+    @cached_property
+    def referring(self) -> Mapping[str, frozenset[str]]:
+        """The attributes whose values may be references to resources, and of which types; empty: of any."""
+        found = {name: attribute.datatype.refers_to for name, attribute in self.attributes.items()}
+        return {name: types for name, types in found.items() if types is not None}
+
+    @cached_property
+    def particular(self) -> frozenset[str]:
+        """The attributes that cannot be taken from a manifest just as they stand there."""
+        return self.read_only.union(self.referring)
+
+    @cached_property
+    def contents(self) -> frozenset[str]:
+        """The attributes whose values may be, or hold, assets and archives."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
+
+    @cached_property
+    def derived(self) -> Mapping[str, str]:
+        """What is as secret as another attribute is, because it is derived from that one."""
+        return {name: attribute.derived_from for name, attribute in self.attributes.items() if attribute.derived_from}
+
+    @cached_property
+    def write_only(self) -> frozenset[str]:
+        """The properties that ``get`` does not return."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)
+
+    def name_of(self, resource: Mapping[str, Any]) -> Name:
+        """Give the identity of a resource: its namevar's value, a tuple of several (``KeyError`` if unset)."""
+        if len(self.namevars) == 1:
+            return resource[self.namevars[0]]
+        return tuple(resource[namevar] for namevar in self.namevars)
+
+    def absent(self, name: Name) -> dict[str, Any]:
+        """Give the row of what does not exist under ``name``."""
+        row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
+        return {**row, "ensure": "absent"} if self.ensurable else row
+
+    @cached_property
+    def named_by_title(self) -> bool:
+        """Whether the title is the name, as it stands, where no other is given."""
+        return not self.title_regexes and len(self.namevars) == 1
+
+    def from_title(self, title: str) -> dict[str, Any] | None:
+        """Give the namevars that a title says (itself, or what the first matching pattern gives), else defaults.
+
+        None when no pattern matches.
+        """
+        if self.named_by_title:
+            return {self.namevars[0]: title}
+        defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
+        if self.title_regexes:
+            found = next(filter(None, (regex.match(title) for regex in self.title_regexes)), None)
+            if found is None:
+                return None
+            return defaults | {name: text for name, text in found.groupdict().items() if text is not None}
+        return defaults
+
+
+def _ruby(pattern: str) -> str:
+    """Spell named groups and the end of the value as Python does; patterns written for Puppet keep working."""
+    return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
+
+
+def _type_problems(definition: TypeDefinition) -> list[str]:
+    """Check what spans the whole definition, then each attribute."""
+    problems = []
+    if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
+        problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
+    if type(definition.schema_version) is not int or definition.schema_version < 1:
+        problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
+    if definition.isolation not in (None, "process"):
+        problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
+    problems += _provider_problems(definition)
+    if not isinstance(definition.attributes, dict):
+        return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
+    for name, attribute in definition.attributes.items():
+        problems += [f"attribute '{name}': {problem}" for problem in attributes_.problems(name, attribute)]
+        if (source := getattr(attribute, "derived_from", "")) and source not in definition.attributes:
+            near = hint(source, definition.attributes)
+            problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
+    if problems:
+        return problems
+    if not definition.namevars and not (definition.functions and not definition.attributes):
+        problems.append("no attribute is a namevar; one of the attributes must identify the resource")
+    return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
+
+
+def _provider_problems(definition: TypeDefinition) -> list[str]:
+    """Check what a manifest can say of the type's provider: its version, its configuration, its functions."""
+    version, found = definition.version, attribute_set.problems(definition.config, "config")
+    if version is not None and not (isinstance(version, str) and VERSION.match(version)):
+        found.append(f"version must be text such as '1.2.0', not {version!r}")
+    return found + functions_.problems(definition.functions)
+
+
+def _pattern_problems(definition: TypeDefinition) -> list[str]:
+    patterns = definition.title_patterns
+    if not isinstance(patterns, (list, tuple)):
+        return [f"title_patterns must be a list, not {type(patterns).__name__}"]
+    problems = []
+    for index, pattern in enumerate(patterns):
+        if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
+            problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
+            continue
+        try:
+            groups = re.compile(_ruby(pattern["pattern"])).groupindex
+        except re.error as error:
+            problems.append(f"title_patterns[{index}]: {error}")
+            continue
+        problems += [
+            f"title_patterns[{index}]: '{group}' is not a namevar{hint(group, definition.namevars)}"
+            for group in groups
+            if group not in definition.namevars
+        ]
+    return problems
+
+
+def _automatic_problems(definition: TypeDefinition) -> list[str]:
+    problems = []
+    for word, types in definition.automatic.items():
+        for type_name, titles in types.items():
+            for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
+                if callable(title):
+                    continue
+                if not isinstance(title, str):
+                    problems.append(f"auto{word} of '{type_name}': a title must be a string, not {title!r}")
+                elif title.startswith("$") and title[1:] not in definition.attributes:
+                    problems.append(
+                        f"auto{word} of '{type_name}': unknown attribute '{title}'"
+                        f"{hint(title[1:], definition.attributes)}"
+                    )
+    return problems

@@ -1,0 +1,1 @@
+"""Values and texts without any knowledge of resources: references, errors, secrets, assets, expressions."""

@@ -1,0 +1,182 @@
+"""Names of resources: ``File[/etc/motd]`` within a catalog, a URN across stacks.
+
+What a component has made is named from the outside in, ``Web_site[blog]/File[conf]``. Whether the named resource
+exists is not known here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values._namedtuple import NamedTuple
+
+TYPE_NAME: Final = regex(r"[a-z][a-z0-9_]*\Z")
+STACK_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_STEP: Final = regex(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
+_QUALIFIED: Final = regex(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
+
+
+class Reference(NamedTuple):
+    """A resource's type (as its file is named) and its title.
+
+    It is its text, cut at the first ``[`` and the last ``]``: within a component, ``type`` is the outermost one's.
+    """
+
+    type: str
+    title: str
+
+    def __str__(self) -> str:
+        """Read as people write it: the type with its first letter upper case."""
+        return f"{capital(self.type)}[{self.title}]"
+
+
+def instance(type_name: str, provider: str | None) -> str:
+    """Give what tells the resources of one configured provider from others of their type: ``vm_host@lab``.
+
+    The default provider of a type, which may be called like the type, is the type's name alone.
+    """
+    return type_name if provider is None or provider == type_name else f"{type_name}@{provider}"
+
+
+@lru_cache
+def parts(instance_name: str) -> tuple[str, str | None]:
+    """Give the type's and the provider's name of an instance, None for the default provider."""
+    type_name, _, provider = instance_name.partition("@")
+    return type_name, provider or None
+
+
+@lru_cache
+def capital(type_name: str) -> str:
+    """Give a type's name as references spell it: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
+    return type_name[:1].upper() + type_name[1:]
+
+
+def parse(text: str) -> Reference:
+    """Read ``Type[title]``: from the first ``[`` to the last ``]``; the type's first letter in either case.
+
+    Raises ``ValueError`` with a sentence for people.
+    """
+    head, bracket, title = text.partition("[")
+    if not bracket or title[-1:] != "]":
+        msg = f"'{text}' is not a reference; write Type[title]"
+        raise ValueError(msg)
+    title = title[:-1]
+    name = _type_name(head)
+    if not title:
+        msg = f"'{text}' has an empty title"
+        raise ValueError(msg)
+    if len(title) > 1 and title[0] == title[-1] and title[0] in "'\"":
+        msg = f"quotes are no part of a title; write {head}[{title[1:-1]}]"
+        raise ValueError(msg)
+    return Reference(name, title)
+
+
+@lru_cache
+def _type_name(head: str) -> str:
+    """Give the type that a reference begins with; ten thousand references name a few."""
+    name = head[:1].lower() + head[1:]
+    if not TYPE_NAME.match(name):
+        msg = f"'{head}' is not the name of a type"
+        raise ValueError(msg)
+    return name
+
+
+def child(parent: str, type_name: str, title: str) -> Reference:
+    """Name a resource within the component ``parent``; where that is empty, a resource of its own."""
+    own = Reference(type_name, title)
+    if not parent:
+        return own
+    head, _, rest = f"{parent}/{own}".partition("[")
+    return Reference(head[:1].lower() + head[1:], rest[:-1])
+
+
+def chain(parent: str) -> list[Reference]:
+    """Give each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first."""
+    return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
+
+
+def named(text: str) -> Reference:
+    """Read what people call a resource: a reference, or a URN. Raises ``ValueError``."""
+    return parse_urn(text).reference if text.startswith("urn:") else parse(text)
+
+
+def alias(text: str, parent: str, type_name: str) -> Reference:
+    """Read a name that a resource had: a title, a reference, or a URN. Raises ``ValueError``."""
+    return named(text) if "[" in text or text.startswith("urn:") else child(parent, type_name, text)
+
+
+def within(name: Reference, type_name: str) -> tuple[str, Reference]:
+    """Give the component around a resource of a type, and its own name; a name of another type is given back."""
+    text = str(name)
+    found = next((each for each in _STEP.finditer(text) if each[1].lower() == type_name), None)
+    if name.type == type_name or found is None:
+        return "", name
+    return text[: found.start() + 1], parse(text[found.end() :])
+
+
+def around(parent: str) -> list[str]:
+    """Give ``parent`` and each component around it by its whole reference, the innermost first."""
+    names = [parent] if parent else []
+    while "]/" in (names[-1] if names else ""):
+        names.append(names[-1].rpartition("]/")[0] + "]")
+    return names
+
+
+def title_flaw(title: str) -> str:
+    """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
+    if title[:1] in {"'", '"'}:
+        return "the title of a component cannot begin with a quote"
+    if title[-1:] == ":":
+        return "the title of a component cannot end with a colon"
+    held = next((text for text in ("]", "::", "\n") if text in title), "")
+    return f"the title of a component cannot hold {held!r}" if held else ""
+
+
+class URN(NamedTuple):
+    """A resource's name across stacks; ``qualified`` is the chain of its parents' types and its own.
+
+    ``title`` is the chain of their titles, joined by ``::``; the last one may hold anything.
+    """
+
+    stack: str
+    project: str
+    qualified: tuple[str, ...]
+    title: str
+
+    def __str__(self) -> str:
+        """Spell ``urn:resource:<stack>::<project>::<qualified type>::<title>``."""
+        return f"urn:resource:{self.stack}::{self.project}::{'$'.join(self.qualified)}::{self.title}"
+
+    @property
+    def reference(self) -> Reference:
+        """The name within its own stack."""
+        *parents, title = self.title.split("::", len(self.qualified) - 1)
+        outer = "/".join(map(str, map(Reference, self.qualified, parents)))
+        return child(outer, self.qualified[-1], title)
+
+
+def urn(stack: str, project: str, parent: str, own: Reference) -> URN:
+    """Give the URN of the resource ``own`` within the component ``parent``; empty: within none."""
+    if not parent:
+        return URN(stack, project, (own.type,), own.title)
+    names = [*chain(parent), own]
+    return URN(stack, project, tuple(name.type for name in names), "::".join(name.title for name in names))
+
+
+def parse_urn(text: str) -> URN:
+    """Read a URN; there is a title for each type, and the last may hold anything. Raises ``ValueError``."""
+    scheme, _, rest = text.partition("urn:resource:")
+    parts = rest.split("::", 3)
+    if scheme or len(parts) != 4:  # noqa: PLR2004 - the four parts of the grammar
+        msg = f"'{text}' is not a URN"
+        raise ValueError(msg)
+    stack, project, qualified, title = parts
+    types = tuple(qualified.split("$"))
+    titles = title.split("::", len(types) - 1)
+    named = len(titles) == len(types) and all(titles) and not any("]" in each or "\n" in each for each in titles[:-1])
+    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and named):
+        msg = f"'{text}' is not a URN"
+        raise ValueError(msg)
+    return URN(stack, project, types, title)

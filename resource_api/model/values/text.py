@@ -1,0 +1,47 @@
+"""How values look to people: one line, no control characters, no secrets.
+
+Every renderer and every log line goes through here, so that nothing read from a machine can move a
+terminal's cursor or forge a line (as advisories about sudo and kubectl have shown). Layout is not decided here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._lazy_regex import regex
+
+if TYPE_CHECKING:
+    import re
+
+#: C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
+_UNSAFE: Final = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escape(text: str) -> str:
+    """Give ``text`` with every character that a terminal would obey spelt out."""
+    return _UNSAFE.sub(_spell, text) if not text.isprintable() else text
+
+
+def escape_lines(text: str) -> str:
+    """Escape ``text`` but keep its line breaks and tabs: for blocks that we lay out ourselves."""
+    return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
+
+
+def _spell(found: re.Match[str]) -> str:
+    character = found.group()
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
+
+
+def show(value: Any) -> str:
+    """Give a value on one line as log lines and plans spell it: bare where that is clear, else in quotes."""
+    if type(value) is str:
+        return value if value and value == value.strip() and value.isprintable() else f"'{escape(value)}'"
+    if value is None or value is True or value is False:
+        return {None: "undef", True: "true", False: "false"}[value]
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(show, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{show(k)}: {show(v)}" for k, v in value.items()) + "}"
+    return escape(str(value))

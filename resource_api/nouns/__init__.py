@@ -1,1 +1,0 @@
-"""Frozen values that every layer shares; they import nothing but each other."""

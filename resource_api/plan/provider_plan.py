@@ -1,0 +1,81 @@
+"""What a provider with the feature ``plan`` foresees, held to the rules of a plan.
+
+What is declared is planned as declared, what nobody declares stays as it is, and only what the resource alone can tell
+is free (``AssertPlanValid`` in OpenTofu). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.provider_functions import Planned
+from resource_api.model.values.errors import reason
+from resource_api.model.values.text import show
+from resource_api.model.values.values import UNKNOWN, same
+from resource_api.plan.diff import Incomparable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from resource_api.model.entry import Entry
+    from resource_api.model.provider_functions import Tools
+    from resource_api.model.type_definition import TypeDefinition
+
+
+def predict(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: Tools) -> Planned:
+    """Ask the provider; gives nothing where it does not plan. Raises ``Incomparable`` for what breaks a rule."""
+    if tools.plan is None:
+        return Planned()
+    try:
+        answer = tools.plan(entry.name, is_, should)
+    except Exception as error:  # a foreign plan may fail in any way
+        msg = f"plan failed: {reason(error)}"
+        raise Incomparable(msg) from error
+    if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
+        msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
+        raise Incomparable(msg)
+    for field, value in (("unknown", answer.unknown), ("replace", answer.replace)):
+        if not _are_names(value):
+            msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
+            raise Incomparable(msg)
+    if problems := list(_broken_rules(entry.definition, answer, is_ or {}, should)):
+        msg = f"the provider's plan is wrong: {'; '.join(problems)}"
+        raise Incomparable(msg)
+    return answer
+
+
+def foreseen(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give the values that only the resource itself can tell, as far as its provider foresees them."""
+    known = {name: value for name, value in planned.state.items() if name not in planned.unknown}
+    return {name: value for name, value in known.items() if name not in should and value is not UNKNOWN}
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
+
+
+def _broken_rules(
+    definition: TypeDefinition, planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]
+) -> Iterator[str]:
+    for name in dict.fromkeys((*planned.state, *planned.unknown, *planned.replace)):
+        if name not in definition.attributes:
+            yield f"there is no attribute '{name}'"
+    for name in planned.unknown:
+        if should.get(name, UNKNOWN) is not UNKNOWN:
+            yield f"'{name}' is planned as not yet known, and is declared"
+    for name, value in planned.state.items():
+        if name not in definition.attributes or name in planned.unknown:
+            continue
+        if name in should:
+            if should[name] is not UNKNOWN and not same(value, should[name]):
+                yield f"'{name}' is planned as {_shown(definition, name, value, should[name])} is declared"
+        elif definition.attributes[name].kind != "read_only" and not same(value, is_.get(name)):
+            now = _shown(definition, name, value, is_.get(name))
+            yield f"'{name}' is planned as {now} is there, and nobody declares it"
+
+
+def _shown(definition: TypeDefinition, name: str, planned: Any, other: Any) -> str:
+    if name in definition.sensitive or name in definition.write_only:
+        return "<sensitive>, and another value"
+    return f"{show(planned)}, and {show(other)}"

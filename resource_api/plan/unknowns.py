@@ -1,0 +1,80 @@
+"""What a reference into another resource will lead to: known, read, or only known when that one has been done.
+
+Pure; the transaction asks the same questions when the answers are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.catalog import canonicalize as settle
+from resource_api.model.change import Action, exists
+from resource_api.model.secrets import marked
+from resource_api.model.values import expression
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.entry import Entry
+    from resource_api.model.provider_functions import Tools
+    from resource_api.model.step import Step
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.values.expression import Path
+
+_MADE_ANEW = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
+
+
+def foreseen(path: Path, step: Step) -> Any:
+    """Give what a path into a planned resource leads to, ``UNKNOWN`` where only doing the step tells."""
+    attribute = path.keys[0]
+    if attribute in step.should and step.should[attribute] is not UNKNOWN:
+        return expression.walk(step.should[attribute], path, path.keys[1:])
+    if attribute in step.decision.foreseen:
+        return expression.walk(
+            marked(step.definition, step.decision.foreseen, step.should)[attribute], path, path.keys[1:]
+        )
+    if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
+        return UNKNOWN
+    if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":
+        return UNKNOWN
+    return yielded(path, step.definition, step.should, step.is_)
+
+
+def yielded(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
+    """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
+    attribute = path.keys[0]
+    if attribute in should and should[attribute] is not UNKNOWN:
+        return expression.walk(should[attribute], path, path.keys[1:])
+    if is_ is None or not exists(is_):
+        msg = f"{path}: {path.root} does not exist"
+        raise ValueError(msg)
+    return expression.walk(marked(definition, is_, should).get(attribute), path, path.keys[1:])
+
+
+def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:
+    """Give the manifest's outputs, ``UNKNOWN`` where one cannot be told; one called like a secret input is secret."""
+    for name, value in catalog.manifest.outputs.items():
+        try:
+            found = expression.evaluate(value, resolve)
+        except ValueError:
+            found = UNKNOWN
+        secret = is_secret(catalog.scope.inputs.get(name)) and not is_unknown(found)
+        yield name, Sensitive(found) if secret else found
+
+
+def placed(catalog: Catalog, entry: Entry, text: str) -> str:
+    """Give what is wrong with a resource whose values have become known, with the line at which it is declared."""
+    place = catalog.manifest.place(entry.declaration)
+    return f"{text}; at {place.file}:{place.line}" if place.line else text
+
+
+def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
+    """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
+    should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
+    (settled,), problems = settle.settle(tools, [settle.fill(entry.definition, should)])
+    errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
+    if not errors and tools.judge is not None:
+        return settled, tools.judge(entry, settled)
+    return settled, "; ".join(errors)

@@ -1,0 +1,1 @@
+"""Providers that run in processes of their own."""

@@ -1,0 +1,1 @@
+"""What an author of a provider uses: base classes, context, commands, statuses."""

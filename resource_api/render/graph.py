@@ -1,0 +1,170 @@
+"""A catalog's relationships as a drawing or as data: who comes before whom, and who refreshes whom.
+
+Every edge points from what comes first to what comes after it. Nothing is decided here: the order, and which
+relationships hold, are the catalog's.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, Literal
+
+from resource_api.catalog import edges as binding
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.reference import Reference, around
+from resource_api.model.values.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.entry import Entry
+
+    Form = Literal["dot", "mermaid", "json"]
+
+
+class _Link(NamedTuple):
+    first: int
+    then: int
+    kind: str
+    automatic: bool
+
+
+def render(catalog: Catalog, form: Form) -> str:
+    """Give the relationships of ``catalog`` as text; equal catalogs give equal text.
+
+    ``dot`` is Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping of ``nodes`` (``reference``, ``type``,
+    ``title``, ``index`` in the order of execution, ``parent`` within a component) and ``edges`` (``from``, ``to``,
+    ``kind``: ``require``, or ``notify`` where a change of the first refreshes the second; ``automatic`` where only a
+    type asks for it).
+    """
+    return _FORMS[form](catalog.entries, _links(catalog))
+
+
+def _links(catalog: Catalog) -> list[_Link]:
+    refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
+    pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
+    automatic = _automatic(catalog)
+    kinds = {True: "notify", False: "require"}
+    return [_Link(*pair, kinds[pair in refreshing], pair in automatic) for pair in sorted(pairs)]
+
+
+def _automatic(catalog: Catalog) -> set[tuple[int, int]]:
+    """Give the pairs that a type asks for and no metaparameter or value does; catalogs do not keep that."""
+    names = _Names(catalog)
+    references = {entry: list(_referred(catalog, entry, names)) for entry in catalog.entries}
+    edges = binding.bind(catalog.entries, references, names, lambda *_: None)
+    asked = {(edge.first, edge.then) for edge in edges if not edge.automatic}
+    return {(edge.first, edge.then) for edge in edges if edge.automatic} - asked
+
+
+class _Names:
+    """What the words of a catalog mean, which has been found to mean something."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.groups = catalog.groups
+        self.find = catalog.find
+
+    def broken(self, _type_name: str) -> bool:
+        return False
+
+
+def _referred(catalog: Catalog, entry: Entry, names: _Names) -> Iterator[Entry]:
+    """Give the entries that the values of ``entry`` refer to, also by way of defaults, values and components."""
+    declared = entry.declaration
+    given = catalog.manifest.defaults.get(declared.file, {}).get(declared.type, {}) | declared.attributes
+    for path in catalog.scope.paths(list(given.values())):
+        if isinstance(path.root, Reference):
+            group, target = names.groups.get(path.root), names.find(path.root)
+            yield from group.members if group is not None else [] if target is None else [target]
+
+
+def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    names = [str(entry.reference) for entry in entries]
+    document = {
+        "nodes": [
+            {
+                "reference": name,
+                "type": entry.type,
+                "title": entry.title,
+                "index": index,
+                **({"parent": entry.parent} if entry.parent else {}),
+            }
+            for index, (name, entry) in enumerate(zip(names, entries, strict=True))
+        ],
+        "edges": [
+            {
+                "from": names[link.first],
+                "to": names[link.then],
+                "kind": link.kind,
+                **({"automatic": True} if link.automatic else {}),
+            }
+            for link in links
+        ],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
+    lines += _boxed(
+        entries,
+        lambda index, entry: f'n{index} [label="{_spelt(str(entry.reference), _DOT)}"]',
+        lambda number, name: f'subgraph cluster_{number} {{ label="{_spelt(name, _DOT)}"',
+        "}",
+    )
+    for link in links:
+        style = ["color=blue", "label=notify"] * (link.kind == "notify") + ["style=dashed"] * link.automatic
+        lines.append(f"  n{link.first} -> n{link.then}" + (f" [{', '.join(style)}]" if style else ""))
+    return "\n".join([*lines, "}"])
+
+
+def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    lines = ["flowchart TD"]
+    lines += _boxed(
+        entries,
+        lambda index, entry: f'n{index}["{_spelt(str(entry.reference), _MERMAID)}"]',
+        lambda number, name: f'subgraph c{number}["{_spelt(name, _MERMAID)}"]',
+        "end",
+    )
+    for link in links:
+        arrow = ("-.->" if link.automatic else "-->") + ("|notify|" if link.kind == "notify" else "")
+        lines.append(f"  n{link.first} {arrow} n{link.then}")
+    return "\n".join(lines)
+
+
+#: Characters that mean something within quotes: Graphviz also reads entities of HTML, Mermaid Markdown and its own.
+_DOT: Final = {'"': '\\"', "\\": "\\\\", "&": "&amp;"}
+_MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_~$'}
+
+
+def _spelt(name: str, special: Mapping[str, str]) -> str:
+    """Give a reference on one line, with nothing in it that the drawing's language or a terminal would obey."""
+    return "".join(special.get(character, character) for character in escape(name))
+
+
+def _boxed(
+    entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
+) -> Iterator[str]:
+    """Draw what belongs to no component, then each component as a box around what it has made."""
+    inside: dict[str, list[tuple[int, Entry]]] = {"": []}
+    boxes: dict[str, dict[str, None]] = {}
+    for index, entry in enumerate(entries):
+        outer = ""
+        for name in reversed(around(entry.parent)):
+            boxes.setdefault(outer, {})[name] = None
+            outer = name
+        inside.setdefault(entry.parent, []).append((index, entry))
+    numbers = {name: number for number, name in enumerate(name for names in boxes.values() for name in names)}
+
+    def draw(parent: str, margin: str) -> Iterator[str]:
+        yield from (margin + node(index, entry) for index, entry in inside.get(parent, ()))
+        for name in boxes.get(parent, ()):
+            yield margin + begin(numbers[name], name)
+            yield from draw(name, margin + "  ")
+            yield margin + end
+
+    return draw("", "  ")
+
+
+_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json}

@@ -1,0 +1,212 @@
+"""Plans, reports and events as JSON documents: the machine's view, field by field as documented.
+
+Secrets are ``"<sensitive>"`` in every document, what is not yet known is ``null`` and named under ``unknown``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model import codec, event
+from resource_api.model.change import inner, kind
+from resource_api.model.codec import Sealed
+from resource_api.model.values.assets import Content
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret
+from resource_api.model.values.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.change import Difference
+    from resource_api.model.step import Report, Step, StepReport, Summary
+    from resource_api.model.values.errors import Problem
+    from resource_api.plan.planner import Plan
+    from resource_api.system.log import Line
+
+FORMAT_VERSION = 1
+
+
+def plain(value: Any) -> Any:
+    """Give a value as JSON has it, secrets hidden, unknowns ``null``."""
+    if isinstance(value, (Sensitive, Sealed)):
+        return "<sensitive>"
+    if value is UNKNOWN:
+        return None
+    if isinstance(value, Content):
+        return codec.document(value)
+    if hasattr(value, "items"):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value
+
+
+def plan(planned: Plan) -> dict[str, Any]:
+    """Give the one document of ``plan --json``."""
+    manifest = planned.catalog.manifest
+    return {
+        "format_version": FORMAT_VERSION,
+        "tool_version": __version__,
+        "project": planned.prior.state.project,
+        "stack": planned.prior.state.stack,
+        "lineage": planned.prior.state.lineage,
+        "serial": planned.prior.state.serial,
+        "manifest_sha256": manifest.sha256,
+        "steps": [step(each) for each in planned.steps],
+        "drift": [drift(each.reference, each.changes) for each in planned.drift],
+        "outputs": plain(planned.outputs),
+        "summary": summary(planned.summary),
+        "complete": planned.complete,
+        "applicable": planned.applicable,
+    }
+
+
+def step(each: Step) -> dict[str, Any]:
+    """Give one step of a plan's document."""
+    hidden = each.definition.write_only
+    document = {
+        "reference": str(each.reference),
+        "urn": each.urn,
+        "parent": each.entry.parent or None,
+        "action": str(each.action),
+        "previous": each.previous or None,
+        "reasons": list(each.reasons),
+        "is": plain(each.shown),
+        "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
+        "unknown": list(each.unknown),
+        "expressions": {
+            name: "<sensitive>" if name in hidden or name in each.definition.sensitive else _spelt(value)
+            for name, value in each.expressions.items()
+        },
+        "sensitive": each.sensitive,
+        "replaces_because": list(each.replaces_because),
+        "changes": [planned_change(each, difference) for difference in each.changes],
+        "depends_on": list(map(str, each.depends_on)),
+        "notifies": list(map(str, each.notifies)),
+        "refreshed_by": list(each.refreshed_by),
+        "options": each.options,
+    }
+    if each.error:
+        document["error"] = each.error
+    return document
+
+
+def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
+    """Give one resource's drift: what was recorded (``is`` of then) and what is now, by attribute."""
+    return {
+        "reference": reference,
+        "changes": [{"attribute": c.attribute, "was": plain(c.is_), "is": plain(c.should)} for c in changes],
+    }
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, list):
+        return [_spelt(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _spelt(item) for key, item in value.items()}
+    return str(value)
+
+
+def change(difference: Difference) -> dict[str, Any]:
+    """Give one attribute's change."""
+    return {
+        "attribute": difference.attribute,
+        "is": plain(difference.is_),
+        "should": plain(difference.should),
+        "message": difference.message or None,
+    }
+
+
+def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
+    """Give what a plan says of one attribute: the change, its kind, and where in a hash or an array it is."""
+    replaces = "-replace" if difference.attribute in each.decision.replaces_because else ""
+    document = {**change(difference), "kind": f"{kind(difference)}{replaces}"}
+    if not (is_secret(difference.is_) or is_secret(difference.should)):
+        paths = [{"path": list(path), "kind": word} for path, word in inner(difference.is_, difference.should)]
+        if paths:
+            document["paths"] = paths
+    return document
+
+
+def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dict[str, Any]:
+    """Give the counts of a plan or a run."""
+    document = counts._asdict()
+    if exit_code is not None:
+        document |= {"exit_code": exit_code, "run": run}
+    return document
+
+
+def problem(found: Problem) -> dict[str, Any]:
+    """Give a diagnostic."""
+    return {
+        "severity": found.severity,
+        "code": found.code,
+        "message": found.message,
+        "hint": found.hint or None,
+        "reference": found.reference or None,
+        "file": found.file or None,
+        "line": found.line or None,
+        "column": found.column or None,
+        "attribute": found.attribute,
+    }
+
+
+def step_end(done: StepReport) -> dict[str, Any]:
+    """Give what became of one step."""
+    return {
+        "reference": done.reference,
+        "urn": done.urn,
+        "action": str(done.action),
+        "status": done.status,
+        "changes": [change(difference) for difference in done.changes],
+        "error": done.error or None,
+        "corrective": done.corrective,
+        "seconds": round(done.seconds, 6),
+    }
+
+
+def report(done: Report) -> dict[str, Any]:
+    """Give a whole run as one document."""
+    return {
+        "steps": [step_end(each) for each in done.steps],
+        "outputs": plain(done.outputs),
+        "summary": summary(done.summary, done.exit_code, done.run),
+    }
+
+
+def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give one object of ``apply --json``: its type and when it was, then the body."""
+    return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
+
+
+def log(said: Line) -> dict[str, Any]:
+    """Give a log line as an object."""
+    reference = said.subject if "[" in said.subject else None
+    return line("log", {"level": said.level, "reference": reference, "subject": said.subject, "message": said.text})
+
+
+def told(happened: event.Event) -> dict[str, Any] | None:
+    """Give an event as an object; the last, ``summary``, is written by the command, which knows the exit code."""
+    if isinstance(happened, event.StepEnd):
+        return line("step_end", step_end(happened.report))
+    if isinstance(happened, event.Diagnosed):
+        return line("diagnostic", problem(happened.problem))
+    if isinstance(happened, event.Outputs):
+        return line("outputs", {"outputs": plain(happened.values)})
+    if isinstance(happened, event.Drifted):
+        return line("resource_drift", drift(happened.reference, happened.changes))
+    if isinstance(happened, event.StepStart):
+        return line("step_start", _named(happened.step))
+    if isinstance(happened, event.PlannedChange):
+        each = happened.step
+        planned: dict[str, Any] = {"changes": [planned_change(each, d) for d in each.changes], "noop": each.noop}
+        planned |= {"unknown": list(each.unknown), "error": each.decision.error or None}
+        return line("planned_change", {**_named(each), **planned})
+    return None
+
+
+def _named(each: Step) -> dict[str, Any]:
+    return {"reference": str(each.reference), "action": str(each.action)}

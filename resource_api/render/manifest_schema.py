@@ -1,0 +1,203 @@
+"""What manifests look like, as JSON Schema for editors: completion, documentation on hover, mistakes underlined.
+
+It must not refuse what the loader accepts, unless that is of no use there (an attribute in ``defaults`` that its type
+does not have). It accepts more where a schema cannot know better: whether what is referred to exists, whether an
+attribute is missing that ``defaults`` could give, whether ``1.0`` is an Integer. Draft-07: every editor reads it.
+"""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.validate import LOGLEVELS, OPERATIONS, REPLACEMENTS
+from resource_api.model.datatypes import json_schema as schemas
+from resource_api.model.datatypes.regex_dialect import END
+from resource_api.render import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.component import ComponentDefinition
+    from resource_api.model.type_definition import TypeDefinition
+
+    Schema = dict[str, Any]
+
+
+def manifest_schema(definitions: Iterable[TypeDefinition | ComponentDefinition]) -> dict[str, Any]:
+    """Give the JSON Schema of manifests of the types and components in ``definitions``; any other is refused."""
+    types = sorted(definitions, key=lambda definition: definition.name)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "A manifest of resource-api",
+        "type": ["object", "null"],
+        "properties": _sections(types),
+        "additionalProperties": False,
+        "definitions": _SHARED | {name: body for each in types for name, body in _type(each).items()},
+    }
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _one_or_list(shape: Schema) -> Schema:
+    return {"anyOf": [shape, _list(shape)]}
+
+
+def _or_null(docs: str, shape: Schema) -> Schema:
+    """Describe what may also be left empty."""
+    if isinstance(shape.get("type"), str) and "enum" not in shape:
+        return {"description": docs, **shape, "type": [shape["type"], "null"]}
+    if not shape:
+        return {"description": docs}
+    alternatives = shape["anyOf"] if shape.keys() == {"anyOf"} else [shape]
+    return {"description": docs, "anyOf": [*alternatives, *([] if _NULL in alternatives else [_NULL])]}
+
+
+def _closed(properties: Schema, **more: Any) -> Schema:
+    return {"type": "object", "properties": properties, "additionalProperties": False, **more}
+
+
+def _named(docs: str, patterns: Schema) -> Schema:
+    """Describe a section: a mapping whose keys match ``patterns``."""
+    return _or_null(docs, {"type": "object", "patternProperties": patterns, "additionalProperties": False})
+
+
+_NULL: Final[Schema] = {"type": "null"}
+_BOOLEAN: Final[Schema] = {"type": "boolean"}
+_SECONDS: Final[Schema] = {"type": "number", "exclusiveMinimum": 0}
+#: A title may hold anything, but quotes around it are a mistake. (No groups: validators join patterns.)
+_TITLE: Final = rf"""\[(?!"[\s\S]*"\]{END}|'[\s\S]*'\]{END})[\s\S]+\]{END}"""
+_NAME: Final = rf"^[A-Za-z0-9_][A-Za-z0-9_-]*{END}"
+_PROJECT: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}{END}"
+_FILE: Final = rf"^(?!\/)(?![\s\S]*\$\{{)[\s\S]*\.([Yy][Aa]?[Mm][Ll]|[Jj][Ss][Oo][Nn]){END}"
+_REFERENCE: Final[Schema] = {"type": "string", "pattern": r"^[A-Za-z][a-z0-9_]*" + _TITLE}
+#: Where nothing is resolved, ``${`` would be taken as it is.
+_WORD: Final[Schema] = {"type": "string", "pattern": r"^(?![\s\S]*\$\{)[\s\S]"}
+_TAG: Final[Schema] = {"type": "string", "pattern": rf"^[A-Za-z0-9_][A-Za-z0-9_:.-]*{END}"}
+#: A reference somewhere in the text; ``$${`` is none.
+_EXPRESSION: Final[Schema] = {"type": "string", "pattern": r"(^|[^$])\$\{"}
+
+_LIFECYCLE: Final[Schema] = {
+    "protect": _or_null("What would delete it fails.", _BOOLEAN),
+    "retain": _or_null("Forget it instead of deleting it.", _BOOLEAN),
+    "owned": _or_null("Whether it counts as ours: only what is ours is ever deleted unasked.", _BOOLEAN),
+    "ignore_changes": _or_null("Attributes whose difference is no reason to change it.", _list(_WORD)),
+    "replace": _or_null("How to replace it when an init_only attribute differs.", {"enum": list(REPLACEMENTS)}),
+    "replace_on_changes": _or_null("Attributes whose change replaces it.", _list(_WORD)),
+    "replace_triggered_by": _or_null("Resources whose change replaces it.", _list(_ref("reference"))),
+    "deleted_with": _or_null("When both go, this one is forgotten without a call.", _REFERENCE),
+    "aliases": _or_null("Names that it had in state.", _list(_WORD)),
+    "import": _or_null("Take over what exists under this name.", _WORD),
+    "external": _or_null("Read it, never change it.", _BOOLEAN),
+}
+_OPERATIONS: Final[Schema] = {each: _or_null(f"Seconds to {each} it.", _SECONDS) for each in OPERATIONS}
+_METAPARAMETERS: Final[Schema] = {
+    "require": _or_null("What comes before it: a reference or a list.", _ref("references")),
+    "before": _or_null("What comes after it: a reference or a list.", _ref("references")),
+    "notify": _or_null("What comes after it and is refreshed when it changes.", _ref("references")),
+    "subscribe": _or_null("What comes before it and refreshes it by changing.", _ref("references")),
+    "noop": _or_null("Whether to leave it untouched and only say what would happen.", _BOOLEAN),
+    "tag": _or_null("Words to select it by: one or a list.", _one_or_list(_TAG)),
+    "loglevel": _or_null("The level of the lines about its changes.", {"enum": list(LOGLEVELS)}),
+    "alias": _or_null("Further names for references in this manifest: one or a list.", _one_or_list(_WORD)),
+    "provider": _or_null("The entry of providers to use.", _WORD),
+    "timeout": _or_null("Seconds for a change, or by operation.", {"anyOf": [_SECONDS, _closed(_OPERATIONS)]}),
+    "lifecycle": _or_null("How it may be replaced, deleted, told apart.", _closed(_LIFECYCLE)),
+}
+_INPUT: Final[Schema] = {
+    "type": _or_null("Its data type, as in Integer[1, 9]; Any unless given.", {"type": "string"}),
+    "default": {"description": "Its value unless given; without a default it must be given."},
+    "docs": _or_null("What it is for.", {"type": "string"}),
+}
+#: No name of a type holds a hyphen, so that these cannot meet one.
+_SHARED: Final[Schema] = {
+    "expression": _EXPRESSION,
+    "reference": _REFERENCE,
+    "references": _one_or_list(_ref("reference")),
+    "input": _or_null("An input.", _closed(_INPUT)),
+    "provider": _closed(
+        {
+            "type": _or_null("The type that it is for; its own name unless given.", {"type": "string"}),
+            "version": _or_null("The versions that will do: '>=1.2', '~=1.4'.", {"type": "string"}),
+            "config": _or_null("What it is configured with.", {"type": "object"}),
+        }
+    ),
+    "move": _closed({"from": _ref("reference"), "to": _ref("reference")}, required=["from", "to"]),
+    **{f"metaparameter-{name}": body for name, body in _METAPARAMETERS.items()},
+}
+
+
+def _sections(types: Iterable[TypeDefinition | ComponentDefinition]) -> Schema:
+    heads = {each.name: f"^[{each.name[0].upper()}{each.name[0]}]{each.name[1:]}" for each in types}
+    resources = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
+    defaults = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
+    files = _list({"type": "string", "pattern": _FILE})
+    return {
+        "project": _or_null(
+            "The name that state is kept under; the file's stem unless given.", {"type": "string", "pattern": _PROJECT}
+        ),
+        "include": _or_null("Files beneath this one's directory whose resources come before its own.", files),
+        "inputs": _named("What is given from outside, with -i NAME=VALUE.", {_NAME: _ref("input")}),
+        "defaults": _named("Attributes of all resources of a type in this file: Type, then attributes.", defaults),
+        "providers": _named("Configured providers, that the metaparameter provider names.", {_NAME: _ref("provider")}),
+        "values": _named("Values with a name, to be used as ${values.NAME}.", {_NAME: {}}),
+        "resources": _named("What should be, in the order of execution: Type[title], then attributes.", resources),
+        "moved": _or_null("Resources with a new name; what is recorded of them is kept.", _list(_ref("move"))),
+        "removed": _or_null("Resources to forget.", _list(_ref("reference"))),
+        "outputs": _named("What others may know: name, then value.", {_NAME: {}}),
+    }
+
+
+def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
+    """Give the two definitions of a type: of its resources, and of its defaults, which cannot have an alias."""
+    resource = f"type-{definition.name}"
+    own = {name: _attribute(each) for name, each in definition.attributes.items()}
+    metas = {name: _ref(f"metaparameter-{name}") for name in _METAPARAMETERS}
+    shared = {name: _ref(f"{resource}/properties/{name}") for name in (*own, *metas) if name != "alias"}
+    return {
+        resource: _or_null(cleandoc(definition.docs), _closed(own | metas)),
+        f"defaults-{definition.name}": _closed(shared),
+    }
+
+
+def _attribute(attribute: Attribute) -> Schema:
+    """Describe an attribute; any may be null (not managed), and all but read_only ones may be told by a reference."""
+    datatype = attribute.datatype
+    docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.standing(attribute)}".strip()
+    if attribute.kind == "read_only":
+        return {"description": docs, **_NULL}
+    found = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))
+    if attribute.has_default and not datatype.sensitive:
+        found["default"] = attribute.default
+    return found
+
+
+def _open(schema: Schema) -> Schema:
+    """Let a reference stand for a value, and for each part of it; where any text goes it does so already."""
+    within = _within(schema)
+    alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
+    if any(each.keys() <= {"type"} and "string" in each.get("type", "string") for each in alternatives):
+        return within
+    return {"anyOf": [*alternatives, _ref("expression")]}
+
+
+def _within(schema: Schema) -> Schema:
+    found = dict(schema)
+    for word in ("items", "additionalItems", "additionalProperties"):
+        if isinstance(part := found.get(word), dict):
+            found[word] = _open(part)
+        elif isinstance(part, list):
+            found[word] = [_open(each) for each in part]
+    if "properties" in found:
+        found["properties"] = {name: _open(part) for name, part in found["properties"].items()}
+    for word in ("anyOf", "allOf"):
+        if word in found:
+            found[word] = [_within(part) for part in found[word]]
+    return found

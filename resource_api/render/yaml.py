@@ -1,0 +1,179 @@
+"""Resources as a YAML manifest that our own reader, and any other of YAML 1.2, takes back as the same values.
+
+Quoted where needed, ``${`` escaped; secrets are left out, and what no manifest can hold. Only what manifests need:
+mappings, lists, scalars.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values import reference
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.assets import Content
+from resource_api.model.values.document import flaw
+from resource_api.model.values.reference import Reference
+from resource_api.model.values.text import escape
+from resource_api.model.values.values import is_secret
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.type_definition import TypeDefinition
+
+_PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
+_WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+_PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
+_NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
+
+
+def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Give the lines of a manifest that declares ``rows``, sorted by title.
+
+    Comments are ``read_only`` values, and what cannot be declared, with the reason.
+    """
+    yield "resources:"
+    found = False
+    attributes = sorted(definition.attributes.items(), key=_rank)
+    for text, row in sorted((title(definition, row), row) for row in rows):
+        if why := _undeclarable(definition, text, row):
+            yield f"  # {escape(str(Reference(definition.name, text)))} is left out: {escape(why)}"
+            continue
+        found = True
+        own = text if len(definition.namevars) == 1 else None
+        lines = list(_attributes(attributes, own, row))
+        bare = not lines or lines[0].startswith("    #")  # comments come last
+        yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
+        yield from lines
+    if not found:
+        yield "  {}"
+
+
+def title(definition: TypeDefinition, row: Mapping[str, Any]) -> str:
+    """Give a title for a row: its namevar, or all of them in a row."""
+    return " ".join(str(row[namevar]) for namevar in definition.namevars)
+
+
+def _attributes(
+    attributes: Sequence[tuple[str, Attribute]], title: str | None, row: Mapping[str, Any]
+) -> Iterator[str]:
+    """Give the lines of one resource; its namevar is left out where the title says the same."""
+    comments = []
+    for name, attribute in attributes:
+        value = row.get(name)
+        if value is None or is_secret(value):
+            continue
+        if attribute.kind == "read_only" or isinstance(value, Content):
+            comments.append(f"    # {name}: {_comment(value)}")
+        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
+            continue
+        elif why := _flaw(value):
+            comments.append(f"    # {name} is left out: {why}")
+        else:
+            yield from _entry(name, value, "    ")
+    yield from comments
+
+
+def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]) -> str:
+    """Say why no manifest can declare a resource: for its title, or for what it cannot be declared without."""
+    try:
+        reference.parse(str(Reference(definition.name, title)))
+    except ValueError as error:
+        return str(error)
+    needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
+    return flaw(title, key=True) or next(filter(None, (_flaw(row.get(name)) for name in needed)), "")
+
+
+def _flaw(value: Any) -> str:
+    """Say why no manifest can hold a value; nothing when one can."""
+    if isinstance(value, str):
+        return flaw(value, key=False)
+    if isinstance(value, float):
+        return "" if isfinite(value) else "a number is finite"
+    if isinstance(value, dict):
+        keys = (flaw(str(key), key=True) for key in value)
+        return next(filter(None, keys), "") or _flaw(list(value.values()))
+    return next(filter(None, map(_flaw, value)), "") if isinstance(value, list) else ""
+
+
+def _rank(item: tuple[str, Any]) -> tuple[int, int]:
+    name, attribute = item
+    return (0 if name == "ensure" else 1, 1 if attribute.kind == "read_only" else 0)
+
+
+def _comment(value: Any) -> str:
+    if isinstance(value, Content):
+        return escape(str(value))
+    return escape(json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else _scalar(value))
+
+
+def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
+    spelt = key if _bare(key) else _literal(key)
+    if isinstance(value, dict) and value:
+        yield f"{indent}{spelt}:"
+        for inner, item in value.items():
+            yield from _entry(inner, item, indent + "  ")
+    elif isinstance(value, list) and value:
+        yield f"{indent}{spelt}:"
+        for item in value:
+            yield f"{indent}- {_flow(item)}"
+    elif isinstance(value, str) and "\n" in value and (block := _block(value, indent + "  ")):
+        yield f"{indent}{spelt}: {block[0]}"
+        yield from block[1:]
+    else:
+        yield f"{indent}{spelt}: {_flow(value)}"
+
+
+def _block(value: str, indent: str) -> list[str]:
+    """Give a literal block for text that one can show as it is; nothing when quotes are safer."""
+    lines = value.split("\n")
+    if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
+        return []
+    end = len(value) - len(value.rstrip("\n"))
+    if end > 1 or _NON_PRINTABLE.search(value):
+        return []
+    body = lines[:-1] if end else lines
+    return ["|" if end else "|-", *(indent + line.replace("${", "$${") if line else "" for line in body)]
+
+
+def _key(text: str) -> str:
+    return text if _PLAIN_KEY.match(text) or _bare(text) else _quoted(text)
+
+
+def _bare(text: str) -> bool:
+    return _PLAIN.match(text) is not None and text.lower() not in _WORDS
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return text if _bare(text := value.replace("${", "$${")) else _quoted(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(item) if not isinstance(item, str) else _quoted(item) for item in value) + "]"
+    return _scalar(value)
+
+
+def _quoted(text: str) -> str:
+    return _literal(text.replace("${", "$${"))
+
+
+def _literal(text: str) -> str:
+    """Give text in quotes: a key of a value is taken as it is."""
+    spelt = json.dumps(text, ensure_ascii=False)
+    return spelt if spelt.isascii() and spelt.isprintable() else _NON_PRINTABLE.sub(_escaped, spelt)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"  # noqa: PLR2004 - the end of the basic plane

@@ -1,0 +1,1 @@
+"""Composes the stages into operations: the embedding API, saved plans, refresh, import, policies."""

@@ -1,0 +1,1 @@
+"""What is: one batched ``get`` for each type, each row checked."""

@@ -1,0 +1,201 @@
+"""Judges what ``get`` returned: mappings with a name, of declared attributes, typed, canonical.
+
+Only rows that are used are judged; what is odd about the others is nobody's business. When to read, and what to
+conclude from a row, is not known here.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+from resource_api.catalog import canonicalize as settle
+from resource_api.model.values.columns import portions
+from resource_api.model.values.errors import ProviderError, nearest, reason
+from resource_api.model.values.text import show
+from resource_api.model.values.values import Sensitive, is_secret, same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from resource_api.model.provider_functions import Tools
+    from resource_api.model.type_definition import Name, Resource, TypeDefinition
+
+    #: What reading one name gave: a row, None for absence, or the reason why it cannot be told.
+    Found = Resource | str | None
+
+
+class Judge:
+    """Judges the rows of one run; ``strict`` is ``error``, ``warning`` or ``off``. A warning is given once."""
+
+    def __init__(self, strict: str, warn: Callable[[str, str], None]) -> None:
+        """Hold providers to their word as far as ``strict`` says; ``warn`` takes a type's name and a message."""
+        self.strict = strict
+        self._warn_of = warn
+        self._warned: set[tuple[str, str]] = set()
+
+    def by_names(
+        self, tools: Tools, names: Collection[Name] | None, rows: Sequence[Resource]
+    ) -> tuple[dict[Name, Resource], dict[Name, str]]:
+        """Give rows by name, and what is wrong with names. Raises ``ProviderError`` for a row without one.
+
+        A row under an uncanonical name must not make an existing resource look absent.
+        """
+        definition = tools.definition
+        if names is not None and _in_order(definition, names, rows):
+            return dict(zip(names, rows, strict=True)), {}
+        found: dict[Name, Resource] = {}
+        wrong: dict[Name, str] = {}
+        for row in rows:
+            name = _name(definition, row)
+            if name in found:
+                wrong[name] = f"get returned '{_shown(name)}' more than once"
+            found[name] = row
+        asked = set(names or ())
+        lost = asked - found.keys()
+        if tools.canonicalize is None or not lost:
+            return found, wrong
+        for name, row in [(name, row) for name, row in found.items() if name not in asked]:
+            try:
+                canonical = definition.name_of(tools.canonicalize([row])[0])
+            except Exception:  # noqa: BLE001, S112 - a row that nobody asked for may be odd
+                continue
+            if canonical != name and canonical in lost:
+                message = f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
+                if self.strict == "error":
+                    wrong[canonical] = message
+                else:
+                    self._warn(definition, message)
+                    found[canonical] = row
+        return found, wrong
+
+    def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
+        """Give what each row says of its resource, or why it cannot be believed."""
+        return [found for some in portions(rows) for found in self._judge(tools, some)]
+
+    def _judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
+        definition, canonicalize = tools.definition, tools.canonicalize
+        declared: list[Any] = list(rows)
+        for place in settle.doubtful(tools, rows):
+            declared[place] = self._declared(definition, rows[place])
+        canonical: Sequence[Any] = declared
+        if canonicalize is not None:
+            good = [row for row in declared if type(row) is dict]
+            answers = self._canonical(canonicalize, good)
+            if len(good) < len(declared):
+                rest = iter(answers)
+                answers = [next(rest) if type(row) is dict else row for row in declared]
+            canonical = answers
+        return [self._row(definition, row, twin) for row, twin in zip(declared, canonical, strict=True)]
+
+    def _declared(self, definition: TypeDefinition, row: Resource) -> Resource | str:
+        """Check names and data types; give the row to go on with, or what is wrong with it."""
+        known = definition.attributes
+        clean = row
+        if not row.keys() <= known.keys():
+            strange = next(key for key in row if key not in known)
+            hint = nearest(str(strange), known)
+            message = f"get returned the undeclared attribute {show(strange)}" + (f"; {hint}" if hint else "")
+            if self.strict == "error":
+                return message
+            self._warn(definition, message)
+            clean = {key: value for key, value in row.items() if key in known}
+        try:
+            problems = settle.check(definition, clean)
+            unsaid = None if problems else settle.unsaid(clean)
+        except RecursionError:
+            return "get returned a value that contains itself"
+        if unsaid is not None:
+            return f"get returned a value of '{unsaid}' that is not known; leave it out"
+        if problems:
+            message = "get returned " + "; ".join(problem.message for problem in problems)
+            if self.strict == "error":
+                return message
+            self._warn(definition, message)
+        return clean
+
+    def _canonical(self, canonicalize: Any, rows: list[Resource]) -> list[Any]:
+        try:
+            return list(canonicalize(rows))
+        except Exception:  # noqa: BLE001 - looked for one by one
+            answers = []
+            for row in rows:
+                try:
+                    answers.append(canonicalize([row])[0])
+                except Exception as error:  # noqa: BLE001 - becomes the failure of this row
+                    answers.append(f"canonicalize failed: {reason(error)}")
+            return answers
+
+    def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
+        if type(row) is not dict or type(canonical) is not dict:
+            return str(row if type(row) is not dict else canonical)
+        if canonical is not row and canonical != row:
+            message = _uncanonical(definition, row, canonical)
+            if message and (self.strict == "error" or settle.unsaid(canonical) is not None):
+                return message
+            if message:
+                self._warn(definition, message)
+        elif all(map(is_, map(row.get, canonical), canonical.values())):
+            # Mostly it is a copy of the row, with the row's own values: one of the two will do.
+            canonical = row
+        return _finished(definition, canonical)
+
+    def _warn(self, definition: TypeDefinition, message: str) -> None:
+        if self.strict == "warning" and (definition.name, message) not in self._warned:
+            self._warned.add((definition.name, message))
+            self._warn_of(definition.name, message)
+
+
+def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequence[Resource]) -> bool:
+    """Whether the rows are exactly those asked for, in that order, as most providers answer where nothing is gone."""
+    if len(names) != len(rows) or len(definition.namevars) != 1:
+        return False
+    (namevar,) = definition.namevars
+    return [row.get(namevar) for row in rows] == list(names)
+
+
+def _name(definition: TypeDefinition, row: Resource) -> Name:
+    try:
+        name = definition.name_of(row)
+        hash(name)
+    except KeyError as error:
+        msg = f"{definition.name}: get returned a resource without its namevar {error}"
+        raise ProviderError(msg) from None
+    except TypeError:
+        msg = f"{definition.name}: get returned a namevar that cannot be one: {show(definition.name_of(row))}"
+        raise ProviderError(msg) from None
+    return name
+
+
+def _shown(name: Name) -> str:
+    return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:
+    for key, value in row.items():
+        if key not in canonical or not same(value, canonical[key]):
+            if key in definition.sensitive or is_secret(value):
+                return f"get returned a value of '{key}' that is not canonical"
+            return (
+                f"get returned {show(value)} for '{key}', which is not canonical;"
+                f" it should be {show(canonical.get(key))}"
+            )
+    return ""
+
+
+def _finished(definition: TypeDefinition, row: Resource) -> Resource | None:
+    """Wrap secrets, leave out what is never read back, and take ``ensure: absent`` for absence.
+
+    A provider that compares by itself may know several kinds of absence: its row is kept.
+    """
+    ensure = row.get("ensure")
+    if ensure == "absent":
+        return row if "custom_insync" in definition.features else None
+    if ensure is None and definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
+        row["ensure"] = "present"
+    for name in definition.sensitive:
+        if name in row and row[name] is not None and not isinstance(row[name], Sensitive):
+            row[name] = Sensitive(row[name])
+    for name in definition.write_only:
+        row.pop(name, None)
+    return row

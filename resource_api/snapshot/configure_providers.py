@@ -1,0 +1,71 @@
+"""Tells providers what they are configured with: what is known at once, what waits for resources when they yield it.
+
+Until then the resources of such a provider are decided later, like those of a type that cannot be read yet. When to ask
+is the business of the plan and the transaction; both ask here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.prior.provider_instances import come_true, record_of, recorded, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.provider_instance import Instance
+    from resource_api.model.record import Record, StackState
+    from resource_api.model.values.expression import Path
+    from resource_api.plugins.instances import Providers
+    from resource_api.prior.provider_instances import Lineup
+
+
+def line_up(catalog: Catalog, state: StackState, providers: Providers) -> Lineup:
+    """Settle who answers for what, and tell ``providers``."""
+    providers.expect({record.name: record.inputs.get("version", "") for record in recorded(state)})
+    providers.expect({instance.name: instance.version for instance in catalog.instances.values()})
+    lineup = settle(catalog, state, providers.tools)
+    for name, config in lineup.configs.items():
+        providers.configure(name, config)
+    for name, why in lineup.refused.items():
+        providers.refuse(name, why)
+    return lineup
+
+
+class Awaited(NamedTuple):
+    """What became of a provider: why it cannot be called, whether that may change, what is to be recorded of it."""
+
+    why: str = ""
+    later: bool = False
+    record: Record | None = None
+
+
+READY = Awaited()
+
+
+class Awaiting:
+    """The providers of a run that wait for resources."""
+
+    def __init__(self, instances: Mapping[str, Instance], lineup: Lineup, providers: Providers) -> None:
+        """Look for those that wait."""
+        self._late = {name: instance for name, instance in instances.items() if instance.pending}
+        self._lineup = lineup
+        self._providers = providers
+
+    def waits(self, name: str) -> bool:
+        """Whether an instance is one of them."""
+        return name in self._late
+
+    def configure(self, name: str, resolve: Callable[[Path], Any]) -> Awaited:
+        """Configure an instance with what is known by now; another configuration than before ends the old one."""
+        instance = self._late.get(name)
+        if instance is None:
+            return READY
+        config, why, later = come_true(instance, resolve, self._providers.tools(name), self._lineup)
+        if why:
+            return Awaited(why, later)
+        self._providers.configure(name, config)
+        record = record_of(instance, config, self._lineup.state.salt)
+        return READY if record == self._lineup.recorded.get(name) else Awaited(record=record)

@@ -1,0 +1,1 @@
+"""The ``StateStore`` protocol, the lock, export and import. Nothing here knows plans or providers."""

@@ -1,0 +1,51 @@
+"""From the text after ``--state`` to a store.
+
+Where state is kept when nobody says so is decided here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from resource_api.model.values.errors import UsageError
+from resource_api.state.store import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.state.encryption.keys import Key
+    from resource_api.state.store import StateStore
+
+
+def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
+    """Give the store at ``url``: ``memory:``, ``sqlite:PATH``, or None for the default. Nothing is opened yet.
+
+    What is written is encrypted under ``key``. Raises ``UsageError``.
+    """
+    scheme, colon, path = ("sqlite:" + default_path(os.environ) if url is None else url).partition(":")
+    if scheme == "memory" and colon and not path:
+        return MemoryStore()
+    if scheme == "sqlite" and path:
+        from resource_api.state.sqlite.store import SqliteStore  # noqa: PLC0415 - only where state is kept
+
+        return SqliteStore(os.path.abspath(path), key)  # noqa: PTH100 - the path is text
+    hint = "" if colon or not url else f"; did you mean 'sqlite:{url}'?"
+    msg = f"--state {url or repr(url)}: write sqlite:PATH, or memory: to keep nothing{hint}"
+    raise UsageError(msg)
+
+
+def default_path(environment: Mapping[str, str]) -> str:
+    """Give where state is kept when nobody says so: root's is the machine's, any other user's is their own.
+
+    A relative ``XDG_STATE_HOME`` does not count (XDG Base Directory Specification 0.8). Raises ``UsageError``.
+    """
+    if os.geteuid() == 0:
+        return "/var/lib/resource-api/state.db"
+    home = environment.get("XDG_STATE_HOME", "")
+    if not home.startswith("/"):
+        home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - the path is text
+    if not home.startswith("/"):
+        msg = "there is no home directory to keep state in; --state sqlite:PATH says where"
+        raise UsageError(msg)
+    return f"{home}/resource-api/state.db"

@@ -1,0 +1,1 @@
+"""Files, directories, links, archives and downloads, safe against other users and crashes."""

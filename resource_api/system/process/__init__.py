@@ -1,0 +1,1 @@
+"""Programs: which are trusted, how they are started, watched and ended."""

@@ -1,0 +1,146 @@
+"""Has ``sh`` fork and set up a program: the only owner of ``sh``.
+
+What ``sh`` does beside that to the process that imports it, or leaves behind when it fails half-way, is undone here.
+Waiting, reading and killing do not belong here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import gc
+import os
+import signal
+import sys
+from contextlib import suppress
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system.process import process_tree as descendants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_CODEC: Final = "resource_api_argv"
+
+
+class Invocation(NamedTuple):
+    """What is run: an absolute path, its arguments (surrogate escapes stand for bytes), the whole environment."""
+
+    path: str
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str = "/"
+    input: bytes | None = None
+
+
+def starter() -> Callable[[Invocation, int, int], Any]:
+    """Give what starts a program with its output on two descriptors; what it gives has a ``pid`` and a ``wait``.
+
+    To be asked before the descriptors are made. It raises ``OSError`` when a program cannot be started.
+    """
+    return partial(_spawn, _sh())
+
+
+@cache
+def _sh() -> Any:
+    """Import ``sh`` without what it does to everybody else: it replaces ``glob.glob`` and logs arguments."""
+    import glob  # noqa: PLC0415 - as sh, with the first program
+    import logging  # noqa: PLC0415
+
+    original, ours = glob.glob, "sh" not in sys.modules
+    import sh  # noqa: PLC0415
+
+    if ours:
+        glob.glob = original
+    logging.getLogger("sh").setLevel(logging.CRITICAL + 1)
+    codecs.register(_codec)
+    for fd in range(3):  # sh moves descriptors onto 0-2; a pipe must not lie there when the caller has closed them
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    return sh
+
+
+def _codec(name: str) -> codecs.CodecInfo | None:
+    """Let ``sh``, which encodes strictly, pass surrogate escapes as the bytes that they stand for."""
+
+    def encode(text: str, _errors: str = "strict") -> tuple[bytes, int]:
+        return text.encode("utf-8", "surrogateescape"), len(text)
+
+    return codecs.CodecInfo(encode, codecs.utf_8_decode, name=name) if name == _CODEC else None
+
+
+def _spawn(sh: Any, invocation: Invocation, out: int, err: int) -> Any:
+    descendants.prepare()
+    stdin = _stdin(invocation.input)
+    options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": invocation.cwd}
+    options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": _enter, "encoding": _CODEC}
+    try:
+        command = sh.Command(invocation.path)
+        return command(*invocation.arguments, **{f"_{name}": value for name, value in options.items()}).process
+    except sh.CommandNotFound:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
+    except BaseException as error:
+        _tidy(error)
+        number = 0
+        if isinstance(error, sh.ForkException):  # it holds the child's traceback as text
+            number = int(str(error).rpartition("[Errno ")[2].partition("]")[0] or errno.EINVAL)
+        elif isinstance(error, RuntimeError):  # no thread for the reaper
+            number = errno.EAGAIN
+        if number:
+            raise OSError(number, os.strerror(number)) from None
+        raise
+    finally:
+        os.close(stdin)
+
+
+def _stdin(data: bytes | None) -> int:
+    if data is None:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.memfd_create("input", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _enter() -> None:
+    """Prepare the child: it adopts its orphans; signals, their mask and the umask are as at login."""
+    descendants.adopt_orphans()
+    os.umask(0o022)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _tidy(error: BaseException) -> None:
+    """Take back what ``sh`` leaves when it fails half-way: descriptors, the child, a collector switched off."""
+    trace = error.__traceback__
+    while trace and type(trace.tb_frame.f_locals.get("self")).__name__ != "OProc":
+        trace = trace.tb_next
+    if trace is None:
+        return
+    local = trace.tb_frame.f_locals
+    child, pid = local["self"], getattr(local["self"], "pid", None)
+    left: list[int | None] = []
+    if pid is not None:
+        kill(pid)
+        if type(error).__name__ == "ForkException":
+            left = [local["session_pipe_read"], local["session_pipe_write"]]
+    elif isinstance(error, OSError):
+        left = [local.get(f"{name}_pipe_{end}") for name in ("session", "exc") for end in ("read", "write")]
+        left += [getattr(child, f"_{name}_child_fd", None) for name in ("stdin", "stdout", "stderr")]
+        if local.get("gc_enabled"):
+            gc.enable()
+    for fd in filter(None, left):
+        os.close(fd)
+
+
+def kill(pid: int) -> None:
+    """End a child that is not registered yet, with the group that it leads by now."""
+    for call, argument in ((os.killpg, signal.SIGKILL), (os.kill, signal.SIGKILL), (os.waitpid, 0)):
+        with suppress(OSError):
+            call(pid, argument)

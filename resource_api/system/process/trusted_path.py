@@ -1,0 +1,125 @@
+"""Which programs are trusted, and what they may be given: the rules that hold before anything is started.
+
+A program runs as we do, often as root. So it is found where only its owner can put it, sees an environment of our
+making, and gets as an argument neither a secret nor anything that is not text. Nothing is started or logged here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import CommandError
+from resource_api.model.values.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@cache
+def locate(name: str) -> str:
+    """Give the path of a program that nobody but its owner, root or us, can change; found once per process.
+
+    ``name`` is a full path, or a bare name on ``SECURE_PATH``. Raises ``CommandError``.
+    """
+    if "/" in name and not name.startswith("/"):
+        raise _refused(name, "is a relative path; give a full path or a bare name")
+    places = [Path(name)] if name.startswith("/") else [Path(place, name) for place in SECURE_PATH.split(":")]
+    found = [place for place in places if place.is_file()]
+    usable = next((place for place in found if os.access(place, os.X_OK, effective_ids=True)), None)
+    if usable is None and found:
+        raise _refused(name, f"is not executable: {found[0]}")
+    if usable is None:
+        raise _refused(name, "not found" if name.startswith("/") else f"not found in {SECURE_PATH}")
+    if reason := _changeable(usable) or _changeable(usable.resolve()):
+        raise _refused(name, f"is refused: {reason}")
+    return str(usable)
+
+
+def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
+    """Give all that a program sees of the environment: an allow-list, and what is ``added``.
+
+    Raises ``CommandError`` for a variable that is sensitive or not text.
+    """
+    import pwd  # noqa: PLC0415 - with the first program
+
+    for variable, value in added.items():
+        if not _text(name, "the name of a variable", variable) or "=" in variable:
+            raise _refused(name, f"cannot be given a variable called '{variable}'")
+        _text(name, f"the variable {variable}", value)
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        home = "/"
+    base = {"PATH": SECURE_PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": home}
+    zone = {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
+    return {**base, **zone, "DEBIAN_FRONTEND": "noninteractive", **added}
+
+
+def argument(name: str, value: Any) -> str:
+    """Give one argument as text, bytes of a path as surrogate escapes; raises ``CommandError`` for anything else."""
+    plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(plain, bytes):
+        plain = plain.decode("utf-8", "surrogateescape")
+    return _text(name, "an argument", str(plain) if type(plain) is int else plain)
+
+
+def stdin(name: str, value: Any) -> bytes | None:
+    """Give what goes to stdin, secrets too; raises ``CommandError`` for what is neither text nor bytes."""
+    plain = value.reveal() if isinstance(value, Sensitive) else value
+    if plain is None or isinstance(plain, bytes):
+        return plain
+    if isinstance(plain, str):
+        return plain.encode("utf-8", "surrogateescape")
+    raise _refused(name, f"cannot be given input of type {type(plain).__name__}; it takes text or bytes")
+
+
+def unusable(directory: str) -> str:
+    """Say why a program cannot run in ``directory``; empty: it can."""
+    path = Path(directory)
+    if not path.is_absolute():
+        return "is not a full path"
+    if not path.is_dir():
+        return "is not a directory" if path.exists() else "does not exist"
+    return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
+
+
+def _changeable(program: Path) -> str:
+    """Say who else could put another program there; empty: nobody.
+
+    A symbolic link is as safe as its directories; what it names is looked at by itself. Higher up a sticky
+    directory, such as /tmp, will do: others cannot rename what is ours in it.
+    """
+    for place in (program, *program.parents):
+        info = place.lstat() if place == program else place.stat()
+        if stat.S_ISLNK(info.st_mode):
+            continue
+        sticky = info.st_mode & stat.S_ISVTX and place not in (program, program.parent)
+        if info.st_uid not in (0, os.geteuid()):
+            return f"'{place}' belongs to user {info.st_uid}"
+        if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
+            return f"'{place}' can be written by others (mode {stat.S_IMODE(info.st_mode):04o})"
+    return ""
+
+
+def _text(name: str, what: str, value: Any) -> str:
+    if isinstance(value, Sensitive):
+        raise _refused(name, f"cannot be given {what} that is sensitive: others would see it; pass it by input=")
+    if not isinstance(value, str):
+        raise _refused(name, f"cannot be given {what} of type {type(value).__name__}")
+    if "\0" in value:
+        raise _refused(name, f"cannot be given {what} with a NUL character")
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise _refused(name, f"cannot be given {what} with half a surrogate pair") from None
+    return value
+
+
+def _refused(name: str, why: str) -> CommandError:
+    return CommandError(f"command '{name}' {why}", (name,))

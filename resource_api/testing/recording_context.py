@@ -1,0 +1,42 @@
+"""A context that remembers what was raised in its sections, where a provider's errors end otherwise.
+
+What may be raised is judged by the laws.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.provider.context import Context
+from resource_api.provider.section import Section
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from resource_api.model.type_definition import Name
+    from resource_api.provider.section import Doing
+
+
+class Witness(Context):
+    """A context that remembers what was raised in its sections."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        """Lend as any context does."""
+        super().__init__(*arguments, **keywords)
+        self.raised: list[BaseException] = []
+
+    def _open(self, titles: Any, doing: Doing) -> Section:
+        return _Watched(self, self.ledger.names(titles), doing)
+
+
+class _Watched(Section):
+    def __init__(self, witness: Witness, names: list[Name], doing: Doing) -> None:
+        super().__init__(witness.type, witness.ledger, witness._sections, names, doing)  # noqa: SLF001 - its own class
+        self._raised = witness.raised
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None and error not in self._raised:
+            self._raised.append(error)
+        return super().__exit__(kind, error, trace)

@@ -1,0 +1,1 @@
+"""Carries out a plan: segments, scheduling, ``set``, verification, results, recording."""

@@ -1,0 +1,250 @@
+"""At its turn, each work is decided again: what has become known is filled in, what may have moved is read once more.
+
+By the same rule as in the plan (``decision``), and never to more than the plan has shown.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.catalog.functions import invoke
+from resource_api.model.change import MADE_ANEW, Action, exists
+from resource_api.model.values.reference import Reference
+from resource_api.model.values.values import UNKNOWN, is_unknown, same
+from resource_api.plan import unknowns as foresight
+from resource_api.plan.decide import decide, heeded
+from resource_api.plan.replacement import triggered, triggers
+from resource_api.plugins.functions import ask
+from resource_api.snapshot.configure_providers import Awaiting
+from resource_api.transaction.operation_run import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.function import Call
+    from resource_api.model.step import Decision, Known, Step
+    from resource_api.model.values.expression import Path
+    from resource_api.transaction.results import Ending
+
+_PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
+
+
+class Turn:
+    """Decides works when their turn has come, and knows what earlier ones have yielded."""
+
+    def __init__(self, ending: Ending) -> None:
+        """Begin with no work; what fails here, or has nothing to do any more, is told to ``ending``."""
+        self.plan = ending.plan
+        self.ending = ending
+        self.snapshot = ending.snapshot
+        self.providers = ending.providers
+        self._awaiting = Awaiting(self.plan.catalog.instances, self.plan.prior.lineup, self.providers)
+        #: What puts or has put something in place, by the index of its entry.
+        self.works: list[Work | None] = [None] * len(self.plan.catalog.entries)
+        self.resolve = self.plan.catalog.scope.resolver(self._of_resource, self._invoke)
+
+    def decide(self, works: Sequence[Work]) -> None:
+        """Read again what may have moved since it was planned, and decide with what is known now."""
+        definition = works[0].definition
+        if not self._ready(works):
+            return
+        live = self._known_now(works)
+        if "imperative" in definition.features:
+            for work in live:
+                if not work.removal:
+                    self._due(work)
+            return
+        if not self.snapshot.epoch:
+            # Nothing has been changed yet: what the plan has read is what there is.
+            live = [work for work in live if not self._holds(work)]
+        self.snapshot.read(definition, [work.name for work in live], fresh=True)
+        for work in live:
+            row, failure = self.snapshot.seen(definition.instance, work.name)
+            if failure and work.decision.action is not Action.FORGET:
+                self._unseen(work, failure)
+            elif not (row is work.is_ and self._holds(work)):
+                work.is_ = row
+                self._decide_anew(work)
+
+    def _holds(self, work: Work) -> bool:
+        """Whether what was planned holds as long as nothing else is read: all that decides was known then.
+
+        A provider that foresees is asked again: what it says now must be what others were planned with.
+        """
+        step = work.step
+        return not (work.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
+
+    def _unseen(self, work: Work, failure: str) -> None:
+        """Fail what cannot be read at its turn; under noop it is told as planned, if something before it may help."""
+        if not (work.step.noop and work.step.deferred):
+            self.ending.fail(work, failure)
+
+    def _decide_anew(self, work: Work) -> None:
+        step = work.step
+        if not work.removal:
+            self._decide_one(work)
+        elif self._quiet(step) or (step.unknown and not (step.decision.reasons or step.create_first)):
+            self._spare(work)
+
+    def _ready(self, works: Sequence[Work]) -> bool:
+        """Configure a provider that waits for resources, with what is known by now; or fail its works with why not."""
+        awaited = self._awaiting.configure(works[0].definition.instance, self.resolve)
+        if awaited.record is not None:
+            self.ending.configured(awaited.record)
+        for work in works if awaited.why else ():
+            # Under noop a configuration may stay unknown: then what was planned is what is said.
+            if not (awaited.later and work.step.noop):
+                self.ending.fail(work, awaited.why)
+        return not awaited.why
+
+    def _decide_one(self, work: Work) -> None:
+        """Decide anew; what the plan did not show as a removal never becomes one."""
+        step = work.step
+        known = self._known(step)
+        decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
+        if step.action is Action.REPLACE and decision.action is Action.CREATE:
+            decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
+        if self._unplanned(work, decision):
+            work.decision = step.decision
+            verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
+            self.ending.fail(work, f"would have to be {verb}, which was not planned; run again")
+            return
+        if turned := _turned(step.decision, decision):
+            self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
+            return
+        work.decision = decision
+        if decision.action not in MADE_ANEW:
+            work.should = heeded(step.entry, work.is_, work.should)
+        if decision.error:
+            self.ending.fail(work, decision.error)
+
+    def _spare(self, removal: Work) -> None:
+        """Let what would go for a value that was not known stay, where that has turned out the same.
+
+        Where a source of it is still to go itself, the plan holds.
+        """
+        step = removal.step
+        sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
+        works = [self.works[index] for index in sources]
+        if not all(work is not None and work.finished for work in works):
+            return
+        new = Work(removal.operation._replace(removal=False))
+        self._make_known(new)
+        if new.finished:
+            removal.finished = True
+            return
+        tools = self.providers.tools(step.entry.instance)
+        decision = decide(step.entry, removal.is_, new.should, tools, self._known(step))
+        if decision.error:
+            self.ending.fail(removal, decision.error)
+        elif decision.action is not Action.REPLACE:
+            self.ending.same(removal)
+
+    def _known(self, step: Step) -> Known:
+        """Give what decides about a step now: what did not change after all replaces nothing."""
+        known = self.plan.known(step)
+        return known._replace(forced="") if self._quiet(step) else known
+
+    def _quiet(self, step: Step) -> bool:
+        """Whether a step replaces only because another changes, and everything that could has turned out the same."""
+        if not triggered(step):
+            return False
+        for other in triggers(self.plan.catalog, step.entry):
+            work, numbers = self.works[other.index], self.ending.halves.get(other.index, ())
+            open_ = work is None or not (work.finished or work.decision.action is Action.SAME)
+            if numbers and (open_ or any(self.ending.changed[number] for number in numbers)):
+                return False
+        return True
+
+    def _unplanned(self, work: Work, decision: Decision) -> bool:
+        """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
+        step = work.step
+        if decision.action is step.action or decision.action is Action.SAME or decision.error:
+            return False
+        if self.plan.options.saved and not step.deferred:
+            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
+        if decision.action is Action.DELETE:
+            return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
+        return decision.action in _PLANNED_ONLY
+
+    def _known_now(self, works: Sequence[Work]) -> list[Work]:
+        """Give the works about which can be decided, with what is known by now; the others are told as planned.
+
+        Where all is noop, nothing is done that could yield what was not known.
+        """
+        settled = [work for work in works if not (self.plan.options.noop and work.step.unknown)]
+        for work in settled:
+            self._make_known(work)
+        return [work for work in settled if not work.finished]
+
+    def _make_known(self, work: Work) -> None:
+        """Replace unknowns by what earlier steps have yielded."""
+        entry = work.step.entry
+        if not entry.pending or work.removal:
+            return
+        values: dict[str, Any] = {}
+        for name, value in entry.pending.items():
+            try:
+                found = self.plan.catalog.scope.value(entry, name, value, self.resolve)
+            except ValueError as error:
+                self._refuse(work, str(error))
+                return
+            if is_unknown(found) and not work.step.noop:
+                self._refuse(work, f"'{name}' is still not known: {value}")
+                return
+            values[name] = UNKNOWN if is_unknown(found) else found
+        work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
+        if problem:
+            self._refuse(work, problem)
+
+    def _refuse(self, work: Work, problem: str) -> None:
+        self.ending.fail(work, foresight.placed(self.plan.catalog, work.step.entry, problem))
+
+    def _of_resource(self, path: Path) -> Any:
+        assert isinstance(path.root, Reference)
+        entry = self.plan.catalog.find(path.root)
+        assert entry is not None
+        work = self.works[entry.index]
+        if work is None:
+            row = self.snapshot.seen(entry.instance, entry.name).row
+            return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
+        if work.step.noop and not exists(work.is_):
+            return foresight.foreseen(path, work.step)
+        return foresight.yielded(path, entry.definition, work.should, work.is_)
+
+    def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
+        """Give what a function answers, now at the latest; under noop its provider may still be unknown."""
+        awaited = self._awaiting.configure(call.instance, self.resolve)
+        if awaited.later:
+            return UNKNOWN
+        if awaited.why:
+            raise ValueError(awaited.why)
+        return invoke(call, given, partial(ask, self.providers))
+
+    def _due(self, work: Work) -> None:
+        """Ask an imperative resource, right before its turn, whether it is to be run."""
+        entry = work.step.entry
+        if entry.meta.lifecycle.external:
+            self.ending.same(work)
+            return
+        if any(map(is_unknown, work.should.values())):
+            return  # under noop it stays so, and nobody is asked about what is not known
+        entry.should.update(work.should)
+        run, why, failure = self.snapshot.due(entry)
+        if failure:
+            self._unseen(work, failure)
+        elif run:
+            work.decision = work.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
+        elif self.ending.refreshers(work):
+            work.decision = work.decision._replace(action=Action.SAME)
+        else:
+            self.ending.same(work)
+
+
+def _turned(before: Decision, now: Decision) -> str:
+    """Give the attributes of which a provider foresees something else than it did in the plan."""
+    if not before.foreseen:
+        return ""
+    changed = [k for k, v in now.foreseen.items() if k in before.foreseen and not same(before.foreseen[k], v)]
+    return ", ".join(changed)
