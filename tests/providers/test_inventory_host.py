@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from resource_api.testing import ProviderCompliance
-from tests import inventory
+from tests.scenarios import inventory
 
 if TYPE_CHECKING:
     import os

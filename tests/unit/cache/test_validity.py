@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.knowing import Bench
+from tests.unit.cache.bench import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-GAUGES: Final = Path(__file__).parent / "scenarios" / "gauges"
+GAUGES: Final = Path(__file__).parents[2] / "scenarios" / "gauges"
 _IN_ORDER: Final = "Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 6 unchanged."
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from resource_api.cache.conclusion import digests
 from resource_api.model.record import Commit, Intent
-from tests.knowing import MODULES, Bench
+from tests.unit.cache.bench import MODULES, Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 MEMORY = ROOT / "tests" / "providers" / "memory"
 GUIDE = ROOT / "docs" / "testing-a-provider.md"
 TYPES = {name: Registry.from_path(MEMORY).type(name) for name in ("memory", "memory_run")}

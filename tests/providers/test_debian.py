@@ -27,7 +27,7 @@ from tests.namespaces import private_mounts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 TYPES: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
 
 #: Their things cannot be listed: there is no end of files and directories, and a command is none.

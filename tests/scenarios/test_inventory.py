@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import inventory
+from tests.scenarios import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.inventory import Site
+    from tests.scenarios.inventory import Site
 
 PASSWORD = "opens-no-console-9071"
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 SECRET: Final = "sesame-street-4711"
 
 TYPE: Final = '''

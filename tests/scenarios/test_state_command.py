@@ -27,7 +27,7 @@ from resource_api.testing.state_examples import attributes, content, record, rec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 WEB: Final = StackName("web", "default")
 A, B = "File[/a]", "File[second]"
 

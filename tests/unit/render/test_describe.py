@@ -15,7 +15,7 @@ from resource_api.model.type_definition import FEATURES
 from resource_api.render import describe
 from resource_api.render import reference_docs as reference
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[3]
 DOCS: Final = """Keep widgets. They are e.g. round; see `size`.
 
     Widget[a]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import inventory
-from tests.inventory import EXAMPLE, Site, names
+from tests.scenarios import inventory
+from tests.scenarios.inventory import EXAMPLE, Site, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

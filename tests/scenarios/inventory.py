@@ -16,7 +16,7 @@ from resource_api.plugins import loader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 EXAMPLE: Final = ROOT / "examples" / "inventory"
 
 service: Any = loader.execute(f"{EXAMPLE}/server.py", "ra_test_inventory_server")

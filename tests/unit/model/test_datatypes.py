@@ -19,7 +19,7 @@ from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.errors import DataTypeError
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 NAN = float("nan")
 INF = float("inf")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Report
     from resource_api.plan.planner import Plan
 
-MODULES: Final = Path(__file__).parent / "scenarios" / "modules"
+MODULES: Final = Path(__file__).parents[2] / "scenarios" / "modules"
 #: What the directory beside the database is called.
 KEPT: Final = "state.db.converged"
 

@@ -20,7 +20,7 @@ from resource_api.state.lock import Lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 HOLD = """
 import sys, time

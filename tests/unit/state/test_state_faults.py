@@ -27,7 +27,7 @@ from resource_api.testing.state_examples import record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 
 #: One run: what is about to be done, what was done, what is over. ``said`` is what somebody was promised.

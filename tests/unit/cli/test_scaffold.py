@@ -14,7 +14,7 @@ from resource_api import Registry, Runtime
 from resource_api.cli import scaffold
 from resource_api.model.values.errors import UsageError
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[3]
 NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * scaffold.LONGEST]
 
 

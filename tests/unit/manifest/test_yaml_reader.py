@@ -20,7 +20,7 @@ from resource_api.model.values.errors import ManifestError, Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x85\ufeff\ufffe\uffff"), max_size=12)
 KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe\uffff"), max_size=8)

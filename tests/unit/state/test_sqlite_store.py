@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import StackState
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 
 

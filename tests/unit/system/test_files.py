@@ -24,7 +24,7 @@ from resource_api.system.filesystem.directories import HELD, Directories
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[3]
 CALLS: Final = "openat,write,fchown,fchmod,fsetxattr,fsync,syncfs,rename,renameat,renameat2,mkdirat,unlinkat,close"
 NOBODY: Final = 65534
 LIMIT: Final = 1 << 20
