@@ -115,7 +115,7 @@ def test_the_map_names_every_module_in_its_own_words() -> None:
     for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"### `(resource_api[.\w]*)`", line):
             package = heading[1]
-        elif package and (row := re.fullmatch(r"\| `(\w+)` \| (.+) \|", line)):
+        elif package and (row := re.fullmatch(r"\| \[`(\w+)`\]\(.+\) \| (.+) \|", line)):
             mapped.add((package, row[1], row[2]))
     assert mapped == real
 
