@@ -353,7 +353,7 @@ def test_conclusions_are_drawn_and_used_only_where_something_is_kept_in_order(tm
     """Neither a run without state nor one that records its resources concludes anything; those after it do."""
     manifest, kept = str(files(tmp_path, 3)), f"sqlite:{tmp_path}/state/state.db"
     runs = [imported("apply", manifest, "--state", state) for state in ("memory:", "memory:", kept, kept, kept)]
-    concludes = ["resource_api.cache.fast_plan" in modules for modules in runs]
+    concludes = ["resource_api.cache.incremental_plan" in modules for modules in runs]
     assert concludes == [False, False, False, True, True]
 
 

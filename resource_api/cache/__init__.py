@@ -1,1 +1,1 @@
-"""What an unchanged run need not conclude again. Everything works without it, only slower."""
+"""What an unchanged run need not conclude again. Everything runs without it, only slower."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from resource_api.cache import converged as convergence
+from resource_api.cache import conclusion as convergence
 from resource_api.cache import fingerprints as grounds
 from resource_api.manifest import includes
 from resource_api.model.values._namedtuple import NamedTuple
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.registry import Registry
 
 
-class Rested(NamedTuple):
+class Fingerprints(NamedTuple):
     """All of it as plain data, so that it can be kept."""
 
     surroundings: Sequence[Any]
@@ -47,7 +47,7 @@ class Rested(NamedTuple):
         return [grounds.digest(each.raw) for each in documents] == [digest for *_, digest in self.files]
 
 
-def rest(catalog: Catalog, providers: Providers, began: int) -> Rested | None:
+def rest(catalog: Catalog, providers: Providers, began: int) -> Fingerprints | None:
     """Give what a run that ``began`` then (in nanoseconds) rests on; None where that is not known.
 
     The code is not known of what runs in workers, or has been replaced meanwhile.
@@ -60,7 +60,7 @@ def rest(catalog: Catalog, providers: Providers, began: int) -> Rested | None:
         if (found := _type(providers.registry, name)) is None:
             return None
         types[name] = found
-    return Rested(grounds.surroundings(), code, files, types)
+    return Fingerprints(grounds.surroundings(), code, files, types)
 
 
 def _files(manifest: Manifest) -> list[list[str]] | None:

@@ -104,7 +104,7 @@ class Session:
         return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)
 
     @property
-    def brief(self) -> bool:
+    def use_cache(self) -> bool:
         """Whether nobody asks for what is in order: not even its place in a document, or what is said of it."""
         return not (self.json or self.log.enabled("info"))
 

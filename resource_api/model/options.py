@@ -44,7 +44,7 @@ class Options(NamedTuple):
         return self == Options(noop=self.noop, parallel=self.parallel, fail_fast=self.fail_fast, shown=self.shown)
 
 
-class Wanted(NamedTuple):
+class CacheRequest(NamedTuple):
     """One run of the command that builds on what an earlier one has concluded of the same."""
 
     #: The manifest's file, and what is concluded of it is kept under: file, directory, project, stack.

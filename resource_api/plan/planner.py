@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     #: Entries, by index, that are in order and recorded so: of them nothing is done, told or written.
     settled: Collection[int] = ()
     #: How many more are in order, of which an earlier run knows that and the plan does not speak.
-    standing: int = 0
+    cached_unchanged: int = 0
 
     @property
     def applicable(self) -> bool:
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     def summary(self) -> Summary:
         """How many steps of each kind."""
         found = count(self.steps, self.doomed, noop=self.options.noop)
-        return found._replace(unchanged=found.unchanged + self.standing)
+        return found._replace(unchanged=found.unchanged + self.cached_unchanged)
 
     @property
     def doomed(self) -> Mapping[int, str]:

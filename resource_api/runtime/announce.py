@@ -46,11 +46,11 @@ def reorder(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
 
     ``runs`` are the finished runs of the stack.
     """
-    from resource_api.transaction.scheduler import unrelated  # noqa: PLC0415 - only a run side by side needs it
+    from resource_api.transaction.scheduler import unrelated_neighbours  # noqa: PLC0415 - only a run side by side needs it
 
     if any(run.get("parallel", 1) > 1 for run in runs):
         return
-    pairs = unrelated(plan)
+    pairs = unrelated_neighbours(plan)
     for first, then in islice(pairs, _NAMED):
         text = f"stands after {first.step.reference} without a relationship; with --parallel either may come first"
         log.write("info", str(then.step.reference), text)

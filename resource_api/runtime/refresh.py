@@ -21,7 +21,7 @@ from resource_api.prior.schema_upgrade import upgrade
 from resource_api.snapshot import configure_providers as appointing
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import unhurried
-from resource_api.transaction.recorded_values import told, written
+from resource_api.transaction.recorded_values import recorded_inputs, recorded_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ def _reread(
         elif changes := drifting.moved(definition, record, row, state.salt):
             runtime.tell(Drifted(str(record.reference), changes))
             known = {**(record.is_ or {}), **record.should}
-            is_ = told(definition, known, row) if row is not None and exists(row) else None
+            is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
             put.append(record._replace(is_=sealed(is_, state.salt), schema_version=definition.schema_version))
     return failures
 
@@ -141,9 +141,9 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         entry.type,
         entry.name,
         entry.title,
-        written(entry, entry.should, state.salt),
+        recorded_inputs(entry, entry.should, state.salt),
         sealed({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
-        sealed(told(entry.definition, entry.should, row), state.salt),
+        sealed(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
         protect=bool(entry.meta.lifecycle.protect),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import targets as selection
 from resource_api.manifest import read as reading
 from resource_api.model.event import Diagnosed, Finished
-from resource_api.model.options import Options, Wanted, carried_out
+from resource_api.model.options import CacheRequest, Options, carried_out
 from resource_api.model.record import StackState
 from resource_api.model.values.errors import UsageError
 from resource_api.plan import planner as planning
@@ -81,7 +81,7 @@ class Runtime(Reader):
         self.followed = True
         self.lock_timeout = lock_timeout
         #: Whether plans may leave out what is in order, where an earlier run knows so already.
-        self.brief = False
+        self.use_cache = False
         self.facts = Facts()
         if isinstance(key, str):
             from resource_api.state.encryption.keys import named  # noqa: PLC0415 - most have none
@@ -130,10 +130,14 @@ class Runtime(Reader):
             check(plan)
             report = self._carry_out(plan, snapshot, "apply")
             idle = not (options.noop or report.steps or report.exit_code)
-            if idle and plan.settled and (wanted := self._wanted(source, inputs, options, snapshot)) is not None:
-                from resource_api.cache import fast_plan as shortcut  # noqa: PLC0415 - there is something to conclude
+            if (
+                idle
+                and plan.settled
+                and (request := self._cache_request(source, inputs, options, snapshot)) is not None
+            ):
+                from resource_api.cache import incremental_plan  # noqa: PLC0415 - there is something to conclude
 
-                shortcut.remember(wanted, plan, snapshot.providers, self.store)
+                incremental_plan.save(request, plan, snapshot.providers, self.store)
             return report
 
     def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
@@ -208,7 +212,7 @@ class Runtime(Reader):
         if isinstance(source, planning.Plan):
             catalog, options = source.catalog, carried_out(source.options, options)
             catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
-        elif remember and (made := self._briefly(source, inputs, options, snapshot)) is not None:
+        elif remember and (made := self._incremental_plan(source, inputs, options, snapshot)) is not None:
             return made, snapshot
         else:
             catalog = self.catalog(source, inputs, providers)
@@ -231,33 +235,35 @@ class Runtime(Reader):
         planned = planning.plan(catalog, prior, selected, world, options)
         return judge.plan(planned) if judge else planned
 
-    def _briefly(
+    def _incremental_plan(
         self, source: Any, inputs: Mapping[str, Any] | None, options: Options, snapshot: Snapshot
     ) -> Plan | None:
         """Give a plan without what an earlier run knows to be in order; None where a whole one must be made."""
         inputs = inputs or {}
-        wanted = self._wanted(source, inputs, options, snapshot)
-        if wanted is None or (recalled := self.store.recall(wanted.label)) is None:
+        request = self._cache_request(source, inputs, options, snapshot)
+        if request is None or (cached := self.store.load_conclusion(request.label)) is None:
             return None
-        from resource_api.cache.fast_plan import Planner, plan  # noqa: PLC0415 - there is a conclusion
+        from resource_api.cache.incremental_plan import Planner, plan  # noqa: PLC0415 - there is a conclusion
 
         compiler = Compiler(self.registry, self.facts, self.log)
         planner = Planner(
             lambda manifest: self._masked(compiler.compile(manifest, inputs, snapshot.providers)),
             lambda catalog, state: self._decide(catalog, state, options, snapshot),
         )
-        return plan(wanted, recalled, snapshot, self.store, planner)
+        return plan(request, cached, snapshot, self.store, planner)
 
-    def _wanted(self, source: Any, inputs: Mapping[str, Any], options: Options, snapshot: Snapshot) -> Wanted | None:
+    def _cache_request(
+        self, source: Any, inputs: Mapping[str, Any], options: Options, snapshot: Snapshot
+    ) -> CacheRequest | None:
         """Give what a run is that builds on what earlier ones have concluded, or leaves that to later ones.
 
         None for one that keeps nothing, is judged anew, has wishes of its own, or is a program's that embeds us.
         """
         alone = snapshot.providers.judge is not None or isinstance(self.store, NoStore)
-        if not self.brief or alone or not options.plain:
+        if not self.use_cache or alone or not options.plain:
             return None
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])  # noqa: PTH100 - text
-        return Wanted(source, label, inputs, options, self._began)
+        return CacheRequest(source, label, inputs, options, self._began)
 
     def _judge(self) -> Judge | None:
         """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""

@@ -39,11 +39,11 @@ class StackName(NamedTuple):
         return self
 
 
-class Recalled(NamedTuple):
+class CachedConclusion(NamedTuple):
     """What was remembered of a stack that has not changed since."""
 
     content: Any
-    #: Give the state with the records of these numbers alone, as ``remember`` counts them; None: it has just changed.
+    #: Return the state with the records of these positions among the saved ``keys`` alone; None: the stack has changed.
     state: Callable[[Iterable[int]], StackState | None]
 
 
@@ -61,8 +61,8 @@ class StateStore(Protocol):
     6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
        written. A store that was given a key writes what is sealed as ciphertext, and uses nothing that is not encrypted
        with that key; one without writes its digest, and uses nothing that is encrypted (``UsageError``).
-    7. ``recall`` gives what ``remember`` was given only as long as nothing else has been written of that stack and
-       nothing is in doubt; it may give nothing at any time, and never raises for what was remembered.
+    7. ``load_conclusion`` returns what ``save_conclusion`` was given only as long as nothing else has been written to
+       that stack and nothing is in doubt; it may return None at any time, and never raises for what was saved.
 
     Everything that writes is called while ``lock`` is held. A write that raises has written nothing; after
     ``StateError`` nothing more can be written under the same lock.
@@ -96,11 +96,11 @@ class StateStore(Protocol):
         """Give the last finished runs of a stack, the oldest first."""
         ...
 
-    def remember(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
         """Keep plain data without secrets under ``label``; ``keys``: those of all records, which it numbers."""
         ...
 
-    def recall(self, label: str) -> Recalled | None:
+    def load_conclusion(self, label: str) -> CachedConclusion | None:
         """Give what was remembered, if the stack that it is about is as it was then."""
         ...
 
@@ -181,10 +181,10 @@ class MemoryStore:
         """Give the finished runs of a stack, the oldest first."""
         return [run for run in self._runs if (run["project"], run["stack"]) == name]
 
-    def remember(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
         """Keep nothing: reading this store costs nothing that remembering would save."""
 
-    def recall(self, label: str) -> None:
+    def load_conclusion(self, label: str) -> None:
         """Give nothing."""
 
     def overwrite(self, name: StackName, state: StackState) -> None:

@@ -193,22 +193,22 @@ class StateCompliance:
             store = reopen()
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record("/a"), record("/b"), record("/c")]))
-                store.remember("some", WEB, ["x"], keys)
+                store.save_conclusion("some", WEB, ["x"], keys)
                 store.commit(WEB, Commit(drop=[record("/c").key]))
-                store.remember("all", WEB, {"a": ["ü", None, 1.5]}, keys)
-            assert store.recall("other") is None
-            assert store.recall("some") is None
-            recalled = reopen().recall("all")
-            if recalled is not None:
-                assert recalled.content == {"a": ["ü", None, 1.5]}
-                found = recalled.state([0])
+                store.save_conclusion("all", WEB, {"a": ["ü", None, 1.5]}, keys)
+            assert store.load_conclusion("other") is None
+            assert store.load_conclusion("some") is None
+            cached = reopen().load_conclusion("all")
+            if cached is not None:
+                assert cached.content == {"a": ["ü", None, 1.5]}
+                found = cached.state([0])
                 assert found is not None
                 assert list(found.records.values()) == [record("/b")]
                 assert content(found._replace(records={})) == content(store.load(WEB)._replace(records={}))
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record("/a", title="x")]))
-                assert store.recall("all") is None
-            assert reopen().recall("all") is None
+                assert store.load_conclusion("all") is None
+            assert reopen().load_conclusion("all") is None
 
     def test_what_is_in_doubt_is_not_recalled(self) -> None:
         """A run that was cut may have changed what was remembered; nor is anything in doubt remembered."""
@@ -217,11 +217,11 @@ class StateCompliance:
             store = reopen()
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record()]))
-                store.remember("all", WEB, 1, [record().key])
+                store.save_conclusion("all", WEB, 1, [record().key])
                 store.intend(WEB, [intent])
-                store.remember("again", WEB, 1, [record().key])
-            assert reopen().recall("all") is None
-            assert reopen().recall("again") is None
+                store.save_conclusion("again", WEB, 1, [record().key])
+            assert reopen().load_conclusion("all") is None
+            assert reopen().load_conclusion("again") is None
 
     def test_what_is_whole_needs_no_recovery(self) -> None:
         """Checking says what is good; recovering says that nothing was done, and does nothing."""

@@ -10,46 +10,50 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.change import Action
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import is_unknown
-from resource_api.transaction.operation_run import Asked
+from resource_api.transaction.operation_run import LazyChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
-    from resource_api.transaction.operation_run import Work
-    from resource_api.transaction.provider_call import Caller
+    from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.provider_call import ProviderCaller
     from resource_api.transaction.results import Ending
 
 #: What does nothing to the system, and needs no call.
 _NOTHING: Final = frozenset({Action.SAME, Action.READ})
 
 
-def pretend(ending: Ending, caller: Caller, works: Sequence[Work], left_out: Callable[[Name, Context], bool]) -> None:
+def pretend(
+    ending: Ending, caller: ProviderCaller, runs: Sequence[OperationRun], left_out: Callable[[Name, Context], bool]
+) -> None:
     """Tell what would be done; a provider that handles noop is asked to tell more."""
-    if works and "noop_handler" in works[0].definition.features:
-        known = (work for work in works if not any(map(is_unknown, work.should.values())))
-        _ask(ending, caller, [work for work in known if work.decision.action not in _NOTHING], left_out)
+    if runs and "noop_handler" in runs[0].definition.features:
+        known = (run for run in runs if not any(map(is_unknown, run.should.values())))
+        _ask(ending, caller, [run for run in known if run.decision.action not in _NOTHING], left_out)
     with ending.log.together():
-        for work in works:
-            if not work.finished:
-                _tell(ending, work)
+        for run in runs:
+            if not run.finished:
+                _tell(ending, run)
 
 
-def _ask(ending: Ending, caller: Caller, works: list[Work], left_out: Callable[[Name, Context], bool]) -> None:
-    error = caller.set(works, Asked(works), left_out, noop=True) if works else None
-    for work in works:
-        told = work.outcome.status == "failed"
-        if told or (error is not None and work.outcome.status is None):
-            ending.fail(work, work.outcome.reason or reason(error or RuntimeError("failed")), told=told)
+def _ask(
+    ending: Ending, caller: ProviderCaller, runs: list[OperationRun], left_out: Callable[[Name, Context], bool]
+) -> None:
+    error = caller.set(runs, LazyChanges(runs), left_out, noop=True) if runs else None
+    for run in runs:
+        told = run.outcome.status == "failed"
+        if told or (error is not None and run.outcome.status is None):
+            ending.fail(run, run.outcome.reason or reason(error or RuntimeError("failed")), told=told)
 
 
-def _tell(ending: Ending, work: Work) -> None:
-    if work.decision.action not in _NOTHING:
-        ending.carried_out(work)
-    elif work.step.refreshed_by:
-        text = f"would be refreshed by {', '.join(work.step.refreshed_by)} (noop)"
-        ending.log.write("notice", str(work.step.reference), text)
-        ending.succeed(work, Action.REFRESH)
+def _tell(ending: Ending, run: OperationRun) -> None:
+    if run.decision.action not in _NOTHING:
+        ending.carried_out(run)
+    elif run.step.refreshed_by:
+        text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
+        ending.log.write("notice", str(run.step.reference), text)
+        ending.succeed(run, Action.REFRESH)
     else:
-        ending.same(work)
+        ending.same(run)

@@ -28,7 +28,7 @@ _WORDS = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "r
 NOTHING_SAID: Final = Outcome()
 
 
-class Work:
+class OperationRun:
     """One operation in progress."""
 
     __slots__ = (
@@ -145,16 +145,16 @@ class Work:
         return [describe(self.step.definition, difference) + end for difference in left]
 
 
-class Asked(Mapping[Any, Change]):
+class LazyChanges(Mapping[Any, Change]):
     """What a call asks of each name, as it was decided before the call.
 
     What is to be made, of nothing, is put into a change when a provider looks at it: it looks at one after the other.
     """
 
-    def __init__(self, works: Iterable[Work]) -> None:
-        """Ask what is decided of ``works``."""
+    def __init__(self, runs: Iterable[OperationRun]) -> None:
+        """Ask what is decided of ``runs``."""
         self._asked: dict[Name, Change | Mapping[str, Any]] = {
-            work.name: work.should if work.made_plainly else work.change() for work in works
+            run.name: run.should if run.made_plainly else run.change() for run in runs
         }
 
     def __getitem__(self, name: Name) -> Change:
@@ -176,9 +176,9 @@ def _lent(resource: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(resource if is_flat(resource) else copied(resource))
 
 
-def deadline(works: list[Work]) -> float | None:
+def deadline(runs: list[OperationRun]) -> float | None:
     """Give when a call must have ended; a resource with a ``timeout`` has a call of its own."""
-    timeout = works[0].step.entry.meta.timeout if len(works) == 1 else None
+    timeout = runs[0].step.entry.meta.timeout if len(runs) == 1 else None
     if isinstance(timeout, dict):
-        timeout = timeout.get(str(works[0].decision.action))
+        timeout = timeout.get(str(runs[0].decision.action))
     return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.instances import Providers
-    from resource_api.transaction.operation_run import Work
+    from resource_api.transaction.operation_run import OperationRun
 
 
-class Stopped(Exception):  # noqa: N818 - a signal between the halves of a run
+class CallStopped(Exception):  # noqa: N818 - a signal between the halves of a run
     """A provider let something through that is no ``Exception``: the run ends, with everything written."""
 
     def __init__(self, cause: BaseException) -> None:
@@ -36,7 +36,7 @@ class Stopped(Exception):  # noqa: N818 - a signal between the halves of a run
         self.cause = cause
 
 
-class Caller:
+class ProviderCaller:
     """Calls the provider of one type."""
 
     def __init__(self, definition: TypeDefinition, providers: Providers) -> None:
@@ -45,27 +45,35 @@ class Caller:
         self._providers = providers
 
     def set(
-        self, works: list[Work], changes: Mapping[Name, Change], blocked: Callable[[Name, Context], bool], *, noop: bool
+        self,
+        runs: list[OperationRun],
+        changes: Mapping[Name, Change],
+        blocked: Callable[[Name, Context], bool],
+        *,
+        noop: bool,
     ) -> Exception | None:
-        """Call ``set``; ``blocked`` tells which names must be left out. Gives what it raised; raises ``Stopped``."""
-        context = self._context(works, noop=noop)
+        """Call ``set`` and return what it raised, or None. Raises ``CallStopped``.
+
+        ``blocked`` returns whether a name must be left out.
+        """
+        context = self._context(runs, noop=noop)
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: blocked(name, context))
-        return self._call(works, context, lambda provider: provider.set(context, offered, **extra))
+        return self._call(runs, context, lambda provider: provider.set(context, offered, **extra))
 
-    def refresh(self, works: list[Work]) -> Exception | None:
-        """Call ``refresh`` for all of ``works``; what they have reported before is forgotten."""
-        for work in works:
-            work.outcome = Outcome()
-        context = self._context(works, noop=False)
-        return self._call(works, context, lambda provider: provider.refresh(context, [work.name for work in works]))
+    def refresh(self, runs: list[OperationRun]) -> Exception | None:
+        """Call ``refresh`` for all of ``runs``; what they have reported before is forgotten."""
+        for run in runs:
+            run.outcome = Outcome()
+        context = self._context(runs, noop=False)
+        return self._call(runs, context, lambda provider: provider.refresh(context, [run.name for run in runs]))
 
-    def _context(self, works: list[Work], *, noop: bool) -> Context:
+    def _context(self, runs: list[OperationRun], *, noop: bool) -> Context:
         return Context(
-            self._definition, self._providers.run, subjects=_Subjects(works), noop=noop, deadline=deadline(works)
+            self._definition, self._providers.run, subjects=_Subjects(runs), noop=noop, deadline=deadline(runs)
         )
 
-    def _call(self, works: list[Work], context: Context, call: Callable[[Any], None]) -> Exception | None:
+    def _call(self, runs: list[OperationRun], context: Context, call: Callable[[Any], None]) -> Exception | None:
         error: Exception | None = None
         try:
             provider = self._providers.instance(self._definition.instance)
@@ -74,21 +82,21 @@ class Caller:
         except Exception as caught:  # noqa: BLE001 - contained in the resources of this call
             error = caught
         except BaseException as caught:
-            _take(works, context)
-            raise Stopped(caught) from caught
-        _take(works, context)
+            _take(runs, context)
+            raise CallStopped(caught) from caught
+        _take(runs, context)
         return error
 
 
 class _Subjects(Mapping[Any, Subject]):
     """How the names of a call are shown: looked up when a provider speaks of one, and most speak of none."""
 
-    def __init__(self, works: Sequence[Work]) -> None:
-        self._works = works
+    def __init__(self, runs: Sequence[OperationRun]) -> None:
+        self._works = runs
 
     @cached_property
     def _entries(self) -> Mapping[Name, Entry]:
-        return {work.name: work.step.entry for work in self._works}
+        return {run.name: run.step.entry for run in self._works}
 
     def __getitem__(self, name: Name) -> Subject:
         entry = self._entries[name]
@@ -104,7 +112,7 @@ class _Subjects(Mapping[Any, Subject]):
         return len(self._entries)
 
 
-def _take(works: list[Work], context: Context) -> None:
-    for work in works if context.outcomes else ():
-        if outcome := context.outcomes.get(work.name):
-            work.outcome = outcome
+def _take(runs: list[OperationRun], context: Context) -> None:
+    for run in runs if context.outcomes else ():
+        if outcome := context.outcomes.get(run.name):
+            run.outcome = outcome

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Key, StackState
     from resource_api.plan.planner import Plan
     from resource_api.state.store import StackName, StateStore
-    from resource_api.transaction.operation_run import Work
+    from resource_api.transaction.operation_run import OperationRun
 
 #: What leaves nothing to record, where it succeeds.
 _GOES: Final = frozenset({Action.DELETE, Action.FORGET})
@@ -55,32 +55,32 @@ class Recorder:
         """Write what a provider is configured with, before anything is made with it."""
         self._commit(Commit([record]))
 
-    def intend(self, works: Iterable[Work]) -> None:
+    def intend(self, runs: Iterable[OperationRun]) -> None:
         """Note durably what is about to be changed."""
-        self._store.intend(self._name, [self._intent(work) for work in works])
+        self._store.intend(self._name, [self._intent(run) for run in runs])
 
-    def _intent(self, work: Work) -> Intent:
-        """Give the intent of a work; what an earlier run may have made stays made by us if this one is cut too."""
-        entry, action = work.step.entry, str(Action.DELETE if work.removal else work.action)
-        cut = self._intents.get(work.key) if self._intents else None
+    def _intent(self, run: OperationRun) -> Intent:
+        """Give the intent of a run; what an earlier run may have made stays made by us if this one is cut too."""
+        entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
+        cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
             action = cut.action
-        type_name, provider = parts(work.definition.instance)
-        protect = not work.removal and protected(entry, None)
-        return Intent(self._run, type_name, work.name, entry.title, action, provider, protect, entry.parent)
+        type_name, provider = parts(run.definition.instance)
+        protect = not run.removal and protected(entry, None)
+        return Intent(self._run, type_name, run.name, entry.title, action, provider, protect, entry.parent)
 
-    def pay(self, works: Iterable[Work]) -> None:
+    def pay(self, runs: Iterable[OperationRun]) -> None:
         """Write that refreshes have succeeded."""
-        self._commit(Commit(paid=[work.step.entry.key for work in works]))
+        self._commit(Commit(paid=[run.step.entry.key for run in runs]))
 
     def settle(
         self,
-        works: Sequence[Work],
-        same: Sequence[Work],
+        runs: Sequence[OperationRun],
+        same: Sequence[OperationRun],
         owed: Mapping[Key, Sequence[str]],
         condemned: Sequence[Entry] = (),
     ) -> None:
-        """Write the outcome of works that have ended and the refreshes owed now; with what stood ``same`` before them.
+        """Write the outcome of runs that have ended and the refreshes owed now; with what stood ``same`` before them.
 
         What is ``condemned`` is to be replaced because of them, by a later run if this one does not come to it.
         Records are in the order of execution then, which is what a deletion without known dependencies reverses.
@@ -90,45 +90,45 @@ class Recorder:
         put = [records[entry.index]._replace(status="tainted") for entry in condemned]
         put += self.news(same)
         drop = self._gone(same)
-        works = [work for work in works if not work.unread]
-        plain = are_plain(works)
-        for work in works:
-            if work.removal or work.action in _GOES:
-                if pending := self._pending(work):
+        runs = [run for run in runs if not run.unread]
+        plain = are_plain(runs)
+        for run in runs:
+            if run.removal or run.action in _GOES:
+                if pending := self._pending(run):
                     put.append(pending)
-                elif not exists(work.is_) or work.action is Action.FORGET or work.spared:
-                    drop.append(work.key)
-            elif (record := self.record(work, plain=plain)) is not None:
+                elif not exists(run.is_) or run.action is Action.FORGET or run.spared:
+                    drop.append(run.key)
+            elif (record := self.record(run, plain=plain)) is not None:
                 put.append(record)
                 if self._plan.prior.successors:
-                    put += self._replaced(work)
-                    drop += self._succeeded(work, record)
-        done = [*self._resolved(same), *(work.key for work in works)]
+                    put += self._replaced(run)
+                    drop += self._succeeded(run, record)
+        done = [*self._resolved(same), *(run.key for run in runs)]
         gone = set(drop)
         put = [record for record in put if record.key not in gone] if gone else put
         self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
 
-    def _pending(self, work: Work) -> Record | None:
+    def _pending(self, run: OperationRun) -> Record | None:
         """Give the record of what has gone so that its replacement can come, until that has."""
-        if work.action is not Action.REPLACE or work.step.create_first or work.spared or exists(work.is_):
+        if run.action is not Action.REPLACE or run.step.create_first or run.spared or exists(run.is_):
             return None
-        old = self._plan.prior.state.records.get(work.key)
+        old = self._plan.prior.state.records.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
-    def _succeeded(self, work: Work, record: Record) -> list[Key]:
+    def _succeeded(self, run: OperationRun, record: Record) -> list[Key]:
         """Give what was recorded of the one that went first, under another name, once the new one is there."""
-        old = self._plan.prior.successors.get(work.step.entry.index)
-        first = old is not None and work.action is Action.REPLACE and not work.step.create_first
+        old = self._plan.prior.successors.get(run.step.entry.index)
+        first = old is not None and run.action is Action.REPLACE and not run.step.create_first
         return [old.key] if old is not None and first and exists(record.is_) else []
 
-    def _replaced(self, work: Work) -> list[Record]:
+    def _replaced(self, run: OperationRun) -> list[Record]:
         """Give the record of what has been replaced and still exists: whatever happens, it is to go."""
-        old = self._plan.prior.successors.get(work.step.entry.index)
-        if old is None or not work.step.create_first or work.outcome.status == "failed" or work.why:
+        old = self._plan.prior.successors.get(run.step.entry.index)
+        if old is None or not run.step.create_first or run.outcome.status == "failed" or run.why:
             return []
-        return [old._replace(status="replaced", retain=work.step.entry.meta.lifecycle.retain)]
+        return [old._replace(status="replaced", retain=run.step.entry.meta.lifecycle.retain)]
 
-    def finish(self, same: Sequence[Work], outputs: Mapping[str, Any] | None) -> None:
+    def finish(self, same: Sequence[OperationRun], outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read and differs from what is recorded; nothing when all is as it was."""
         state = self._plan.prior.state
         manifest = self._plan.catalog.manifest.file
@@ -165,21 +165,21 @@ class Recorder:
         if commit.done or not commit.empty:
             self._known = self._store.commit(self._name, commit)
 
-    def record(self, work: Work, *, plain: bool = False) -> Record | None:
-        """Give what is to be recorded of a work; None when there is nothing and nothing was recorded.
+    def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
+        """Give what is to be recorded of a run; None when there is nothing and nothing was recorded.
 
         ``plain``: none of its values is a secret, unknown, or holds anything else.
         """
-        entry, plan = work.step.entry, self._plan
+        entry, plan = run.step.entry, self._plan
         definition, lifecycle = entry.definition, entry.meta.lifecycle
         before = plan.prior.records.get(entry.index)
-        failed = work.outcome.status == "failed" or bool(work.why) or work.skipped
-        if failed and before is None and not exists(work.is_):
+        failed = run.outcome.status == "failed" or bool(run.why) or run.skipped
+        if failed and before is None and not exists(run.is_):
             return None
-        if work.skipped and before is not None and work.is_ == work.step.is_:
-            return before._replace(status="tainted") if lasting(work.step) else before
-        stays = failed and before is not None and not (work.action in MADE_ANEW and exists(work.is_))
-        inputs, should, is_ = as_it_is(work) if plain else keep(work, plan.prior.state.salt, failed=failed)
+        if run.skipped and before is not None and run.is_ == run.step.is_:
+            return before._replace(status="tainted") if lasting(run.step) else before
+        stays = failed and before is not None and not (run.action in MADE_ANEW and exists(run.is_))
+        inputs, should, is_ = as_it_is(run) if plain else keep(run, plan.prior.state.salt, failed=failed)
         # In the order of the fields: naming nineteen of them takes as long as all the rest.
         return Record(
             definition.name,
@@ -188,7 +188,7 @@ class Recorder:
             inputs,
             before.should if stays and before is not None else should,
             is_,
-            self._owned(work, before),
+            self._owned(run, before),
             required(plan.catalog, entry),
             entry.pending and _value_requires(entry),
             protected(entry, before),
@@ -198,83 +198,83 @@ class Recorder:
             lifecycle.external,
             entry.provider,
             definition.schema_version,
-            _status(work, before) if failed else "ready",
+            _status(run, before) if failed else "ready",
             entry.declaration.parent,
-            _last_run(work, before) if "imperative" in definition.features else "",
+            _last_run(run, before) if "imperative" in definition.features else "",
         )
 
-    def _owned(self, work: Work, before: Record | None) -> bool:
+    def _owned(self, run: OperationRun, before: Record | None) -> bool:
         """Whether it is ours: said so, recorded so, made or run by this run, or by one that was cut while it made it.
 
         What is declared to be external has been handed over.
         """
-        lifecycle = work.step.entry.meta.lifecycle
+        lifecycle = run.step.entry.meta.lifecycle
         if lifecycle.owned is not None or lifecycle.external:
             return bool(lifecycle.owned) and not lifecycle.external
         recorded = before is not None and before.owned
-        if recorded or work.action in MAKES_OURS or _has_run(work):
+        if recorded or run.action in MAKES_OURS or _has_run(run):
             return True
-        cut = self._intents.get(work.step.entry.key)
+        cut = self._intents.get(run.step.entry.key)
         return cut is not None and cut.makes
 
-    def _gone(self, works: Iterable[Work]) -> list[Key]:
+    def _gone(self, runs: Iterable[OperationRun]) -> list[Key]:
         """Give what is recorded, should be absent and is: it has gone by itself, or in a run that was cut."""
         return [
-            work.step.entry.key
-            for work in works
-            if work.step.entry.index in self._plan.prior.records
-            and not (work.removal or work.step.noop or exists(work.is_) or exists(work.should))
+            run.step.entry.key
+            for run in runs
+            if run.step.entry.index in self._plan.prior.records
+            and not (run.removal or run.step.noop or exists(run.is_) or exists(run.should))
         ]
 
-    def _resolved(self, works: Iterable[Work]) -> list[Key]:
+    def _resolved(self, runs: Iterable[OperationRun]) -> list[Key]:
         """Give what was in doubt, has been looked at, and is in order."""
-        return [work.step.entry.key for work in works if work.step.entry.key in self._intents] if self._intents else []
+        return [run.step.entry.key for run in runs if run.step.entry.key in self._intents] if self._intents else []
 
-    def news(self, works: Iterable[Work]) -> list[Record]:
+    def news(self, runs: Iterable[OperationRun]) -> list[Record]:
         """Give the records of what was left as it is and is not recorded so."""
-        return [record for work in works if (record := self._news(work)) is not None]
+        return [record for run in runs if (record := self._news(run)) is not None]
 
-    def _news(self, work: Work) -> Record | None:
+    def _news(self, run: OperationRun) -> Record | None:
         """Give the record of what was left as it is, unless the same is recorded already."""
-        if work.step.noop or work.removal or work.step.decision.error:
+        if run.step.noop or run.removal or run.step.decision.error:
             return None
-        if work.step.entry.index in self._plan.settled and work.is_ is work.step.is_:
+        if run.step.entry.index in self._plan.settled and run.is_ is run.step.is_:
             return None
-        if "imperative" in work.step.definition.features:
-            return self.record(work) if _has_run(work) or work.step.entry.key in self._intents else None
-        before = self._plan.prior.records.get(work.step.entry.index)
-        if not exists(work.should) and (before is None or not exists(work.is_)):
+        if "imperative" in run.step.definition.features:
+            return self.record(run) if _has_run(run) or run.step.entry.key in self._intents else None
+        before = self._plan.prior.records.get(run.step.entry.index)
+        if not exists(run.should) and (before is None or not exists(run.is_)):
             return None  # it is gone, or stays although it should not: that is forgotten, and not ours
-        if work.is_ is None and before is None:
+        if run.is_ is None and before is None:
             return None
-        record = self.record(work)
+        record = self.record(run)
         if before is None or record is None:
             return record
         # What only the resource can tell may have changed by itself: that alone is not news.
         if not record.asks_as(before) or (self._plan.prior.state.encrypted and _fuller(record, before)):
             return record
-        managed = work.step.definition.managed
+        managed = run.step.definition.managed
         read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
         return None if read_as else record
 
 
-def _status(work: Work, before: Record | None) -> str:
-    """Give how a resource stands after its work failed; what went to be replaced and is not back is to be made."""
-    gone = work.action is Action.REPLACE or (before is not None and before.status == "pending")
-    if gone and not exists(work.is_):
+def _status(run: OperationRun, before: Record | None) -> str:
+    """Give how a resource stands after its run failed; what went to be replaced and is not back is to be made."""
+    gone = run.action is Action.REPLACE or (before is not None and before.status == "pending")
+    if gone and not exists(run.is_):
         return "pending"
-    return "tainted" if lasting(work.step) else "partial"
+    return "tainted" if lasting(run.step) else "partial"
 
 
-def _has_run(work: Work) -> bool:
+def _has_run(run: OperationRun) -> bool:
     """Whether what cannot be read back has been done; of a refresh its provider may say that nothing was."""
-    imperative = "imperative" in work.step.definition.features
-    return imperative and bool(work.started) and work.outcome.status != "unchanged"
+    imperative = "imperative" in run.step.definition.features
+    return imperative and bool(run.started) and run.outcome.status != "unchanged"
 
 
-def _last_run(work: Work, before: Record | None) -> str:
+def _last_run(run: OperationRun, before: Record | None) -> str:
     """Give when what cannot be read back was last done: now, or as it was recorded."""
-    if _has_run(work):
+    if _has_run(run):
         return datetime.now(UTC).isoformat(timespec="seconds")
     return before.last_run if before is not None else ""
 

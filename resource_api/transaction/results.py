@@ -1,4 +1,4 @@
-"""How each work ends: succeeded, failed, skipped, or nothing to do; and what that means for the others.
+"""How each run ends: succeeded, failed, skipped, or nothing to do; and what that means for the others.
 
 The one place where reports are made, dependents are marked, and outcomes go to the recorder.
 """
@@ -16,7 +16,7 @@ from resource_api.model.step import StepReport
 from resource_api.plan.operations import by_entry
 from resource_api.plan.planner import present
 from resource_api.plan.replacement import followers
-from resource_api.transaction.operation_run import Work
+from resource_api.transaction.operation_run import OperationRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,10 +59,10 @@ class Ending:
         self._stirred = bytearray(len(plan.operations))
         #: What has changed, and of which nobody has asked yet what comes after it.
         self._moved: list[int] = []
-        self.same_works: list[Work] = []
+        self.same_works: list[OperationRun] = []
         self._resting = False
         #: What was refreshed and nothing else: what it is may still be news.
-        self.refreshed: list[Work] = []
+        self.refreshed: list[OperationRun] = []
         #: How many of those that stayed the same are written already.
         self._recorded = 0
         self._recorder = recorder
@@ -98,48 +98,50 @@ class Ending:
     def unchanged(self) -> int:
         """How many steps had nothing to do."""
         if self._resting:
-            return len(self.plan.steps) + self.plan.standing
+            return len(self.plan.steps) + self.plan.cached_unchanged
         same = {id(w.step) for w in self.same_works if not self._reported[w.step.entry.index]}
-        return len(same) + self.plan.standing
+        return len(same) + self.plan.cached_unchanged
 
     def rest(self) -> None:
         """Nothing was to be done at all; what that means for each is only of interest where it is recorded."""
         self._resting = True
         if self._recorder is not None:
             settled = self.plan.settled
-            self.same_works = [Work(each) for each in self.plan.operations if each.step.entry.index not in settled]
+            self.same_works = [
+                OperationRun(each) for each in self.plan.operations if each.step.entry.index not in settled
+            ]
 
-    def begin(self, work: Work, now: float) -> None:
+    def begin(self, run: OperationRun, now: float) -> None:
         """A provider is about to be asked, for the first time in a step; ``now`` in seconds of ``time.monotonic``."""
-        work.started = now
-        if self.follow is not None and not self._begun[work.step.entry.index]:
-            self._begun[work.step.entry.index] = True
-            self.follow(StepStart(work.step))
+        run.started = now
+        if self.follow is not None and not self._begun[run.step.entry.index]:
+            self._begun[run.step.entry.index] = True
+            self.follow(StepStart(run.step))
 
-    def same(self, work: Work) -> None:
+    def same(self, run: OperationRun) -> None:
         """Nothing was to be done."""
-        work.finished = True
-        self.same_works.append(work)
+        run.finished = True
+        self.same_works.append(run)
 
-    def carried_out(self, work: Work) -> None:
+    def carried_out(self, run: OperationRun) -> None:
         """What was decided has been done, or under noop would be; what its provider did not report is said."""
-        step, action = work.step, work.decision.action
+        step, action = run.step, run.decision.action
         level = step.entry.meta.loglevel
-        if self.log.enabled(level) and (action is not Action.REPLACE or work.removal == step.create_first):
-            self.log.write(level, step.entry.called, *work.lines())
-        self.succeed(work, action)
+        if self.log.enabled(level) and (action is not Action.REPLACE or run.removal == step.create_first):
+            self.log.write(level, step.entry.called, *run.lines())
+        self.succeed(run, action)
 
-    def succeed(self, work: Work, action: Action) -> None:
+    def succeed(self, run: OperationRun, action: Action) -> None:
         """An operation has been carried out, or under noop would be; the last one of a step reports it."""
-        noop = work.step.noop
-        work.finished = True
-        if action is not Action.REPLACE or work.removal == work.step.create_first:
-            differences = work.decision.differences if action is not Action.REFRESH else ()
-            self._report(work, action, "noop" if noop else "success", differences)
+        noop = run.step.noop
+        run.finished = True
+        if action is not Action.REPLACE or run.removal == run.step.create_first:
+            differences = run.decision.differences if action is not Action.REFRESH else ()
+            self._report(run, action, "noop" if noop else "success", differences)
         if not noop:
-            if action is Action.REFRESH and work.decision.action is Action.SAME:
-                self.refreshed.append(work)
-            number = work.operation.number
+            if action is Action.REFRESH and run.decision.action is Action.SAME:
+                self.refreshed.append(run)
+            number = run.operation.number
             self.changed[number] = self.touched = True
             self._moved.append(number)
 
@@ -153,37 +155,37 @@ class Ending:
                 waiting += self.after.get(moved, ())
         return bool(self._stirred[number])
 
-    def fail(self, work: Work, why: str, *, told: bool = False) -> None:
+    def fail(self, run: OperationRun, why: str, *, told: bool = False) -> None:
         """An operation has failed; ``told`` when the provider has logged why already."""
-        work.finished = True
-        self.bad[work.operation.number] = str(work.step.reference)
-        if not (told or self._reported[work.step.entry.index]):
-            self.log.write("err", str(work.step.reference), why)
-        self._report(work, work.action, "failed", work.decision.differences, why)
+        run.finished = True
+        self.bad[run.operation.number] = str(run.step.reference)
+        if not (told or self._reported[run.step.entry.index]):
+            self.log.write("err", str(run.step.reference), why)
+        self._report(run, run.action, "failed", run.decision.differences, why)
 
-    def skip(self, work: Work, why: str, cause: str = "") -> None:
+    def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """An operation is not carried out; what waits for it is skipped too."""
-        work.finished = work.skipped = True
-        self.bad[work.operation.number] = cause or str(work.step.reference)
-        if not self._reported[work.step.entry.index]:
-            self.log.write("warning", str(work.step.reference), why)
-        self._report(work, work.action, "skipped", (), why)
+        run.finished = run.skipped = True
+        self.bad[run.operation.number] = cause or str(run.step.reference)
+        if not self._reported[run.step.entry.index]:
+            self.log.write("warning", str(run.step.reference), why)
+        self._report(run, run.action, "skipped", (), why)
 
-    def skip_for(self, work: Work) -> bool:
-        """Skip a work that waits for something that has failed; gives whether there is such a thing."""
+    def skip_for(self, run: OperationRun) -> bool:
+        """Skip a run that waits for something that has failed; gives whether there is such a thing."""
         if not (self.bad or self.doomed):
             return False
-        number = work.operation.number
+        number = run.operation.number
         cause = next(
-            (self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(work.step.entry.index)
+            (self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(run.step.entry.index)
         )
-        if cause is None and work.removal and work.decision.action is Action.REPLACE:
-            cause = self._lost(work)
+        if cause is None and run.removal and run.decision.action is Action.REPLACE:
+            cause = self._lost(run)
         if cause is not None:
-            self.skip(work, f"skipped because {cause} failed", cause)
+            self.skip(run, f"skipped because {cause} failed", cause)
         return cause is not None
 
-    def _lost(self, removal: Work) -> str | None:
+    def _lost(self, removal: OperationRun) -> str | None:
         """Give what has failed and keeps the second half of a replacement from being done, at whatever distance."""
         waiting, seen = list(self.halves[removal.step.entry.index]), {removal.operation.number}
         while waiting:
@@ -195,77 +197,77 @@ class Ending:
                 waiting += self.waits.get(number, ())
         return None
 
-    def _report(self, work: Work, action: Action, status: str, changes: Iterable, error: str = "") -> None:  # type: ignore[type-arg] # of differences
-        index = work.step.entry.index
+    def _report(self, run: OperationRun, action: Action, status: str, changes: Iterable, error: str = "") -> None:  # type: ignore[type-arg] # of differences
+        index = run.step.entry.index
         if self._reported[index] and (status == "skipped" or action is not Action.REFRESH):
             return
         self._reported[index] = _WELL if status == "success" else _OTHERWISE
-        seconds = time.monotonic() - work.started if work.started else 0.0
-        report = StepReport(work.step, action, status, tuple(changes), error, seconds)
+        seconds = time.monotonic() - run.started if run.started else 0.0
+        report = StepReport(run.step, action, status, tuple(changes), error, seconds)
         self.reports.append(report)
         if self.follow is not None:
             self.follow(StepEnd(report))
 
-    def refreshers(self, work: Work) -> list[str]:
+    def refreshers(self, run: OperationRun) -> list[str]:
         """Give the references of those that have changed and notify this resource, now or in a run before."""
-        features = work.step.definition.features
-        if "refreshable" not in features or work.step.entry.meta.lifecycle.external:
+        features = run.step.definition.features
+        if "refreshable" not in features or run.step.entry.meta.lifecycle.external:
             return []
-        if not (exists(work.is_) or "imperative" in features or work.step.noop):
+        if not (exists(run.is_) or "imperative" in features or run.step.noop):
             return []
-        if work.step.noop:
-            return list(work.step.refreshed_by)
+        if run.step.noop:
+            return list(run.step.refreshed_by)
         names = []
-        for source in self.plan.catalog.subscribes.get(work.step.entry.index, ()):
+        for source in self.plan.catalog.subscribes.get(run.step.entry.index, ()):
             place = self._place.get(source)
             if place is not None and self.changed[place]:
                 names.append(str(self.plan.catalog.entries[source].reference))
-        owed = self.plan.prior.state.owed.get(work.step.entry.key, ())
+        owed = self.plan.prior.state.owed.get(run.step.entry.key, ())
         return list(dict.fromkeys((*names, *owed)))
 
     # Writing
 
-    def intend(self, works: Iterable[Work]) -> None:
+    def intend(self, runs: Iterable[OperationRun]) -> None:
         """Note what is about to be changed, before it is."""
         if self._recorder is not None:
-            self._recorder.intend(works)
+            self._recorder.intend(runs)
 
     def configured(self, record: Record) -> None:
         """Write what a provider is configured with, before anything is made with it."""
         if self._recorder is not None:
             self._recorder.configured(record)
 
-    def settle(self, works: Sequence[Work]) -> None:
-        """Write the outcome of works, and the refreshes that they cause."""
-        ended = [work for work in works if work.finished and not self._unbegun(work)]
+    def settle(self, runs: Sequence[OperationRun]) -> None:
+        """Write the outcome of runs, and the refreshes that they cause."""
+        ended = [run for run in runs if run.finished and not self._unbegun(run)]
         if self._recorder is None or not ended:
             return
         owed: dict[Key, list[str]] = {}
-        for work in ended:
-            if not self.changed[work.operation.number] or work.step.noop or work.removal:
+        for run in ended:
+            if not self.changed[run.operation.number] or run.step.noop or run.removal:
                 continue
-            for listener in self._listeners.get(work.step.entry.index, ()):
+            for listener in self._listeners.get(run.step.entry.index, ()):
                 entry = self.plan.catalog.entries[listener]
                 if "refreshable" in entry.definition.features and listener in self._hearing:
-                    owed.setdefault(entry.key, []).append(str(work.step.reference))
+                    owed.setdefault(entry.key, []).append(str(run.step.reference))
         same, self._recorded = self.same_works[self._recorded :], len(self.same_works)
         self._recorder.settle(ended, same, owed, self._condemned(ended))
 
-    def _condemned(self, ended: Iterable[Work]) -> list[Entry]:
+    def _condemned(self, ended: Iterable[OperationRun]) -> list[Entry]:
         """Give what has to be replaced because of what has just changed, and has not come to its end."""
         followers = self._followers
         indexes = [w.step.entry.index for w in ended if self.changed[w.operation.number]] if followers else ()
         found = (entry for index in indexes for entry in followers.get(index, ()))
         return [entry for entry in found if self._reported[entry.index] != _WELL]
 
-    def _unbegun(self, work: Work) -> bool:
-        """Whether a work was skipped or left as it was: then nothing of it is new."""
-        return not (work.started or self.changed[work.operation.number] or work.why)
+    def _unbegun(self, run: OperationRun) -> bool:
+        """Whether a run was skipped or left as it was: then nothing of it is new."""
+        return not (run.started or self.changed[run.operation.number] or run.why)
 
-    def pay(self, works: Sequence[Work]) -> None:
+    def pay(self, runs: Sequence[OperationRun]) -> None:
         """Write that refreshes have succeeded."""
-        if self._recorder is not None and works:
-            self._recorder.pay(works)
+        if self._recorder is not None and runs:
+            self._recorder.pay(runs)
 
     def finish(self, outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read or refreshed, and the outputs."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from resource_api.model.step import Operation
     from resource_api.plan.planner import Plan
-    from resource_api.transaction.operation_run import Work
+    from resource_api.transaction.operation_run import OperationRun
 
 
-class Draft:
+class SegmentBuilder:
     """A segment that is being put together."""
 
     def __init__(self, plan: Plan) -> None:
@@ -70,11 +70,11 @@ def in_order(plan: Plan) -> Iterator[list[Operation]]:
         if all(map(_plain, operations)):
             yield operations
             continue
-        draft = Draft(plan)
+        draft = SegmentBuilder(plan)
         for operation in operations:
             if not draft.takes(operation):
                 yield draft.operations
-                draft = Draft(plan)
+                draft = SegmentBuilder(plan)
             draft.add(operation)
         yield draft.operations
 
@@ -158,7 +158,7 @@ class Schedule:
 
     def _segment(self, kind: str) -> list[Operation]:
         """Take what is ready of a type, and what waits only for that, as far as it can share a call."""
-        draft, waiting, later = Draft(self._plan), self._ready.pop(kind), []
+        draft, waiting, later = SegmentBuilder(self._plan), self._ready.pop(kind), []
         inside: dict[int, int] = {}
         while waiting and not draft.closed:
             number = heappop(waiting)
@@ -179,7 +179,7 @@ class Schedule:
         return draft.operations
 
 
-def unrelated(plan: Plan) -> Iterator[tuple[Operation, Operation]]:
+def unrelated_neighbours(plan: Plan) -> Iterator[tuple[Operation, Operation]]:
     """Give the neighbours of different types that both act and that no relationship keeps in the order of the plan."""
     for first, then in zip(plan.operations, plan.operations[1:], strict=False):
         apart = _kind(first) != _kind(then) and first.number not in plan.waits.get(then.number, ())
@@ -187,21 +187,23 @@ def unrelated(plan: Plan) -> Iterator[tuple[Operation, Operation]]:
             yield first, then
 
 
-def pieces(works: Sequence[Work], waits: Mapping[int, Sequence[int]], count: int) -> list[list[Work]]:
-    """Split works into up to ``count`` calls of about the same size; what waits for another stays in its call."""
-    chains = _chains(works, waits)
-    calls: list[list[Work]] = [[] for _ in range(min(count, len(chains)))]
+def split_calls(
+    runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
+) -> list[list[OperationRun]]:
+    """Split runs into up to ``count`` calls of about the same size; what waits for another stays in its call."""
+    chains = _chains(runs, waits)
+    calls: list[list[OperationRun]] = [[] for _ in range(min(count, len(chains)))]
     sizes = [(0, index) for index in range(len(calls))]
     for chain in chains:
         size, index = heappop(sizes)
         calls[index] += chain
         heappush(sizes, (size + len(chain), index))
     for call in calls:
-        call.sort(key=lambda work: work.operation.number)
+        call.sort(key=lambda run: run.operation.number)
     return calls
 
 
-def _chains(works: Sequence[Work], waits: Mapping[int, Sequence[int]]) -> list[list[Work]]:
+def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
     """Give what is connected by waiting, each chain in its order, the longest chains first."""
     heads: dict[int, int] = {}
 
@@ -211,15 +213,15 @@ def _chains(works: Sequence[Work], waits: Mapping[int, Sequence[int]]) -> list[l
             number = heads[number]
         return number
 
-    for work in works:
-        number = work.operation.number
+    for run in runs:
+        number = run.operation.number
         heads[number] = number
         for before in waits.get(number, ()):
             if before in heads:
                 heads[head(before)] = head(number)
-    chains: dict[int, list[Work]] = {}
-    for work in works:
-        chains.setdefault(head(work.operation.number), []).append(work)
+    chains: dict[int, list[OperationRun]] = {}
+    for run in runs:
+        chains.setdefault(head(run.operation.number), []).append(run)
     return sorted(chains.values(), key=len, reverse=True)
 
 

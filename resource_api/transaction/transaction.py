@@ -19,9 +19,9 @@ from resource_api.model.step import COUNTED, SAME, Report, Summary
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns as foresight
 from resource_api.system import process_guard as guard
-from resource_api.transaction.operation_run import Work
-from resource_api.transaction.provider_call import Stopped
-from resource_api.transaction.redecide import Turn
+from resource_api.transaction.operation_run import OperationRun
+from resource_api.transaction.provider_call import CallStopped
+from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.results import HALTED, Ending
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Transaction:
         self.stopped: BaseException | None = None
         self._recorder = recorder
         self._follow = follow
-        self._turn = Turn(self.ending)
+        self._turn = Reevaluation(self.ending)
 
     def run(self) -> Report:
         """Carry out every operation; gives what happened. An interrupt is kept in ``stopped``, never raised."""
@@ -100,7 +100,7 @@ class Transaction:
         from resource_api.transaction.scheduler import Schedule  # noqa: PLC0415 - something is to be done
 
         schedule, run = Schedule(self.plan), self.providers.run
-        calls: deque[list[Work]] = deque()
+        calls: deque[list[OperationRun]] = deque()
         try:
             with guard.shared(), Crew(self.plan.options.parallel) as run.crew:
                 while schedule.open:
@@ -120,88 +120,88 @@ class Transaction:
         finally:
             run.crew = None
 
-    def _divide(self, operations: Sequence[Operation]) -> tuple[Iterable[Operation], list[list[Work]]]:
-        """Begin a segment; gives which operations have ended, and the works of each call that is to be made."""
-        from resource_api.transaction.scheduler import pieces  # noqa: PLC0415 - side by side
+    def _divide(self, operations: Sequence[Operation]) -> tuple[Iterable[Operation], list[list[OperationRun]]]:
+        """Begin a segment; gives which operations have ended, and the runs of each call that is to be made."""
+        from resource_api.transaction.scheduler import split_calls  # noqa: PLC0415 - side by side
 
-        works = self._begin(operations)
-        live = {work.operation.number for work in works}
+        runs = self._begin(operations)
+        live = {run.operation.number for run in runs}
         ended = [operation for operation in operations if operation.number not in live]
         several = "parallel" in operations[0].step.definition.features
-        return ended, pieces(works, self.plan.waits, self.plan.options.parallel if several else 1)
+        return ended, split_calls(runs, self.plan.waits, self.plan.options.parallel if several else 1)
 
-    def _finish(self, works: Sequence[Work]) -> tuple[Iterable[Operation], list[list[Work]]]:
+    def _finish(self, runs: Sequence[OperationRun]) -> tuple[Iterable[Operation], list[list[OperationRun]]]:
         """Make one call, unless nothing new is to begin by now."""
         if why := self._halted():
-            for work in works:
-                self.ending.skip(work, why)
+            for run in runs:
+                self.ending.skip(run, why)
         else:
-            self._carry_out(works)
-        return [work.operation for work in works], []
+            self._carry_out(runs)
+        return [run.operation for run in runs], []
 
     def _give_up(self, schedule: Schedule) -> None:
         """Calls did not come back: what they have done is in doubt, and the next run looks at it."""
         for operation in self.plan.operations:
             if operation.number in schedule.running:
-                self.ending.fail(Work(operation), f"its call did not end after the interrupt; {_IN_DOUBT}")
+                self.ending.fail(OperationRun(operation), f"its call did not end after the interrupt; {_IN_DOUBT}")
             elif operation.number not in schedule.ended:
-                self.ending.skip(Work(operation), "the run was interrupted")
+                self.ending.skip(OperationRun(operation), "the run was interrupted")
 
-    def _begin(self, operations: Sequence[Operation]) -> list[Work]:
-        """Decide about the operations of one segment; gives the works that have anything to do."""
-        works = [work for operation in operations if (work := self._prepare(operation)) is not None]
-        if moved := [w for w in works if w.step.action is not Action.SAME or self._may_have_moved(w.operation)]:
+    def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
+        """Decide about the operations of one segment; gives the runs that have anything to do."""
+        runs = [run for operation in operations if (run := self._prepare(operation)) is not None]
+        if moved := [w for w in runs if w.step.action is not Action.SAME or self._may_have_moved(w.operation)]:
             with self._stopping(moved):
                 self._turn.decide(moved)
-        return self._let_rest([work for work in works if not (work.finished or self.ending.skip_for(work))])
+        return self._let_rest([run for run in runs if not (run.finished or self.ending.skip_for(run))])
 
-    def _let_rest(self, works: list[Work]) -> list[Work]:
+    def _let_rest(self, runs: list[OperationRun]) -> list[OperationRun]:
         """End what has nothing to do; after one that is left to be done it ends as soon as that has ended well."""
-        if not any(work.decision.action is Action.SAME for work in works):
-            return works
-        left: dict[int, Work] = {}
-        for work in works:
-            nothing = work.decision.action is Action.SAME and not self.ending.refreshers(work)
-            if nothing and left.keys().isdisjoint(self.plan.waits.get(work.operation.number, ())):
-                self.ending.same(work)
+        if not any(run.decision.action is Action.SAME for run in runs):
+            return runs
+        left: dict[int, OperationRun] = {}
+        for run in runs:
+            nothing = run.decision.action is Action.SAME and not self.ending.refreshers(run)
+            if nothing and left.keys().isdisjoint(self.plan.waits.get(run.operation.number, ())):
+                self.ending.same(run)
             else:
-                left[work.operation.number] = work
+                left[run.operation.number] = run
         return list(left.values())
 
-    def _carry_out(self, works: Sequence[Work]) -> None:
-        """Carry out works that share a call."""
-        if works:
+    def _carry_out(self, runs: Sequence[OperationRun]) -> None:
+        """Carry out runs that share a call."""
+        if runs:
             from resource_api.transaction.segment import Segment  # noqa: PLC0415 - something is to be done
 
-            with self._stopping(works):
-                Segment(self.ending, works).carry_out()
+            with self._stopping(runs):
+                Segment(self.ending, runs).carry_out()
 
     @contextmanager
-    def _stopping(self, works: Sequence[Work]) -> Iterator[None]:
+    def _stopping(self, runs: Sequence[OperationRun]) -> Iterator[None]:
         """Let what is no ``Exception`` end the run, and leave nothing that was being done without an end."""
         try:
             yield
-        except (Stopped, KeyboardInterrupt) as error:
-            self.stopped = error.cause if isinstance(error, Stopped) else error
+        except (CallStopped, KeyboardInterrupt) as error:
+            self.stopped = error.cause if isinstance(error, CallStopped) else error
             self.providers.run.cancelled = True
-            for work in works:
-                if work.started and not work.finished:
-                    self.ending.fail(work, f"its call was interrupted before its end was seen; {_IN_DOUBT}")
-                elif not work.finished:
-                    self.ending.skip(work, "the run was interrupted")
+            for run in runs:
+                if run.started and not run.finished:
+                    self.ending.fail(run, f"its call was interrupted before its end was seen; {_IN_DOUBT}")
+                elif not run.finished:
+                    self.ending.skip(run, "the run was interrupted")
 
-    def _prepare(self, operation: Operation) -> Work | None:
-        """Give the work of an operation, or None when it is done with: failed in the plan, or skipped."""
+    def _prepare(self, operation: Operation) -> OperationRun | None:
+        """Give the run of an operation, or None when it is done with: failed in the plan, or skipped."""
         step, ending = operation.step, self.ending
-        work = Work(operation)
+        run = OperationRun(operation)
         if not operation.removal:
-            self._turn.works[step.entry.index] = work
+            self._turn.runs[step.entry.index] = run
         if why := self._halted():
-            ending.skip(work, why)
+            ending.skip(run, why)
         elif step.decision.error:
-            ending.fail(work, step.decision.error)
-        elif not ending.skip_for(work):
-            return work
+            ending.fail(run, step.decision.error)
+        elif not ending.skip_for(run):
+            return run
         return None
 
     def _halted(self) -> str:

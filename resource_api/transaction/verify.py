@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource
     from resource_api.snapshot.check_rows import Found
     from resource_api.snapshot.snapshot import Seen
-    from resource_api.transaction.operation_run import Work
+    from resource_api.transaction.operation_run import OperationRun
 
 _SHORT: Final = 16
 #: What is equal to nothing of another kind, as 1 is to True.
 _ALIKE: Final = frozenset({str, type(None)})
 
 
-def arrive(works: Iterable[Work], rows: Mapping[Name, Found], tools: Tools) -> None:
-    """Note of which works certainly nothing is missing, and what was read; told for all of them at once."""
-    pairs = list(_comparable(works, rows))
-    for place in level([(work.step.entry, row) for work, row in pairs], tools):
-        work, row = pairs[place]
-        work.arrived = _once(row, work.should)
+def arrive(runs: Iterable[OperationRun], rows: Mapping[Name, Found], tools: Tools) -> None:
+    """Note of which runs certainly nothing is missing, and what was read; told for all of them at once."""
+    pairs = list(_comparable(runs, rows))
+    for place in level([(run.step.entry, row) for run, row in pairs], tools):
+        run, row = pairs[place]
+        run.arrived = _once(row, run.should)
 
 
 def _once(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -43,30 +43,30 @@ def _once(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
     return row
 
 
-def _comparable(works: Iterable[Work], rows: Mapping[Name, Found]) -> Iterator[tuple[Work, Resource]]:
-    """Give the works that comparing alone decides about, each with the row that was read."""
-    for work in works:
-        work.arrived = None
-        entry, row = work.step.entry, rows.get(work.name)
+def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Iterator[tuple[OperationRun, Resource]]:
+    """Give the runs that comparing alone decides about, each with the row that was read."""
+    for run in runs:
+        run.arrived = None
+        entry, row = run.step.entry, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):
             continue
-        if not work.removal and work.asked() is entry.should and exists(entry.should) and not work.decision.foreseen:
-            yield work, row
+        if not run.removal and run.asked() is entry.should and exists(entry.should) and not run.decision.foreseen:
+            yield run, row
 
 
-def missing(work: Work, seen: Seen, tools: Tools) -> list[Difference]:
+def missing(run: OperationRun, seen: Seen, tools: Tools) -> list[Difference]:
     """Give what of a change is not there yet."""
     row, failure = seen
-    asked = work.asked()
+    asked = run.asked()
     if failure:
         return [Difference("ensure", None, None, failure)]
     if not exists(asked):
         return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
     if row is None or not exists(row):
         return [Difference("ensure", "absent", asked.get("ensure", "present"))]
-    expected = work.decision.foreseen.items()
+    expected = run.decision.foreseen.items()
     unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
     try:
-        return compare(work.step.entry, row, asked, tools) + unforeseen
+        return compare(run.step.entry, row, asked, tools) + unforeseen
     except Incomparable as error:
         return [Difference("ensure", None, None, str(error))]

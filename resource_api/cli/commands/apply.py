@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def apply(manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
     session = Session(settings, manifest=manifest, stream=True)
-    session.runtime.brief = session.brief
+    session.runtime.use_cache = session.use_cache
 
     def begin(plan: Plan) -> None:
         # What a plan is made of stays to the end: the collector, off until here, never looks through it.
@@ -73,7 +73,7 @@ def apply(manifest: str, **settings: Any) -> int:
 def plan(manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
     session = Session(settings, manifest=manifest)
-    session.runtime.brief = session.brief and out is None
+    session.runtime.use_cache = session.use_cache and out is None
 
     def work() -> int:
         gc.disable()

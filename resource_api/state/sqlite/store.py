@@ -23,7 +23,7 @@ from resource_api.state.sqlite import history, keepsakes
 from resource_api.state.sqlite import stack_rows as rows
 from resource_api.state.sqlite.open import open_checked
 from resource_api.state.sqlite.writer import Writer
-from resource_api.state.store import Recalled
+from resource_api.state.store import CachedConclusion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -138,18 +138,18 @@ class SqliteStore:
                 history.add(opened.database, name, run)
             writer.mark()
 
-    def remember(self, label: str, name: StackName, content: Any, keys: Sequence[Identity]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Identity]) -> None:
         """Keep plain data without secrets for as long as the stack stays as it is."""
         with self._guard:
             writer = self._held()
             if writer.opened is not None and self._vaults.key is None:
                 keepsakes.keep(writer.opened, label, self._stack(writer, name), keys, content)
 
-    def recall(self, label: str) -> Recalled | None:
+    def load_conclusion(self, label: str) -> CachedConclusion | None:
         """Give what was remembered, if its stack is as it was then and needs no key."""
         with self._guard, self._reading() as opened:
             kept = keepsakes.find(self.path, label, opened.headers) if opened and self._vaults.key is None else None
-        return None if kept is None else Recalled(kept.content, partial(self._picked, kept))
+        return None if kept is None else CachedConclusion(kept.content, partial(self._picked, kept))
 
     def _picked(self, kept: Kept, numbers: Iterable[int]) -> StackState | None:
         with self._guard, self._reading() as opened:

@@ -1,4 +1,4 @@
-"""A bench on which the same run is made with and without what an earlier one has concluded."""
+"""A site on which the same run is made with and without what an earlier one has concluded."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Seen(NamedTuple):
     plan: list[str]
     log: list[str]
     end: str
-    standing: int = 0
+    cached_unchanged: int = 0
 
 
-class Bench:
+class CachedSite:
     """A directory with a manifest, a state, and things that fixture types keep in files; every run is a new one."""
 
-    def __init__(self, root: Path, *, brief: bool = True, modules: Path = MODULES) -> None:
+    def __init__(self, root: Path, *, use_cache: bool = True, modules: Path = MODULES) -> None:
         """Keep everything beneath ``root``."""
         self.root = root
-        self.brief = brief
+        self.use_cache = use_cache
         self.modules = modules
         self.key: str | None = None
         #: Whether providers run in workers.
@@ -74,7 +74,7 @@ class Bench:
         registry = Registry(Finder([str(self.modules), BUNDLED], distributions=False))
         state = f"sqlite:{self.root}/state/state.db"
         runtime = Runtime(registry, state=state, log=Log("notice", log), key=self.key, isolate=self.isolate)
-        runtime.brief = self.brief
+        runtime.use_cache = self.use_cache
         return runtime
 
     def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Seen:
@@ -87,7 +87,7 @@ class Bench:
                 end = self._end(runtime, kind, inputs or {}, plans.append, **wishes)
             except ResourceAPIError as error:
                 return Seen([], log, f"{type(error).__name__}: {error}")
-        return Seen(list(render.plan(plans[0])), log, end, plans[0].standing)
+        return Seen(list(render.plan(plans[0])), log, end, plans[0].cached_unchanged)
 
     def _end(
         self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **wishes: Any

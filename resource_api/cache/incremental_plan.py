@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from resource_api.cache import converged as convergence
+from resource_api.cache import conclusion as convergence
 from resource_api.cache import fingerprints as grounds
-from resource_api.cache.conclusion import Converged
-from resource_api.cache.validity import Rested, rest
+from resource_api.cache.conclusion import Conclusion
+from resource_api.cache.validity import Fingerprints, rest
 from resource_api.manifest import includes
 from resource_api.manifest import read as reading
 from resource_api.model.step import SAME
@@ -22,7 +22,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ResourceAPIError
 from resource_api.snapshot.snapshot import Unreadable
 from resource_api.state.store import StackName
-from resource_api.transaction.operation_run import Work
+from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
-    from resource_api.model.options import Wanted
+    from resource_api.model.options import CacheRequest
     from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.document import Document
     from resource_api.plan.planner import Plan
     from resource_api.plugins.instances import Providers
     from resource_api.snapshot.snapshot import Snapshot
-    from resource_api.state.store import Recalled, StateStore
+    from resource_api.state.store import CachedConclusion, StateStore
 
     #: Give the state with the records of these numbers alone, as they were kept; None: it has just changed.
     Recorded = Callable[[Iterable[int]], StackState | None]
@@ -50,38 +50,40 @@ class Planner(NamedTuple):
     plan: Callable[[Catalog, StackState], Plan]
 
 
-def remember(wanted: Wanted, plan: Plan, providers: Providers, store: StateStore) -> None:
+def save(request: CacheRequest, plan: Plan, providers: Providers, store: StateStore) -> None:
     """Keep what a run that had nothing to do has concluded, if it has written nothing either.
 
     Nothing is kept of a run in which declaring alone made somebody speak: they would be silent from then on.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName(prior.state.project, prior.state.stack)
-    said = plan.standing or catalog.warnings or catalog.notes or providers.spoke
+    said = plan.cached_unchanged or catalog.warnings or catalog.notes or providers.spoke
     if said or store.load(name).serial != prior.state.serial:
         return
     found = convergence.conclude(plan)
-    rested = rest(catalog, providers, wanted.began) if found is not None else None
+    rested = rest(catalog, providers, request.began) if found is not None else None
     if found is not None and rested is not None:
         keys = [prior.records[number].key for number in found.recorded]
-        store.remember(wanted.label, name, [rested, found], keys)
+        store.save_conclusion(request.label, name, [rested, found], keys)
 
 
-def plan(wanted: Wanted, recalled: Recalled, snapshot: Snapshot, store: StateStore, planner: Planner) -> Plan | None:
-    """Give the plan of what is left to be planned by what was ``recalled``; None where a whole one must be made.
+def plan(
+    request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, store: StateStore, planner: Planner
+) -> Plan | None:
+    """Give the plan of what is left to be planned by what was ``cached``; None where a whole one must be made.
 
     What ``snapshot`` has read by then is not asked again.
     """
     try:
-        rested = Rested(*recalled.content[0])
+        rested = Fingerprints(*cached.content[0])
         # What other code has kept may be of another form.
-        converged = Converged.read(recalled.content[1]) if rested.holds(snapshot.providers.registry) else None
+        converged = Conclusion.read(cached.content[1]) if rested.holds(snapshot.providers.registry) else None
     except (ValueError, TypeError, DefinitionError):
         return None
     if converged is None:
         return None
     try:
-        return _Shortcut(wanted, store, converged, rested).plan(planner, snapshot, recalled.state)
+        return _Shortcut(request, store, converged, rested).plan(planner, snapshot, cached.state)
     except (ResourceAPIError, Unreadable):
         # Whatever it is, a whole run says it properly.
         return None
@@ -90,12 +92,12 @@ def plan(wanted: Wanted, recalled: Recalled, snapshot: Snapshot, store: StateSto
 class _Shortcut:
     """One attempt to plan no more than what is left."""
 
-    def __init__(self, wanted: Wanted, store: StateStore, converged: Converged, rested: Rested) -> None:
-        self._wanted = wanted
+    def __init__(self, request: CacheRequest, store: StateStore, converged: Conclusion, rested: Fingerprints) -> None:
+        self._cache_request = request
         self._store = store
         self._converged = converged
         self._rested = rested
-        self._shown = wanted.options.shown or wanted.options.noop
+        self._shown = request.options.shown or request.options.noop
         self._stirred: set[int] = set()
         self._left = convergence.remaining(converged, ())
 
@@ -121,7 +123,7 @@ class _Shortcut:
         if catalog is None or state is None:
             return None
         made = planner.plan(catalog, convergence.known(catalog, state))._replace(
-            standing=len(known.keys) - len(self._left)
+            cached_unchanged=len(known.keys) - len(self._left)
         )
         return made if self._says_nothing_new(made) else None
 
@@ -143,7 +145,7 @@ class _Shortcut:
     def _manifest(self) -> Manifest | None:
         """Give what is left of the manifest; None if it has just been changed."""
         known = self._converged
-        if not self._left and known.bare and not self._wanted.inputs:
+        if not self._left and known.bare and not self._cache_request.inputs:
             return reading.assemble([])._replace(
                 file=known.file, project=known.project, project_given=known.project_given
             )
@@ -156,7 +158,7 @@ class _Shortcut:
     def _documents(self) -> Sequence[Document] | None:
         """The files of the manifest, read once."""
         try:
-            documents, problems = includes.load(self._wanted.source, readers=includes.AGAIN)
+            documents, problems = includes.load(self._cache_request.source, readers=includes.AGAIN)
         except (ValueError, RecursionError):
             return None
         return None if problems or not self._rested.says(documents) else documents
@@ -182,4 +184,6 @@ class _Shortcut:
     def _news(self, made: Plan) -> bool:
         """Whether something would be recorded, which a plan must know all the relationships of."""
         recorder = Recorder(self._store, StackName(made.prior.state.project, made.prior.state.stack), made, "")
-        return bool(recorder.news(Work(each) for each in made.operations if each.step.entry.index not in made.settled))
+        return bool(
+            recorder.news(OperationRun(each) for each in made.operations if each.step.entry.index not in made.settled)
+        )

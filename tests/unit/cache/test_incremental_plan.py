@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from resource_api.cache.conclusion import digests
 from resource_api.model.record import Commit, Intent
-from tests.unit.cache.bench import MODULES, Bench
+from tests.unit.cache.site import MODULES, CachedSite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """Give a bench with four widgets in order, which a run knows."""
-    made = Bench(tmp_path)
+def site(tmp_path: Path) -> CachedSite:
+    """Give a site with four widgets in order, which a run knows."""
+    made = CachedSite(tmp_path)
     made.write({f"Widget[{name}]": {"size": size} for size, name in enumerate("abcd")})
     made.settle()
     return made
@@ -85,15 +85,15 @@ _actions: Final = st.one_of(
 )
 
 
-def _damage(bench: Bench, name: str, how: str) -> None:
-    things = bench.things()
+def _damage(site: CachedSite, name: str, how: str) -> None:
+    things = site.things()
     if how == "gone":
         things.pop(name, None)
     elif how == "strange":
         things[name] = {"weight": 1.5, "serial": "S-?"}
     elif name in things:
         things[name][how] = 7 if how == "size" else "S-new"
-    bench.put("widget", things)
+    site.put("widget", things)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -101,65 +101,65 @@ def _damage(bench: Bench, name: str, how: str) -> None:
 def test_nobody_sees_a_difference(first: Any, sections: Any, actions: list[Any]) -> None:
     """Whatever is declared, damaged and run, output, log, end, things and records are those of whole plans."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
-        bench = Bench(Path(directory) / "bench")
-        bench.write(first, **sections)
-        bench.put("daemon", {name: {"ensure": "running"} for name in "de"})
-        bench.put("setting", {"s": {"value": 0}})
+        site = CachedSite(Path(directory) / "site")
+        site.write(first, **sections)
+        site.put("daemon", {name: {"ensure": "running"} for name in "de"})
+        site.put("setting", {"s": {"value": 0}})
         for action, what in [("run", ("apply", {}))] * 2 + actions + [("run", ("apply", {}))]:
             if action == "write":
-                bench.write(what[0], **what[1])
+                site.write(what[0], **what[1])
             elif action == "damage":
-                _damage(bench, *what)
+                _damage(site, *what)
             else:
-                _compare(bench, *what)
+                _compare(site, *what)
 
 
-def _compare(bench: Bench, kind: str, inputs: Mapping[str, Any]) -> None:
+def _compare(site: CachedSite, kind: str, inputs: Mapping[str, Any]) -> None:
     """Run both ways from the same beginning, in the same place; what the shorter way has left stays."""
-    before, after = bench.root.with_name("before"), bench.root.with_name("after")
-    shutil.copytree(bench.root, before)
-    shorter = _outcome(bench, kind, inputs, brief=True)
-    bench.root.rename(after)
-    before.rename(bench.root)
-    whole = _outcome(bench, kind, inputs, brief=False)
-    shutil.rmtree(bench.root)
-    after.rename(bench.root)
+    before, after = site.root.with_name("before"), site.root.with_name("after")
+    shutil.copytree(site.root, before)
+    shorter = _outcome(site, kind, inputs, use_cache=True)
+    site.root.rename(after)
+    before.rename(site.root)
+    whole = _outcome(site, kind, inputs, use_cache=False)
+    shutil.rmtree(site.root)
+    after.rename(site.root)
     assert shorter == whole
 
 
-def _outcome(bench: Bench, kind: str, inputs: Mapping[str, Any], *, brief: bool) -> list[Any]:
-    bench.brief = brief
-    seen = bench.run(kind, inputs)
-    event(f"left out: {seen.standing > 0}")
-    things = [bench.things(kind) for kind in ("widget", "daemon", "setting", "pair")]
-    return [seen._replace(standing=0), things, bench.records()]
+def _outcome(site: CachedSite, kind: str, inputs: Mapping[str, Any], *, use_cache: bool) -> list[Any]:
+    site.use_cache = use_cache
+    seen = site.run(kind, inputs)
+    event(f"left out: {seen.cached_unchanged > 0}")
+    things = [site.things(kind) for kind in ("widget", "daemon", "setting", "pair")]
+    return [seen._replace(cached_unchanged=0), things, site.records()]
 
 
 # What it is good for
 
 
-def test_what_is_in_order_is_only_looked_at(bench: Bench) -> None:
+def test_what_is_in_order_is_only_looked_at(site: CachedSite) -> None:
     """Once a run knows it, the next ones ask each type once and plan nothing; nothing is recorded anew."""
-    before = bench.records(), len(bench.calls())
+    before = site.records(), len(site.calls())
     for kind in ("apply", "noop", "plan"):
-        seen = bench.run(kind)
-        assert seen.standing == 4
+        seen = site.run(kind)
+        assert seen.cached_unchanged == 4
         assert seen.plan == ["Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 4 unchanged."]
-    assert bench.records() == before[0]
-    assert bench.calls()[before[1] :] == ["get", "get", "get"]
+    assert site.records() == before[0]
+    assert site.calls()[before[1] :] == ["get", "get", "get"]
 
 
-def test_what_is_known_costs_little_more_than_looking(bench: Bench) -> None:
+def test_what_is_known_costs_little_more_than_looking(site: CachedSite) -> None:
     """Counted in calls of functions, ours, the provider's and those of C, for one more resource in order."""
     cost = []
     for count in (50, 250):
-        bench.write({f"Widget[{number}]": {"size": 1, "colour": "red"} for number in range(count)})
-        bench.settle()
-        cost.append(_calls(bench))
+        site.write({f"Widget[{number}]": {"size": 1, "colour": "red"} for number in range(count)})
+        site.settle()
+        cost.append(_calls(site))
     assert (cost[1] - cost[0]) / 200 <= 12
 
 
-def _calls(bench: Bench) -> int:
+def _calls(site: CachedSite) -> int:
     """Count the calls of functions in a run that leaves out everything."""
     seen = 0
 
@@ -169,63 +169,61 @@ def _calls(bench: Bench) -> int:
 
     sys.setprofile(note)
     try:
-        standing = bench.run().standing
+        cached_unchanged = site.run().cached_unchanged
     finally:
         sys.setprofile(None)
-    assert standing == len(bench.things())
+    assert cached_unchanged == len(site.things())
     return seen
 
 
-def test_what_has_drifted_is_planned_alone(bench: Bench) -> None:
+def test_what_has_drifted_is_planned_alone(site: CachedSite) -> None:
     """A noop names it and what was recorded; to mend it, apply makes a whole plan of what was read already."""
-    bench.put("widget", {**bench.things(), "b": {"size": 7, "serial": "S-b"}})
-    seen = bench.run("noop")
-    assert seen.standing == 3
+    site.put("widget", {**site.things(), "b": {"size": 7, "serial": "S-b"}})
+    seen = site.run("noop")
+    assert seen.cached_unchanged == 3
     assert "# Widget[b] has drifted: size was 1, is 7" in seen.plan
     assert seen.end.startswith("0 Applied in 0.0 s: 0 created, 1 updated, 0 replaced, 0 deleted, 3 unchanged")
-    asked = len(bench.calls())
-    assert bench.run().standing == 0
-    assert bench.calls()[asked:] == ["get", "set", "get"]
-    assert bench.things()["b"]["size"] == 1
+    asked = len(site.calls())
+    assert site.run().cached_unchanged == 0
+    assert site.calls()[asked:] == ["get", "set", "get"]
+    assert site.things()["b"]["size"] == 1
 
 
-def test_a_listener_of_what_has_drifted_is_planned_with_it(bench: Bench) -> None:
+def test_a_listener_of_what_has_drifted_is_planned_with_it(site: CachedSite) -> None:
     """Though its own row is as it was; of ten others that it listens to nothing is said."""
     many = {f"Widget[{number}]": {"size": 1, "notify": "Daemon[d]"} for number in range(10)}
-    bench.write({**many, "Daemon[d]": {}})
-    bench.put("daemon", {"d": {"ensure": "running"}})
-    bench.settle()
-    bench.put("widget", {**bench.things(), "3": {"size": 7, "serial": "S-3"}})
-    seen = bench.run("noop")
-    assert seen.standing == 9
+    site.write({**many, "Daemon[d]": {}})
+    site.put("daemon", {"d": {"ensure": "running"}})
+    site.settle()
+    site.put("widget", {**site.things(), "3": {"size": 7, "serial": "S-3"}})
+    seen = site.run("noop")
+    assert seen.cached_unchanged == 9
     assert [line for line in seen.plan if "Daemon" in line] == ["! Daemon[d] (noop; refreshed by Widget[3])"]
 
 
-def test_a_file_of_another_file_is_compared_in_every_run(bench: Bench) -> None:
+def test_a_file_of_another_file_is_compared_in_every_run(site: CachedSite) -> None:
     """What a provider compares by looking elsewhere does not show in what it read."""
-    source, target, other = (bench.root / name for name in ("source", "target", "other"))
+    source, target, other = (site.root / name for name in ("source", "target", "other"))
     source.write_text("old")
-    bench.write(
-        {f"File[{target}]": {"source": str(source)}, **{f"File[{other}{n}]": {"content": ""} for n in range(4)}}
-    )
-    bench.settle()
-    assert bench.run().standing == 4
+    site.write({f"File[{target}]": {"source": str(source)}, **{f"File[{other}{n}]": {"content": ""} for n in range(4)}})
+    site.settle()
+    assert site.run().cached_unchanged == 4
     source.write_text("new")
-    assert f"~ File[{target}]" in bench.run("plan").plan[0]
-    bench.run()
+    assert f"~ File[{target}]" in site.run("plan").plan[0]
+    site.run()
     assert target.read_text() == "new"
 
 
-def test_a_manifest_in_parts_is_known_by_all_of_them(bench: Bench) -> None:
+def test_a_manifest_in_parts_is_known_by_all_of_them(site: CachedSite) -> None:
     """YAML too; one part that changes is enough."""
-    part = bench.root / "part.yaml"
+    part = site.root / "part.yaml"
     part.write_text("resources: {'Widget[e]': {size: 1}, 'Widget[f]': {size: 1}}")
-    bench.manifest = bench.root / "site.yaml"
-    bench.manifest.write_text("project: p\ninclude: [part.yaml]\nresources: {'Widget[a]': {size: 0}}")
-    bench.settle()
-    assert bench.run().standing == 3
+    site.manifest = site.root / "site.yaml"
+    site.manifest.write_text("project: p\ninclude: [part.yaml]\nresources: {'Widget[a]': {size: 0}}")
+    site.settle()
+    assert site.run().cached_unchanged == 3
     part.write_text("resources: {'Widget[e]': {size: 2}, 'Widget[f]': {size: 1}}")
-    assert "~ Widget[e]" in bench.run("plan").plan
+    assert "~ Widget[e]" in site.run("plan").plan
 
 
 # What ends it
@@ -235,63 +233,63 @@ def _touch(path: Path) -> None:
     path.write_text(path.read_text() + "\n")
 
 
-def _of_others(bench: Bench) -> None:
-    for each in bench.kept.iterdir():
+def _of_others(site: CachedSite) -> None:
+    for each in site.kept.iterdir():
         each.chmod(0o644)
 
 
-def _of_somebody(bench: Bench) -> None:
-    for each in bench.kept.iterdir():
+def _of_somebody(site: CachedSite) -> None:
+    for each in site.kept.iterdir():
         os.chown(each, 12345, -1)
 
 
-def _through_a_link(bench: Bench) -> None:
-    bench.kept.rename(bench.root / "elsewhere")
-    bench.kept.symlink_to(bench.root / "elsewhere")
+def _through_a_link(site: CachedSite) -> None:
+    site.kept.rename(site.root / "elsewhere")
+    site.kept.symlink_to(site.root / "elsewhere")
 
 
-def _damaged(bench: Bench) -> None:
-    for each in bench.kept.iterdir():
+def _damaged(site: CachedSite) -> None:
+    for each in site.kept.iterdir():
         each.write_bytes(each.read_bytes()[:-3] + b"x]]")
 
 
-def _without(bench: Bench) -> None:
-    shutil.rmtree(bench.kept)
+def _without(site: CachedSite) -> None:
+    shutil.rmtree(site.kept)
 
 
-def _shadowed(bench: Bench) -> None:
-    bench.modules = bench.root / "nearer"
-    shutil.copytree(MODULES, bench.modules)
+def _shadowed(site: CachedSite) -> None:
+    site.modules = site.root / "nearer"
+    shutil.copytree(MODULES, site.modules)
 
 
-def _recorded_otherwise(bench: Bench) -> None:
-    with (store := bench.runtime().store).lock("test", 0):
+def _recorded_otherwise(site: CachedSite) -> None:
+    with (store := site.runtime().store).lock("test", 0):
         name = store.stacks()[0]
         store.commit(name, Commit([next(iter(store.load(name).records.values()))._replace(title="other")]))
 
 
-def _in_doubt(bench: Bench) -> None:
-    with (store := bench.runtime().store).lock("test", 0):
+def _in_doubt(site: CachedSite) -> None:
+    with (store := site.runtime().store).lock("test", 0):
         store.intend(store.stacks()[0], [Intent("run", "widget", "a", "a", "update")])
 
 
-def _put_back(bench: Bench) -> None:
+def _put_back(site: CachedSite) -> None:
     """Give the stack another record under the serial that it had."""
-    with (store := bench.runtime().store).lock("test", 0):
+    with (store := site.runtime().store).lock("test", 0):
         state = store.load(store.stacks()[0])
         records = {key: record._replace(owned=False) for key, record in state.records.items()}
         store.overwrite(store.stacks()[0], state._replace(records=records))
 
 
-def _database_touched(bench: Bench) -> None:
-    path = bench.root / "state" / "state.db"
+def _database_touched(site: CachedSite) -> None:
+    path = site.root / "state" / "state.db"
     path.write_bytes(path.read_bytes())
 
 
 @pytest.mark.parametrize(
     "how",
     [
-        lambda bench: _touch(bench.manifest),
+        lambda site: _touch(site.manifest),
         _of_others,
         pytest.param(_of_somebody, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")),
         _through_a_link,
@@ -305,99 +303,99 @@ def _database_touched(bench: Bench) -> None:
     ],
     ids=["manifest", "others", "owner", "link", "damage", "gone", "shadow", "record", "doubt", "serial", "database"],
 )
-def test_it_holds_as_long_as_all_that_it_rests_on(bench: Bench, how: Callable[[Bench], None]) -> None:
+def test_it_holds_as_long_as_all_that_it_rests_on(site: CachedSite, how: Callable[[CachedSite], None]) -> None:
     """Whatever else has changed, and whoever may have written what was kept: a whole plan is made."""
-    assert bench.run().standing == 4
-    how(bench)
-    seen = bench.run("plan")
-    assert seen.standing == 0
+    assert site.run().cached_unchanged == 4
+    how(site)
+    seen = site.run("plan")
+    assert seen.cached_unchanged == 0
     assert seen.plan[-1].endswith("4 unchanged.")
 
 
 @pytest.mark.parametrize("kind", ["types", "providers"])
-def test_other_code_ends_it(bench: Bench, kind: str) -> None:
+def test_other_code_ends_it(site: CachedSite, kind: str) -> None:
     """A provider that compares otherwise may say otherwise; so may a module that it imports."""
-    bench.modules = bench.root / "own"
-    shutil.copytree(MODULES, bench.modules)
-    bench.settle()
-    assert bench.run().standing == 4
-    _touch(bench.modules / kind / "widget.py")
-    assert bench.run("plan").standing == 0
+    site.modules = site.root / "own"
+    shutil.copytree(MODULES, site.modules)
+    site.settle()
+    assert site.run().cached_unchanged == 4
+    _touch(site.modules / kind / "widget.py")
+    assert site.run("plan").cached_unchanged == 0
 
 
 @pytest.mark.parametrize("wishes", [{"targets": ("Widget[a]",)}, {"prune": True}, {"replace": ("Widget[a]",)}])
-def test_wishes_are_heard(bench: Bench, wishes: Mapping[str, Any]) -> None:
+def test_wishes_are_heard(site: CachedSite, wishes: Mapping[str, Any]) -> None:
     """What has a say in what is planned is planned whole."""
-    assert bench.run("plan", **wishes).standing == 0
+    assert site.run("plan", **wishes).cached_unchanged == 0
 
 
-def test_policies_judge_what_is_in_order_too(bench: Bench) -> None:
+def test_policies_judge_what_is_in_order_too(site: CachedSite) -> None:
     """A policy that is added is asked of every resource."""
-    bench.modules = bench.root / "own"
-    shutil.copytree(MODULES, bench.modules)
-    bench.settle()
-    assert bench.run().standing == 4
-    (bench.modules / "policies").mkdir()
-    (bench.modules / "policies" / "small.py").write_text(
+    site.modules = site.root / "own"
+    shutil.copytree(MODULES, site.modules)
+    site.settle()
+    assert site.run().cached_unchanged == 4
+    (site.modules / "policies").mkdir()
+    (site.modules / "policies" / "small.py").write_text(
         "def resource(resource):\n    if resource.should.get('size') == 3:\n        yield 'too big'\n"
     )
-    seen = bench.run()
-    assert seen.standing == 0
+    seen = site.run()
+    assert seen.cached_unchanged == 0
     assert any("too big" in line for line in (*seen.plan, *seen.log, seen.end))
 
 
-def test_an_input_that_is_missing_is_missed(bench: Bench) -> None:
+def test_an_input_that_is_missing_is_missed(site: CachedSite) -> None:
     """Though no resource needs it: what a manifest asks for is asked for in every run."""
-    bench.write({f"Widget[{name}]": {} for name in "abcd"}, inputs={"word": {"type": "String"}})
+    site.write({f"Widget[{name}]": {} for name in "abcd"}, inputs={"word": {"type": "String"}})
     for _ in range(2):
-        assert bench.run(inputs={"word": "x"}).end.startswith("0 ")
-    assert bench.run(inputs={"word": "x"}).standing == 4
-    assert bench.run().end.startswith("ManifestError")
-    assert bench.run(inputs={"word": 1}).end.startswith("ManifestError")
+        assert site.run(inputs={"word": "x"}).end.startswith("0 ")
+    assert site.run(inputs={"word": "x"}).cached_unchanged == 4
+    assert site.run().end.startswith("ManifestError")
+    assert site.run(inputs={"word": 1}).end.startswith("ManifestError")
 
 
-def test_a_name_from_an_input_cannot_be_taken_twice(bench: Bench) -> None:
+def test_a_name_from_an_input_cannot_be_taken_twice(site: CachedSite) -> None:
     """What is left out of the manifest is still declared."""
     resources = {f"Widget[{name}]": {} for name in "abcd"}
-    bench.write({**resources, "Widget[${inputs.word}]": {}}, inputs={"word": {"type": "String"}})
+    site.write({**resources, "Widget[${inputs.word}]": {}}, inputs={"word": {"type": "String"}})
     for _ in range(2):
-        assert bench.run(inputs={"word": "e"}).end.startswith("0 ")
-    assert bench.run(inputs={"word": "e"}).standing == 4
-    assert "declared twice" in bench.run(inputs={"word": "a"}).end
+        assert site.run(inputs={"word": "e"}).end.startswith("0 ")
+    assert site.run(inputs={"word": "e"}).cached_unchanged == 4
+    assert "declared twice" in site.run(inputs={"word": "a"}).end
 
 
-def test_a_provider_that_fails_is_heard_once(bench: Bench) -> None:
+def test_a_provider_that_fails_is_heard_once(site: CachedSite) -> None:
     """What cannot be read is told as ever."""
-    (bench.root / "things" / "widget.json").write_text("[")
-    seen = bench.run("plan")
-    assert seen.standing == 0
+    (site.root / "things" / "widget.json").write_text("[")
+    seen = site.run("plan")
+    assert seen.cached_unchanged == 0
     assert sum("Widget[a]" in line for line in seen.plan) == 1
 
 
-def test_no_secret_is_kept(bench: Bench) -> None:
+def test_no_secret_is_kept(site: CachedSite) -> None:
     """Neither a value nor its digest: what is secret is planned in every run."""
-    path = bench.root / "secret"
-    bench.write(
+    path = site.root / "secret"
+    site.write(
         {f"File[{path}]": {"content": "${inputs.word}"}, **{f"Widget[{name}]": {} for name in "abcd"}},
         inputs={"word": {"type": "Sensitive[String]"}},
     )
     for _ in range(3):
-        assert bench.run(inputs={"word": "sesame"}).end.startswith("0 ")
-    kept = b"".join(each.read_bytes() for each in bench.kept.iterdir())
+        assert site.run(inputs={"word": "sesame"}).end.startswith("0 ")
+    kept = b"".join(each.read_bytes() for each in site.kept.iterdir())
     (found,) = digests([{"content": "sesame"}])
     assert b"Widget[a]" in kept
     assert b"sesame" not in kept
     assert found.encode() not in kept
-    assert {each.stat().st_mode & 0o777 for each in (bench.kept, *bench.kept.iterdir())} == {0o700, 0o600}
+    assert {each.stat().st_mode & 0o777 for each in (site.kept, *site.kept.iterdir())} == {0o700, 0o600}
 
 
-def test_of_an_encrypted_stack_nothing_is_kept(bench: Bench) -> None:
+def test_of_an_encrypted_stack_nothing_is_kept(site: CachedSite) -> None:
     """Not even names."""
-    key = bench.root / "key"
+    key = site.root / "key"
     key.write_text("correct horse battery staple")
     key.chmod(0o600)
-    shutil.rmtree(bench.root / "state")
-    bench.key = f"passphrase:{key}"
-    bench.settle()
-    assert bench.run().standing == 0
-    assert not bench.kept.exists()
+    shutil.rmtree(site.root / "state")
+    site.key = f"passphrase:{key}"
+    site.settle()
+    assert site.run().cached_unchanged == 0
+    assert not site.kept.exists()

@@ -1,4 +1,4 @@
-"""At its turn, each work is decided again: what has become known is filled in, what may have moved is read once more.
+"""At its turn, each run is decided again: what has become known is filled in, what may have moved is read once more.
 
 By the same rule as in the plan (``decision``), and never to more than the plan has shown.
 """
@@ -17,7 +17,7 @@ from resource_api.plan.decide import decide, heeded
 from resource_api.plan.replacement import triggered, triggers
 from resource_api.plugins.functions import ask
 from resource_api.snapshot.configure_providers import Awaiting
-from resource_api.transaction.operation_run import Work
+from resource_api.transaction.operation_run import OperationRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,106 +30,106 @@ if TYPE_CHECKING:
 _PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
 
-class Turn:
-    """Decides works when their turn has come, and knows what earlier ones have yielded."""
+class Reevaluation:
+    """Decides runs when their turn has come, and knows what earlier ones have yielded."""
 
     def __init__(self, ending: Ending) -> None:
-        """Begin with no work; what fails here, or has nothing to do any more, is told to ``ending``."""
+        """Begin with no run; what fails here, or has nothing to do any more, is told to ``ending``."""
         self.plan = ending.plan
         self.ending = ending
         self.snapshot = ending.snapshot
         self.providers = ending.providers
         self._awaiting = Awaiting(self.plan.catalog.instances, self.plan.prior.lineup, self.providers)
         #: What puts or has put something in place, by the index of its entry.
-        self.works: list[Work | None] = [None] * len(self.plan.catalog.entries)
+        self.runs: list[OperationRun | None] = [None] * len(self.plan.catalog.entries)
         self.resolve = self.plan.catalog.scope.resolver(self._of_resource, self._invoke)
 
-    def decide(self, works: Sequence[Work]) -> None:
+    def decide(self, runs: Sequence[OperationRun]) -> None:
         """Read again what may have moved since it was planned, and decide with what is known now."""
-        definition = works[0].definition
-        if not self._ready(works):
+        definition = runs[0].definition
+        if not self._ready(runs):
             return
-        live = self._known_now(works)
+        live = self._known_now(runs)
         if "imperative" in definition.features:
-            for work in live:
-                if not work.removal:
-                    self._due(work)
+            for run in live:
+                if not run.removal:
+                    self._due(run)
             return
         if not self.snapshot.epoch:
             # Nothing has been changed yet: what the plan has read is what there is.
-            live = [work for work in live if not self._holds(work)]
-        self.snapshot.read(definition, [work.name for work in live], fresh=True)
-        for work in live:
-            row, failure = self.snapshot.seen(definition.instance, work.name)
-            if failure and work.decision.action is not Action.FORGET:
-                self._unseen(work, failure)
-            elif not (row is work.is_ and self._holds(work)):
-                work.is_ = row
-                self._decide_anew(work)
+            live = [run for run in live if not self._holds(run)]
+        self.snapshot.read(definition, [run.name for run in live], fresh=True)
+        for run in live:
+            row, failure = self.snapshot.seen(definition.instance, run.name)
+            if failure and run.decision.action is not Action.FORGET:
+                self._unseen(run, failure)
+            elif not (row is run.is_ and self._holds(run)):
+                run.is_ = row
+                self._decide_anew(run)
 
-    def _holds(self, work: Work) -> bool:
+    def _holds(self, run: OperationRun) -> bool:
         """Whether what was planned holds as long as nothing else is read: all that decides was known then.
 
         A provider that foresees is asked again: what it says now must be what others were planned with.
         """
-        step = work.step
-        return not (work.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
+        step = run.step
+        return not (run.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
-    def _unseen(self, work: Work, failure: str) -> None:
+    def _unseen(self, run: OperationRun, failure: str) -> None:
         """Fail what cannot be read at its turn; under noop it is told as planned, if something before it may help."""
-        if not (work.step.noop and work.step.deferred):
-            self.ending.fail(work, failure)
+        if not (run.step.noop and run.step.deferred):
+            self.ending.fail(run, failure)
 
-    def _decide_anew(self, work: Work) -> None:
-        step = work.step
-        if not work.removal:
-            self._decide_one(work)
+    def _decide_anew(self, run: OperationRun) -> None:
+        step = run.step
+        if not run.removal:
+            self._decide_one(run)
         elif self._quiet(step) or (step.unknown and not (step.decision.reasons or step.create_first)):
-            self._spare(work)
+            self._spare(run)
 
-    def _ready(self, works: Sequence[Work]) -> bool:
-        """Configure a provider that waits for resources, with what is known by now; or fail its works with why not."""
-        awaited = self._awaiting.configure(works[0].definition.instance, self.resolve)
+    def _ready(self, runs: Sequence[OperationRun]) -> bool:
+        """Configure a provider that waits for resources, with what is known by now; or fail its runs with why not."""
+        awaited = self._awaiting.configure(runs[0].definition.instance, self.resolve)
         if awaited.record is not None:
             self.ending.configured(awaited.record)
-        for work in works if awaited.why else ():
+        for run in runs if awaited.why else ():
             # Under noop a configuration may stay unknown: then what was planned is what is said.
-            if not (awaited.later and work.step.noop):
-                self.ending.fail(work, awaited.why)
+            if not (awaited.later and run.step.noop):
+                self.ending.fail(run, awaited.why)
         return not awaited.why
 
-    def _decide_one(self, work: Work) -> None:
+    def _decide_one(self, run: OperationRun) -> None:
         """Decide anew; what the plan did not show as a removal never becomes one."""
-        step = work.step
+        step = run.step
         known = self._known(step)
-        decision = decide(step.entry, work.is_, work.should, self.providers.tools(step.entry.instance), known)
+        decision = decide(step.entry, run.is_, run.should, self.providers.tools(step.entry.instance), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
-        if self._unplanned(work, decision):
-            work.decision = step.decision
+        if self._unplanned(run, decision):
+            run.decision = step.decision
             verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
-            self.ending.fail(work, f"would have to be {verb}, which was not planned; run again")
+            self.ending.fail(run, f"would have to be {verb}, which was not planned; run again")
             return
         if turned := _turned(step.decision, decision):
-            self.ending.fail(work, f"its provider plans {turned} otherwise than before; run again")
+            self.ending.fail(run, f"its provider plans {turned} otherwise than before; run again")
             return
-        work.decision = decision
+        run.decision = decision
         if decision.action not in MADE_ANEW:
-            work.should = heeded(step.entry, work.is_, work.should)
+            run.should = heeded(step.entry, run.is_, run.should)
         if decision.error:
-            self.ending.fail(work, decision.error)
+            self.ending.fail(run, decision.error)
 
-    def _spare(self, removal: Work) -> None:
+    def _spare(self, removal: OperationRun) -> None:
         """Let what would go for a value that was not known stay, where that has turned out the same.
 
         Where a source of it is still to go itself, the plan holds.
         """
         step = removal.step
         sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
-        works = [self.works[index] for index in sources]
-        if not all(work is not None and work.finished for work in works):
+        runs = [self.runs[index] for index in sources]
+        if not all(run is not None and run.finished for run in runs):
             return
-        new = Work(removal.operation._replace(removal=False))
+        new = OperationRun(removal.operation._replace(removal=False))
         self._make_known(new)
         if new.finished:
             removal.finished = True
@@ -151,15 +151,15 @@ class Turn:
         if not triggered(step):
             return False
         for other in triggers(self.plan.catalog, step.entry):
-            work, numbers = self.works[other.index], self.ending.halves.get(other.index, ())
-            open_ = work is None or not (work.finished or work.decision.action is Action.SAME)
+            run, numbers = self.runs[other.index], self.ending.halves.get(other.index, ())
+            open_ = run is None or not (run.finished or run.decision.action is Action.SAME)
             if numbers and (open_ or any(self.ending.changed[number] for number in numbers)):
                 return False
         return True
 
-    def _unplanned(self, work: Work, decision: Decision) -> bool:
+    def _unplanned(self, run: OperationRun, decision: Decision) -> bool:
         """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
-        step = work.step
+        step = run.step
         if decision.action is step.action or decision.action is Action.SAME or decision.error:
             return False
         if self.plan.options.saved and not step.deferred:
@@ -168,50 +168,50 @@ class Turn:
             return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
         return decision.action in _PLANNED_ONLY
 
-    def _known_now(self, works: Sequence[Work]) -> list[Work]:
-        """Give the works about which can be decided, with what is known by now; the others are told as planned.
+    def _known_now(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
+        """Give the runs about which can be decided, with what is known by now; the others are told as planned.
 
         Where all is noop, nothing is done that could yield what was not known.
         """
-        settled = [work for work in works if not (self.plan.options.noop and work.step.unknown)]
-        for work in settled:
-            self._make_known(work)
-        return [work for work in settled if not work.finished]
+        settled = [run for run in runs if not (self.plan.options.noop and run.step.unknown)]
+        for run in settled:
+            self._make_known(run)
+        return [run for run in settled if not run.finished]
 
-    def _make_known(self, work: Work) -> None:
+    def _make_known(self, run: OperationRun) -> None:
         """Replace unknowns by what earlier steps have yielded."""
-        entry = work.step.entry
-        if not entry.pending or work.removal:
+        entry = run.step.entry
+        if not entry.pending or run.removal:
             return
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
                 found = self.plan.catalog.scope.value(entry, name, value, self.resolve)
             except ValueError as error:
-                self._refuse(work, str(error))
+                self._refuse(run, str(error))
                 return
-            if is_unknown(found) and not work.step.noop:
-                self._refuse(work, f"'{name}' is still not known: {value}")
+            if is_unknown(found) and not run.step.noop:
+                self._refuse(run, f"'{name}' is still not known: {value}")
                 return
             values[name] = UNKNOWN if is_unknown(found) else found
-        work.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
+        run.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
         if problem:
-            self._refuse(work, problem)
+            self._refuse(run, problem)
 
-    def _refuse(self, work: Work, problem: str) -> None:
-        self.ending.fail(work, foresight.placed(self.plan.catalog, work.step.entry, problem))
+    def _refuse(self, run: OperationRun, problem: str) -> None:
+        self.ending.fail(run, foresight.placed(self.plan.catalog, run.step.entry, problem))
 
     def _of_resource(self, path: Path) -> Any:
         assert isinstance(path.root, Reference)
         entry = self.plan.catalog.find(path.root)
         assert entry is not None
-        work = self.works[entry.index]
-        if work is None:
+        run = self.runs[entry.index]
+        if run is None:
             row = self.snapshot.seen(entry.instance, entry.name).row
             return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
-        if work.step.noop and not exists(work.is_):
-            return foresight.foreseen(path, work.step)
-        return foresight.yielded(path, entry.definition, work.should, work.is_)
+        if run.step.noop and not exists(run.is_):
+            return foresight.foreseen(path, run.step)
+        return foresight.yielded(path, entry.definition, run.should, run.is_)
 
     def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
         """Give what a function answers, now at the latest; under noop its provider may still be unknown."""
@@ -222,24 +222,24 @@ class Turn:
             raise ValueError(awaited.why)
         return invoke(call, given, partial(ask, self.providers))
 
-    def _due(self, work: Work) -> None:
+    def _due(self, run: OperationRun) -> None:
         """Ask an imperative resource, right before its turn, whether it is to be run."""
-        entry = work.step.entry
+        entry = run.step.entry
         if entry.meta.lifecycle.external:
-            self.ending.same(work)
+            self.ending.same(run)
             return
-        if any(map(is_unknown, work.should.values())):
+        if any(map(is_unknown, run.should.values())):
             return  # under noop it stays so, and nobody is asked about what is not known
-        entry.should.update(work.should)
-        run, why, failure = self.snapshot.due(entry)
+        entry.should.update(run.should)
+        due, why, failure = self.snapshot.due(entry)
         if failure:
-            self._unseen(work, failure)
-        elif run:
-            work.decision = work.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
-        elif self.ending.refreshers(work):
-            work.decision = work.decision._replace(action=Action.SAME)
+            self._unseen(run, failure)
+        elif due:
+            run.decision = run.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
+        elif self.ending.refreshers(run):
+            run.decision = run.decision._replace(action=Action.SAME)
         else:
-            self.ending.same(work)
+            self.ending.same(run)
 
 
 def _turned(before: Decision, now: Decision) -> str:
