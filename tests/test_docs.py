@@ -32,8 +32,7 @@ import pytest
 import resource_api
 from resource_api import ManifestError, Registry, Runtime
 from resource_api.cli import main as cli
-from resource_api.manifest import sections, yaml_reader
-from resource_api.manifest import validate as shapes
+from resource_api.manifest import sections, validate, yaml_reader
 from resource_api.model.attribute import KINDS
 from resource_api.model.change import Action
 from resource_api.model.datatypes import build as datatypes
@@ -317,7 +316,7 @@ def test_every_option_is_documented_and_no_other() -> None:
     ("page", "names"),
     [
         ("manifests.md", METAPARAMETERS),
-        ("manifests.md", frozenset(shapes._LIFECYCLE)),
+        ("manifests.md", frozenset(validate._LIFECYCLE)),
         ("manifests.md", frozenset(sections.SECTIONS)),
         ("manifests.md", frozenset(Runtime(Registry()).facts.names())),
         ("write-a-type.md", FEATURES),

@@ -11,8 +11,7 @@ from __future__ import annotations
 import marshal
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.graph import descendants
-from resource_api.catalog.targets import reverse
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, parse

@@ -15,7 +15,6 @@ from resource_api.cache import conclusion as convergence
 from resource_api.cache import fingerprints as grounds
 from resource_api.cache.conclusion import Conclusion
 from resource_api.cache.validity import Fingerprints, rest
-from resource_api.manifest import includes
 from resource_api.manifest import read as reading
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
@@ -152,13 +151,13 @@ class _Shortcut:
         if self._documents is None:
             return None
         gone = {key for number, key in enumerate(known.keys) if key is not None and number not in self._left}
-        return reading.reduced(self._documents, gone)
+        return reading.assemble_without(self._documents, gone)
 
     @cached_property
     def _documents(self) -> Sequence[Document] | None:
         """The files of the manifest, read once."""
         try:
-            documents, problems = includes.load(self._cache_request.source, readers=includes.AGAIN)
+            documents, problems = reading.load_documents(self._cache_request.source, readers=reading.TRUSTED_READERS)
         except (ValueError, RecursionError):
             return None
         return None if problems or not self._rested.says(documents) else documents

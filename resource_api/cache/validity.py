@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.cache import conclusion as convergence
 from resource_api.cache import fingerprints as grounds
-from resource_api.manifest import includes
+from resource_api.manifest import read as reading
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _files(manifest: Manifest) -> list[list[str]] | None:
     """
     found, named = [], 1
     for document in manifest.documents:
-        if os.path.splitext(document.file)[1].lower() not in includes.READERS:  # noqa: PTH122 - text
+        if os.path.splitext(document.file)[1].lower() not in reading.READERS:  # noqa: PTH122 - text
             return None
         path = os.path.abspath(document.file)  # noqa: PTH100 - the same
         found.append([path, os.path.realpath(path), grounds.digest(document.raw)])
@@ -87,6 +87,6 @@ def _type(registry: Registry, name: str) -> list[Any] | None:
 def _lies_so(path: str, real: str, digest: str) -> bool:
     """Whether a file is where it was, with the bytes that it had."""
     try:
-        return os.path.realpath(path) == real and grounds.digest(includes.contents(path)[0]) == digest
+        return os.path.realpath(path) == real and grounds.digest(reading.read_file(path)[0]) == digest
     except (OSError, ValueError):
         return False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TEXT: Final = {str}
 
 
-def fill(definition: AttributeSet, given: Resource) -> Resource:
+def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
     """Fill the type's defaults, each a fresh copy, into what is declared, in place; ``null``: not declared, no default.
 
     A default may be ``None``: then that is what should be.
@@ -42,7 +42,7 @@ def fill(definition: AttributeSet, given: Resource) -> Resource:
     return given
 
 
-def doubtful(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:
+def find_suspect(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:
     """Give the places of the resources that may not be as their type declares, told for thousands at once.
 
     All others have only declared attributes, all that are mandatory, and accepted values.
@@ -68,7 +68,7 @@ def doubtful(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:
     return found
 
 
-def check(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem]:
+def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem]:
     """Check the known values of one resource against their data types; jsonschema explains what is refused."""
     accepts, whole = definition.accepts, definition.whole
     problems = []
@@ -85,7 +85,7 @@ def check(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem
     return problems
 
 
-def missing(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
+def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
     """Name the mandatory attributes that are not declared; nothing is mandatory for what should be absent."""
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
@@ -96,7 +96,7 @@ def missing(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Probl
     ]
 
 
-def settle(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource], dict[int, list[Problem]]]:
+def canonicalize(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Give the canonical form of each resource of one type, and by place the problems of those that have any.
 
     An exception of the provider for all of them is looked for one by one, so that it is the problem of the resource
@@ -104,9 +104,9 @@ def settle(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource],
     """
     definition = tools.definition
     problems = {}
-    for place in sorted(doubtful(tools, resources)):
+    for place in sorted(find_suspect(tools, resources)):
         resource = resources[place]
-        if found := [*check(definition, resource), *missing(definition, resource)]:
+        if found := [*check_values(definition, resource), *missing_attributes(definition, resource)]:
             problems[place] = found
     good = [place for place in range(len(resources)) if place not in problems]
     canonical = list(resources)
@@ -130,7 +130,7 @@ def _canonicalize(tools: Tools, resources: list[Resource]) -> tuple[list[Resourc
     answers: list[Any]
     try:
         answers = list(tools.canonicalize(known))
-        odd = doubtful(tools, answers)
+        odd = find_suspect(tools, answers)
         pairs = zip(resources, answers, strict=True)
         odd.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
     except Exception:  # noqa: BLE001 - looked for one by one
@@ -172,12 +172,12 @@ def _accept(
                 return before, [Problem(key, f"canonicalize dropped '{key}'", code="canonicalize")]
             after[key] = before[key]
     changed = {key: value for key, value in after.items() if value is not before[key]}
-    if (lost := unsaid(changed)) is not None:
+    if (lost := first_unknown(changed)) is not None:
         return before, [Problem(lost, f"canonicalize has made '{lost}' unknown", code="canonicalize")]
-    return after, check(definition, changed)
+    return after, check_values(definition, changed)
 
 
-def unsaid(resource: Mapping[str, Any]) -> str | None:
+def first_unknown(resource: Mapping[str, Any]) -> str | None:
     """Give the first attribute with a value that says that it is not known: only the runtime can say so."""
     return next((key for key, value in resource.items() if is_unknown(value)), None)
 

@@ -19,7 +19,7 @@ from resource_api.model.values.values import FLAT, UNKNOWN, Sensitive, is_unknow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.catalog.diagnostics import Complaints
+    from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.titles import Names
     from resource_api.manifest.scope import Scope
     from resource_api.model.component import Blueprint, ComponentDefinition
@@ -37,33 +37,33 @@ class Expander:
     """Builds what a manifest declares of components."""
 
     def __init__(
-        self, complaints: Complaints, scope: Scope, component: Callable[[str], Blueprint | None], names: Names
+        self, diagnostics: Diagnostics, scope: Scope, component: Callable[[str], Blueprint | None], names: Names
     ) -> None:
         """Complain of what is wrong; inputs see the inputs, values and facts of the manifest."""
         self._names = names
-        self._manifest = complaints.manifest
-        self._complaints = complaints
+        self._manifest = diagnostics.manifest
+        self._diagnostics = diagnostics
         self._component = component
         self._resolve = scope.resolver(lambda _path: UNKNOWN, built=False)
 
     def expand(self, group: Group, blueprint: Blueprint) -> list[Declaration] | None:
         """Give the declarations of a component's resources, and note its outputs; None when something is wrong."""
         if flaw := self._flaw(group):
-            self._complaints.of(group, None, flaw, "component")
+            self._diagnostics.of(group, None, flaw, "component")
             return None
-        before = len(self._complaints.problems)
+        before = len(self._diagnostics.problems)
         group.inputs = self._inputs(group, blueprint.definition)
-        if len(self._complaints.problems) > before:
+        if len(self._diagnostics.problems) > before:
             return None
         try:
             made = blueprint.build(str(group.reference), group.title, group.inputs)
         except ManifestError as error:
-            self._complaints.problems += [_named(problem, group) for problem in error.problems]
+            self._diagnostics.problems += [_named(problem, group) for problem in error.problems]
             return None
         problems: list[Problem] = []
         gathered = Gatherer(problems)
         gathered.gather(made, first=False)
-        self._complaints.problems += [_named(problem, group) for problem in problems]
+        self._diagnostics.problems += [_named(problem, group) for problem in problems]
         group.outputs = gathered.named["outputs"]
         self._check_outputs(group, blueprint.definition)
         within = (declared._replace(parent=str(group.reference)) for declared in gathered.resources)
@@ -87,7 +87,7 @@ class Expander:
         known = definition.attributes
         for name in given.keys() - known.keys():
             hint = nearest(name, known.keys() | METAPARAMETERS)
-            self._complaints.of(group, name, f"unknown input '{name}'", "unknown_attribute", hint)
+            self._diagnostics.of(group, name, f"unknown input '{name}'", "unknown_attribute", hint)
         found = {}
         for name, attribute in known.items():
             if name not in given and attribute.has_default:
@@ -95,7 +95,7 @@ class Expander:
             else:
                 value = self._value(group, name, given.get(name))
             if value is None and not attribute.datatype.optional:
-                self._complaints.of(group, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
+                self._diagnostics.of(group, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:
                 self._check(group, definition, name, value)
             secret = attribute.datatype.sensitive and value is not None
@@ -106,7 +106,7 @@ class Expander:
         try:
             return self._known(value)
         except ValueError as error:
-            self._complaints.of(group, name, str(error), "expression")
+            self._diagnostics.of(group, name, str(error), "expression")
             return UNKNOWN
 
     def _known(self, value: Any) -> Any:
@@ -129,16 +129,16 @@ class Expander:
 
         for path, message in schemas.explain(datatype, value):
             place = "".join(f"[{step}]" for step in path)
-            self._complaints.of(group, name, f"{name}{place} {message}", "type_mismatch")
+            self._diagnostics.of(group, name, f"{name}{place} {message}", "type_mismatch")
 
     # What was built
 
     def _check_outputs(self, group: Group, definition: ComponentDefinition) -> None:
         for name in group.outputs.keys() - definition.outputs.keys():
             hint = nearest(name, definition.outputs)
-            self._complaints.of(group, None, f"gives an output '{name}' that it does not declare", "output", hint)
+            self._diagnostics.of(group, None, f"gives an output '{name}' that it does not declare", "output", hint)
         for name in definition.outputs.keys() - group.outputs.keys():
-            self._complaints.of(group, None, f"declares an output '{name}' and does not give it", "output")
+            self._diagnostics.of(group, None, f"declares an output '{name}' and does not give it", "output")
 
     def _inheriting(self, group: Group, declared: Declaration) -> Declaration:
         outer = group.declaration.meta

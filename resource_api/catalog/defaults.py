@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog import canonicalize
 from resource_api.model.attribute_set import AttributeSet
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values.errors import DefinitionError, Problem, nearest
@@ -17,30 +17,32 @@ from resource_api.model.values.values import Sensitive, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from resource_api.catalog.diagnostics import Complaints
-    from resource_api.catalog.resources import Register
-    from resource_api.catalog.values import Valuation
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.evaluate import Evaluator
+    from resource_api.catalog.resources import ResourceTable
 
 
-def check(register: Register, valuation: Valuation, complaints: Complaints) -> None:
+def check(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
     """Complain of defaults that no resource and no component inherits."""
-    manifest = complaints.manifest
+    manifest = diagnostics.manifest
     inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
     for file, defaults in manifest.defaults.items():
         for type_name, given in defaults.items():
             if (file, type_name) in inherited:
                 continue
-            for problem in _problems(register, valuation, type_name, given):
+            for problem in _problems(table, evaluator, type_name, given):
                 place = manifest.defaults_place(file, type_name, *filter(None, [problem.attribute]))
                 message = f"defaults of {capital(type_name)}: {problem.message}"
-                complaints.problems.append(
+                diagnostics.problems.append(
                     problem._replace(message=message, file=place.file, line=place.line, column=place.column)
                 )
 
 
-def _problems(register: Register, valuation: Valuation, type_name: str, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _problems(
+    table: ResourceTable, evaluator: Evaluator, type_name: str, given: Mapping[str, Any]
+) -> Iterator[Problem]:
     try:
-        known = AttributeSet(register.attributes(type_name))
+        known = AttributeSet(table.attributes(type_name))
     except DefinitionError as error:
         yield Problem(None, str(error), code="type")
         return
@@ -51,15 +53,15 @@ def _problems(register: Register, valuation: Valuation, type_name: str, given: M
         elif known.attributes[name].kind == "read_only":
             yield Problem(name, f"'{name}' is read_only; it is reported, never set", code="read_only")
         else:
-            yield from _refused(known, name, written, valuation)
+            yield from _refused(known, name, written, evaluator)
 
 
-def _refused(known: AttributeSet, name: str, written: Any, valuation: Valuation) -> Iterator[Problem]:
+def _refused(known: AttributeSet, name: str, written: Any, evaluator: Evaluator) -> Iterator[Problem]:
     try:
-        value = valuation.check(written)
+        value = evaluator.check(written)
     except ValueError as error:
         yield Problem(name, str(error), code="expression")
         return
     # What stands for a content is made one for a resource alone.
     if not is_unknown(value) and not known.attributes[name].datatype.holds_contents:
-        yield from settle.check(known, {name: Sensitive(value) if name in known.sensitive else value})
+        yield from canonicalize.check_values(known, {name: Sensitive(value) if name in known.sensitive else value})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
 
 
-class Complaints:
+class Diagnostics:
     """Problems and warnings about one manifest."""
 
     def __init__(self, manifest: Manifest, problems: Iterable[Problem] = ()) -> None:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _WORDS = {"require": (True, False), "before": (False, False), "subscribe": (True, True), "notify": (False, True)}
 
 
-class Names(Protocol):
+class ReferenceResolver(Protocol):
     """What the words of a manifest mean."""
 
     @property
-    def groups(self) -> Mapping[Reference, Group]:
+    def components(self) -> Mapping[Reference, Group]:
         """Components by reference and alias: what is said of one is said of all that it has made."""
 
     def find(self, wanted: Reference) -> Entry | None:
@@ -39,10 +39,10 @@ class Names(Protocol):
         """Whether a type or component cannot be used: what refers to its resources is not wrong."""
 
 
-def bind(
+def build_edges(
     entries: Sequence[Entry],
     references: Mapping[Entry, Sequence[Entry]],
-    names: Names,
+    names: ReferenceResolver,
     complain: Callable[[Entry | Group, str | None, str, str, str], None],
 ) -> list[Edge]:
     """Give every edge among ``entries``, whose indexes are their places; a name that means nothing is complained of."""
@@ -53,7 +53,7 @@ class _Binder:
     def __init__(
         self,
         entries: Sequence[Entry],
-        names: Names,
+        names: ReferenceResolver,
         complain: Callable[[Entry | Group, str | None, str, str, str], None],
     ) -> None:
         self._entries = entries
@@ -72,7 +72,7 @@ class _Binder:
         for entry in self._entries:
             if entry.declaration.meta:
                 yield from self._explicit(entry, [entry])
-        for group in dict.fromkeys(self._names.groups.values()):
+        for group in dict.fromkeys(self._names.components.values()):
             yield from self._explicit(group, group.members)
         for entry in self._entries:
             if relations := self._relations(entry.definition):
@@ -112,7 +112,7 @@ class _Binder:
 
     def _around(self, declared: Entry | Group) -> Group | None:
         """Give the component that has made a resource or component."""
-        return self._names.groups.get(reference.parse(declared.parent)) if declared.parent else None
+        return self._names.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | Group) -> Entry | None:
         """Give what a resource goes with, where that is declared and no component around it has said so already."""
@@ -124,7 +124,7 @@ class _Binder:
         except ValueError as error:
             self._complain(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference", "")
             return None
-        if wanted in self._names.groups:
+        if wanted in self._names.components:
             message = f"lifecycle.deleted_with: {wanted} is a component; name what it makes that this one goes with"
             self._complain(declared, "lifecycle", message, "reference", "")
         return self._find(wanted)
@@ -136,11 +136,11 @@ class _Binder:
         except ValueError as error:
             self._complain(declared, word, f"{word}: {error}", "reference", "")
             return ()
-        if (group := self._names.groups.get(wanted)) is not None:
+        if (group := self._names.components.get(wanted)) is not None:
             return group.members
         target = self._find(wanted)
         if target is None and not self._names.broken(wanted.type):
-            names = [*(entry.reference for entry in self._entries), *self._names.groups]
+            names = [*(entry.reference for entry in self._entries), *self._names.components]
             hint = nearest(str(wanted), map(str, names))
             self._complain(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
         if target is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog import canonicalize
 from resource_api.model.attribute import hint
 from resource_api.model.function import Call
 from resource_api.model.values import expression
@@ -19,8 +19,8 @@ from resource_api.model.values.values import is_secret, reveal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.catalog.diagnostics import Complaints
-    from resource_api.catalog.resources import Kinds
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.resources import Definitions
     from resource_api.model.function import Function
     from resource_api.model.values.errors import Problem
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 _KEYS: Final = ("invoke", "with", "provider")
 
 
-def calls(complaints: Complaints, kinds: Kinds) -> dict[str, Call | None]:
+def calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, Call | None]:
     """Give the values of a manifest that are asked of functions, by name; complain of those that cannot be: None."""
     found: dict[str, Call | None] = {}
-    for name, body in complaints.manifest.values.items():
+    for name, body in diagnostics.manifest.values.items():
         if type(body) is dict and "invoke" in body:
             try:
-                call = found[name] = _call(body, complaints, kinds)
+                call = found[name] = _call(body, diagnostics, definitions)
             except (ValueError, DefinitionError) as error:
-                complaints.of_value(name, (), str(error))
+                diagnostics.of_value(name, (), str(error))
                 found[name] = None
                 continue
             for path, message in _flaws(call):
-                complaints.of_value(name, path, message)
+                diagnostics.of_value(name, path, message)
     return found
 
 
-def _call(body: Mapping[str, Any], complaints: Complaints, kinds: Kinds) -> Call:
+def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Definitions) -> Call:
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)
@@ -56,18 +56,18 @@ def _call(body: Mapping[str, Any], complaints: Complaints, kinds: Kinds) -> Call
         raise ValueError(msg)
     type_name, _, name = wanted.rpartition(".")
     if provider is not None:
-        instance = _instance(provider, type_name, complaints)
+        instance = _instance(provider, type_name, diagnostics)
     else:
-        instance = type_name[:1].lower() + type_name[1:] if type_name else _owner(name, kinds)
-    functions = kinds.tools(instance).definition.functions
+        instance = type_name[:1].lower() + type_name[1:] if type_name else _owner(name, definitions)
+    functions = definitions.tools(instance).definition.functions
     if name not in functions:
         msg = f"type '{parts(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
     return Call(instance, name, functions[name], given)
 
 
-def _instance(provider: Any, type_name: str, complaints: Complaints) -> str:
-    configured = complaints.manifest.providers
+def _instance(provider: Any, type_name: str, diagnostics: Diagnostics) -> str:
+    configured = diagnostics.manifest.providers
     declared = configured.get(provider) if type(provider) is str else None
     if declared is None:
         advice = nearest(str(provider), configured)
@@ -79,9 +79,9 @@ def _instance(provider: Any, type_name: str, complaints: Complaints) -> str:
     return declared.instance
 
 
-def _owner(name: str, kinds: Kinds) -> str:
+def _owner(name: str, definitions: Definitions) -> str:
     """Give the only type on the module path that has a function of a name."""
-    owners = kinds.functions(name)
+    owners = definitions.functions(name)
     if len(owners) == 1:
         return owners[0]
     if owners:
@@ -111,8 +111,8 @@ def _flaws(call: Call) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _check(function: Function, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    filled = settle.fill(function.inputs, dict(given))
-    return filled, settle.check(function.inputs, filled)
+    filled = canonicalize.fill_defaults(function.inputs, dict(given))
+    return filled, canonicalize.check_values(function.inputs, filled)
 
 
 def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:

@@ -114,3 +114,12 @@ def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set
                 found.add(index)
                 waiting.append(index)
     return found
+
+
+def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
+    """Turn "comes after" into "comes before"."""
+    after: dict[int, list[int]] = {}
+    for index, before in requires.items():
+        for first in before:
+            after.setdefault(first, []).append(index)
+    return after

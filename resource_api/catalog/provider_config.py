@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog import canonicalize
 from resource_api.model.attribute import hint
 from resource_api.model.provider_instance import Instance
 from resource_api.model.values import expression
@@ -18,26 +18,26 @@ from resource_api.model.values.values import UNKNOWN, copied, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.catalog.diagnostics import Complaints
-    from resource_api.catalog.resources import Register
-    from resource_api.catalog.values import Valuation
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.evaluate import Evaluator
+    from resource_api.catalog.resources import ResourceTable
     from resource_api.model.declaration import Configured, Input, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import Tools
 
 
-def configure(register: Register, valuation: Valuation, complaints: Complaints) -> dict[str, Instance]:
+def build_instances(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> dict[str, Instance]:
     """Give the instances that the manifest names or its resources need, by name; complains of what is wrong.
 
     The resources of an instance come after what its configuration refers to.
     """
     users: dict[str, list[Entry]] = {}
-    wanted = {declared.instance: declared for declared in complaints.manifest.providers.values()}
-    for name, definition in register.instances().items():
+    wanted = {declared.instance: declared for declared in diagnostics.manifest.providers.values()}
+    for name, definition in table.instances().items():
         if definition.config.attributes or name in wanted:
-            users[name] = [entry for entry in register.entries if entry.instance == name]
+            users[name] = [entry for entry in table.entries if entry.instance == name]
     needed = {name: wanted.get(name) for name in (*wanted, *users)}
-    made = _Maker(register, valuation, complaints)
+    made = _Maker(table, evaluator, diagnostics)
     return {
         name: instance
         for name, declared in needed.items()
@@ -45,9 +45,9 @@ def configure(register: Register, valuation: Valuation, complaints: Complaints) 
     }
 
 
-def default(tools: Tools) -> Mapping[str, Any]:
+def default_config(tools: Tools) -> Mapping[str, Any]:
     """Give the configuration of a type's default provider where no manifest says it. Raises ``ProviderError``."""
-    config, problems = check(tools, {})
+    config, problems = validate_config(tools, {})
     if problems:
         name = tools.definition.name
         said = "; ".join(problem.message for problem in problems)
@@ -56,7 +56,7 @@ def default(tools: Tools) -> Mapping[str, Any]:
     return config
 
 
-def needed(manifest: Manifest) -> Manifest:
+def reduce_to_providers(manifest: Manifest) -> Manifest:
     """Give a manifest with no inputs and values but those that its providers are configured with."""
     inputs: dict[str, Input] = {}
     values: dict[str, Any] = {}
@@ -73,15 +73,15 @@ def needed(manifest: Manifest) -> Manifest:
 
 
 class _Maker:
-    def __init__(self, register: Register, valuation: Valuation, complaints: Complaints) -> None:
-        self._register = register
-        self._valuation = valuation
-        self._complaints = complaints
+    def __init__(self, table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
+        self._table = table
+        self._evaluator = evaluator
+        self._diagnostics = diagnostics
 
     def instance(self, name: str, declared: Configured | None, users: list[Entry]) -> Instance | None:
         """Give an instance, or None when nothing can be said of it."""
         try:
-            tools = self._register.tools(name)
+            tools = self._table.tools(name)
         except DefinitionError as error:
             self._complain(declared, users, "type", str(error))
             return None
@@ -93,11 +93,11 @@ class _Maker:
             )
             self._complain(declared, users, ("config", key), what + (hint(key, known) if known else ""))
         values, pending = self._evaluate(declared, {key: config[key] for key in known if key in config}, users)
-        checked, problems = check(tools, values)
+        checked, problems = validate_config(tools, values)
         for problem in problems:
             where = ("config", problem.attribute) if problem.attribute else "config"
             self._complain(declared, users, where, problem.message)
-        place = declared.place() if declared else self._complaints.manifest.place(users[0].declaration)
+        place = declared.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
         return Instance(name, place, declared.version if declared else "", checked, pending)
 
     def _evaluate(
@@ -108,8 +108,8 @@ class _Maker:
         pending: dict[str, Any] = {}
         for key, value in config.items():
             try:
-                targets = self._valuation.referred(value)
-                values[key] = self._valuation.check(value)
+                targets = self._evaluator.referred(value)
+                values[key] = self._evaluator.check(value)
             except ValueError as error:
                 self._complain(declared, users, ("config", key), str(error))
                 values[key] = UNKNOWN
@@ -117,7 +117,7 @@ class _Maker:
             if is_unknown(values[key]):
                 pending[key], values[key] = value, UNKNOWN
             for entry in users if targets else ():
-                self._valuation.references[entry] = [*self._valuation.references.get(entry, ()), *targets]
+                self._evaluator.references[entry] = [*self._evaluator.references.get(entry, ()), *targets]
         return values, pending
 
     def _complain(
@@ -125,21 +125,21 @@ class _Maker:
     ) -> None:
         """Complain of a provider at its place; of one that is not declared, at the first resource that needs it."""
         if declared is not None:
-            self._complaints.of_provider(declared, where, message)
+            self._diagnostics.of_provider(declared, where, message)
         else:
             name = parts(users[0].instance)[0]
             advice = f"configure it under providers: with {name}: {{config: {{...}}}}"
-            self._complaints.of(users[0], None, f"the configuration of its provider: {message}", "provider", advice)
+            self._diagnostics.of(users[0], None, f"the configuration of its provider: {message}", "provider", advice)
 
 
-def check(tools: Tools, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
+def validate_config(tools: Tools, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
     """Give a configuration with defaults, held to its data types and to what the provider says; or what is wrong.
 
     The provider sees what is known and may add what is not given: a default that only it can tell.
     """
     definition = tools.definition.config
-    config = settle.fill(definition, dict(given))
-    problems = settle.check(definition, config)
+    config = canonicalize.fill_defaults(definition, dict(given))
+    problems = canonicalize.check_values(definition, config)
     if problems or tools.check_config is None:
         return config, problems or _missing(tools, config)
     try:
@@ -151,8 +151,8 @@ def check(tools: Tools, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], li
             Problem(None, "check_config must return the configuration, a mapping of what the type declares")
         ]
     unknown = {key: value for key, value in config.items() if is_unknown(value)}
-    config = settle.fill(definition, {**answer, **unknown})
-    return config, settle.check(definition, config) or _missing(tools, config)
+    config = canonicalize.fill_defaults(definition, {**answer, **unknown})
+    return config, canonicalize.check_values(definition, config) or _missing(tools, config)
 
 
 def _missing(tools: Tools, config: Mapping[str, Any]) -> list[Problem]:

@@ -21,7 +21,7 @@ from resource_api.model.values.reference import capital, chain, child, parse, pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.catalog.diagnostics import Complaints
+    from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.manifest.scope import Scope
     from resource_api.model.attribute import Attribute
     from resource_api.model.component import Blueprint
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 
-class Kinds(NamedTuple):
+class Definitions(NamedTuple):
     """What a reference's first word may be: each function gives what it knows or raises ``DefinitionError``."""
 
     #: Give a type's pure functions.
@@ -42,21 +42,21 @@ class Kinds(NamedTuple):
     functions: Callable[[str], Sequence[str]] = lambda _name: ()
 
 
-class Register:
+class ResourceTable:
     """The entries of a manifest, found by title or alias (type → title → entry), or by identity (instance → name)."""
 
-    def __init__(self, complaints: Complaints, scope: Scope, kinds: Kinds) -> None:
+    def __init__(self, diagnostics: Diagnostics, scope: Scope, definitions: Definitions) -> None:
         """Begin empty."""
         self.entries: list[Entry] = []
         self.by_title: dict[str, dict[str, Entry]] = {}
         self.by_name: dict[str, dict[Any, Entry]] = {}
         #: Components by reference and alias, each with all resources beneath it.
-        self.groups: dict[Reference, Group] = scope.groups
-        self._complaints = complaints
+        self.components: dict[Reference, Group] = scope.components
+        self._diagnostics = diagnostics
         self._scope = scope
-        self._kinds = kinds
-        self._names = naming.Names(complaints, scope)
-        self._expander = Expander(complaints, scope, kinds.component, self._names)
+        self._definitions = definitions
+        self._names = naming.Names(diagnostics, scope)
+        self._expander = Expander(diagnostics, scope, definitions.component, self._names)
         self._tools: dict[str, Tools] = {}
         self._broken: dict[str, DefinitionError] = {}
         self._unbuilt: set[str] = set()
@@ -74,16 +74,16 @@ class Register:
             for alias in entry.meta.aliases:
                 name = child(entry.parent, entry.type, alias)
                 self._call(entry, alias, self.by_title[name.type].setdefault(name.title, entry))
-        for group in list(self.groups.values()):
+        for group in list(self.components.values()):
             for alias in group.meta.aliases:
                 name = child(group.parent, group.type, alias)
-                self._call(group, alias, self.groups.setdefault(name, group))
+                self._call(group, alias, self.components.setdefault(name, group))
 
     def _call(self, named: Entry | Group, alias: str, twin: Entry | Group) -> None:
         """Complain where the second name of a resource or component, within whatever has made it, is another's."""
         if twin is not named:
-            message = f"the alias '{alias}' is taken; first at {self._complaints.where(twin)}"
-            self._complaints.of(named, "alias", message, "duplicate")
+            message = f"the alias '{alias}' is taken; first at {self._diagnostics.where(twin)}"
+            self._diagnostics.of(named, "alias", message, "duplicate")
 
     def find(self, wanted: Reference) -> Entry | None:
         """Give what a reference means: a title, an alias, or an identity."""
@@ -100,7 +100,7 @@ class Register:
 
     def attributes(self, name: str) -> Mapping[str, Attribute]:
         """Give the attributes of a type, or the inputs of a component. Raises ``DefinitionError``."""
-        blueprint = None if name in self._tools else self._kinds.component(name)
+        blueprint = None if name in self._tools else self._definitions.component(name)
         return blueprint.definition.attributes if blueprint is not None else self.tools(name).definition.attributes
 
     def tools(self, instance: str) -> Tools:
@@ -110,7 +110,7 @@ class Register:
             if instance in self._broken:
                 raise self._broken[instance]
             try:
-                tools = self._tools[instance] = self._kinds.tools(instance)
+                tools = self._tools[instance] = self._definitions.tools(instance)
             except DefinitionError as error:
                 self._broken[instance] = error
                 raise
@@ -124,7 +124,7 @@ class Register:
             if tools is None and blueprint is None:
                 tools = self.tools(instance)
         except DefinitionError as error:
-            self._complaints.of_declaration(declaration, str(error), "type")
+            self._diagnostics.of_declaration(declaration, str(error), "type")
             return
         if tools is None:
             assert blueprint is not None
@@ -152,28 +152,28 @@ class Register:
 
     def _twice(self, named: Entry | Group, twin: Entry | Group) -> None:
         """Complain of a second one of a name."""
-        message = f"declared twice; first at {self._complaints.where(twin)}"
-        self._complaints.of(named, None, message, "duplicate")
+        message = f"declared twice; first at {self._diagnostics.where(twin)}"
+        self._diagnostics.of(named, None, message, "duplicate")
 
     def _blueprint(self, name: str) -> Blueprint | None:
         """Give what builds a component; None where the name is a type's. Raises ``DefinitionError``."""
         if name in self._broken:
             return None
         try:
-            return self._kinds.component(name)
+            return self._definitions.component(name)
         except DefinitionError as error:
             self._broken[name] = error
             raise
 
     def _build(self, group: Group, blueprint: Blueprint, manifest: Manifest) -> None:
         """Enter what a component makes; when it cannot be built, what refers into it is not wrong as well."""
-        if (twin := self.groups.setdefault(group.reference, group)) is not group:
+        if (twin := self.components.setdefault(group.reference, group)) is not group:
             self._twice(group, twin)
             return
         self._check_aliases(group)
         declared = self._expander.expand(group, blueprint)
         if declared is None:
-            del self.groups[group.reference]
+            del self.components[group.reference]
             self._unbuilt.add(group.reference.type)
             return
         first = len(self.entries)
@@ -189,17 +189,17 @@ class Register:
         name = declaration.meta.get("provider")
         if name is None or name == declaration.type:
             return declaration.type
-        declared = self._complaints.manifest.providers.get(name)
+        declared = self._diagnostics.manifest.providers.get(name)
         if declared is not None and self._blueprint(declaration.type) is not None:
             return declaration.type
         if declared is None:
-            advice = nearest(name, self._complaints.manifest.providers)
+            advice = nearest(name, self._diagnostics.manifest.providers)
             problem = f"unknown provider '{name}'; name it under providers:" + (f"; {advice}" if advice else "")
         elif declared.type != declaration.type:
             problem = f"provider '{name}' is for {capital(declared.type)}, not for {capital(declaration.type)}"
         else:
             return declared.instance
-        self._complaints.of_declaration(declaration, problem, "provider", "provider")
+        self._diagnostics.of_declaration(declaration, problem, "provider", "provider")
         return declaration.type
 
     def _check_lifecycle(self, entry: Entry) -> None:
@@ -210,36 +210,36 @@ class Register:
             for name in names:
                 if name not in known:
                     message = f"lifecycle.{word}_changes: unknown attribute '{name}'"
-                    self._complaints.of(entry, "lifecycle", message, "unknown_attribute", nearest(name, known))
+                    self._diagnostics.of(entry, "lifecycle", message, "unknown_attribute", nearest(name, known))
 
     def _check_aliases(self, named: Entry | Group) -> None:
         for text in named.meta.lifecycle.aliases:
             try:
                 reference.alias(text, named.parent, named.type)
             except ValueError as error:
-                self._complaints.of(named, "lifecycle", f"lifecycle.aliases: {error}", "reference")
+                self._diagnostics.of(named, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
     def _gather(self, entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
         """Join defaults, attributes and the title's namevars; check the names of attributes."""
         given = {**defaults, **entry.declaration.attributes}
         known = entry.definition.attributes
         if not known:
-            self._complaints.of(entry, None, "its type has functions, and no resources", "type")
+            self._diagnostics.of(entry, None, "its type has functions, and no resources", "type")
             return {}
         odd = not given.keys() <= known.keys() or not entry.definition.particular.isdisjoint(given)
         for name in list(given) if odd else ():
             if name not in known:
                 hint = nearest(name, known.keys() | METAPARAMETERS)
-                self._complaints.of(entry, name, f"unknown attribute '{name}'", "unknown_attribute", hint)
+                self._diagnostics.of(entry, name, f"unknown attribute '{name}'", "unknown_attribute", hint)
                 del given[name]
             elif known[name].kind == "read_only" and given[name] is not None:
-                self._complaints.of(entry, name, f"'{name}' is read_only; it is reported, never set", "read_only")
+                self._diagnostics.of(entry, name, f"'{name}' is read_only; it is reported, never set", "read_only")
                 del given[name]
             elif name in entry.definition.referring:
                 try:
                     given[name] = self._referred(given[name], entry.definition.referring[name])
                 except (ValueError, DefinitionError) as error:
-                    self._complaints.of(entry, name, f"{name}: {error}", "reference")
+                    self._diagnostics.of(entry, name, f"{name}: {error}", "reference")
                     del given[name]
         self._name_from_title(entry, given)
         return given
@@ -275,7 +275,7 @@ class Register:
         captured = definition.from_title(entry.title)
         if captured is None:
             patterns = " or ".join(regex.pattern for regex in definition.title_regexes)
-            self._complaints.of(entry, None, f"the title matches no title pattern ({patterns})", "title")
+            self._diagnostics.of(entry, None, f"the title matches no title pattern ({patterns})", "title")
             return
         for namevar in definition.namevars:
             if given.get(namevar) is not None:
@@ -286,4 +286,4 @@ class Register:
                 # The title has been read already: what it came to is never read as an expression again.
                 given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
             elif not attribute.datatype.optional and not attribute.has_default:
-                self._complaints.of(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
+                self._diagnostics.of(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from resource_api.catalog.graph import descendants
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, Reference, around, chain, named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -89,16 +89,7 @@ def _widened(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
     return found
 
 
-def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Turn "comes after" into "comes before"."""
-    after: dict[int, list[int]] = {}
-    for index, before in requires.items():
-        for first in before:
-            after.setdefault(first, []).append(index)
-    return after
-
-
-def may_prune(catalog: Catalog, state: StackState, options: Options, *, named: bool) -> None:
+def check_prune(catalog: Catalog, state: StackState, options: Options, *, named: bool) -> None:
     """A project that is only a file's name may be somebody else's: then nothing is deleted for being undeclared.
 
     ``named``: whoever runs it has named the project. Raises ``UsageError``.

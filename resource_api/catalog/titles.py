@@ -14,7 +14,7 @@ from resource_api.model.values.reference import Reference, parse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from resource_api.catalog.diagnostics import Complaints
+    from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.manifest.scope import Scope
     from resource_api.model.declaration import Declaration, Manifest, Moved, Removed
 
@@ -31,9 +31,9 @@ def are_plain(declarations: Sequence[Declaration]) -> bool:
 class Names:
     """Reads what is written with ``${...}`` in it; what cannot be read is complained of."""
 
-    def __init__(self, complaints: Complaints, scope: Scope) -> None:
+    def __init__(self, diagnostics: Diagnostics, scope: Scope) -> None:
         """Read inputs, values and facts in ``scope``."""
-        self._complaints = complaints
+        self._diagnostics = diagnostics
         self._scope = scope
 
     def manifest(self, manifest: Manifest) -> Manifest:
@@ -53,7 +53,7 @@ class Names:
             try:
                 found = self._scope.name(Reference(declared.type, declared.title))
             except ValueError as error:
-                self._complaints.of_declaration(declared, str(error), "title")
+                self._diagnostics.of_declaration(declared, str(error), "title")
                 return None
             if found is None:
                 return None
@@ -79,7 +79,7 @@ class Names:
             found = self._scope.name(parse(value))
         except ValueError as error:
             message = f"{word}.{inner}: {error}" if inner else f"{word}: {error}"
-            self._complaints.of_declaration(declared, message, "reference", word)
+            self._diagnostics.of_declaration(declared, message, "reference", word)
             return None
         return None if found is None else str(found)
 
@@ -87,5 +87,5 @@ class Names:
         try:
             return self._scope.name(written)
         except ValueError as error:
-            self._complaints.of_wish(wish, str(error), *filter(None, [key]))
+            self._diagnostics.of_wish(wish, str(error), *filter(None, [key]))
             return None

@@ -179,7 +179,7 @@ def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ``UsageError`` for what cannot be read, ``ManifestError`` for a file of inputs that is wrong.
     """
-    from resource_api.manifest.scope import FromFile, Given  # noqa: PLC0415 - only with a manifest
+    from resource_api.manifest.scope import FileInput, TextInput  # noqa: PLC0415 - only with a manifest
 
     found: dict[str, Any] = {}
     for path in settings.get("input_files") or ():
@@ -189,7 +189,7 @@ def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
         if not equals or not name:
             msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
             raise UsageError(msg)
-        found[name] = FromFile(_content(value[1:])) if value.startswith("@") else Given(value)
+        found[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
     return found
 
 

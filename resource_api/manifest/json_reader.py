@@ -55,7 +55,7 @@ def read(text: bytes, file: str) -> Document:
     return Document(data, file, text, lambda: _Scanner(document.decode(text, file), file).document())
 
 
-def again(text: bytes, file: str) -> Document:
+def read_trusted(text: bytes, file: str) -> Document:
     """Give the data of a text that ``read`` has accepted, without another look at it. Raises ``ValueError``."""
     data = json.loads(text, parse_int=scalar.integer, parse_float=scalar.finite, parse_constant=_refuse)
     return Document(data, file, text, lambda: _Scanner(text.decode(), file).document())

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.manifest import json_reader
 from resource_api.manifest.python_handles import Value
-from resource_api.manifest.python_manifest import Manifest, guarded
-from resource_api.manifest.python_positions import places
+from resource_api.manifest.python_manifest import Manifest, guarded, positions_of
 from resource_api.model.component import Blueprint
 from resource_api.model.values.expression import Expression, escaped
 from resource_api.model.values.reference import child, parse
@@ -82,7 +81,7 @@ def blueprint(
         with still("a component"):
             guarded(file, lambda: function(m))
         declared, lines = m.data()
-        return json_reader.adopt(declared, file, lambda: places(lines))
+        return json_reader.adopt(declared, file, lambda: positions_of(lines))
 
     return Blueprint(definition, build)
 

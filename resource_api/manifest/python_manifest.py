@@ -7,26 +7,37 @@ every later stage treats it like any other manifest. Problems carry the Python l
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import json_reader
 from resource_api.manifest import read as manifests
 from resource_api.manifest.python_handles import Facts, Handle, Value, View
-from resource_api.manifest.python_positions import CONSTANTS, places
 from resource_api.manifest.scope import Scope
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values import document
-from resource_api.model.values.document import Document
+from resource_api.model.values.document import Document, Node
 from resource_api.model.values.errors import ManifestError, reason
 from resource_api.model.values.expression import Expression, Path, escaped
 from resource_api.model.values.reference import Reference, capital
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import ast
+    from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
 
-    from resource_api.model.values.document import Node
+    from resource_api.model.values.document import Position
+
+    Children = dict[str | int, tuple[Position, Node]]
+
+CONSTANTS: Final = {
+    "PROJECT": "project",
+    "INPUTS": "inputs",
+    "DEFAULTS": "defaults",
+    "INCLUDE": "include",
+    "PROVIDERS": "providers",
+}
+_TOP: Final = (1, 1)
 
 
 class Manifest:
@@ -143,7 +154,7 @@ def _document(data: Mapping[str, Any], file: str, raw: bytes, lines: Mapping[str
     """Give data that was said in the file ``raw``. Raises ``ManifestError`` for what no manifest can hold."""
 
     def index() -> Node:
-        return places(lines, raw)
+        return positions_of(lines, raw)
 
     return Document(json_reader.adopt(data, file, index).data, file, raw, index)
 
@@ -249,3 +260,42 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
             msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
             raise ValueError(msg)
     return found
+
+
+def positions_of(lines: Mapping[str, Mapping[str, int]], raw: bytes = b"") -> Node:
+    """Give the places of all that was declared, by section and key, and of the constants of the file ``raw``."""
+    sections: Children = {section: (place, node) for section, place, node in _constants(raw)}
+    for section, keys in lines.items():
+        children: Children = {key: ((line, 1), Node((line, 1), {})) for key, line in keys.items()}
+        sections[section] = (_TOP, Node(_TOP, children))
+    return Node(_TOP, sections)
+
+
+def _constants(raw: bytes) -> Iterator[tuple[str, Position, Node]]:
+    import ast  # noqa: PLC0415 - only for those who ask
+
+    for statement in ast.parse(raw).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id in CONSTANTS:
+                value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+                yield CONSTANTS[target.id], _position(target), _written(value or target)
+
+
+def _written(value: ast.expr) -> Node:
+    """Give the places of what is written out; of what is computed, that of the whole."""
+    import ast  # noqa: PLC0415 - as above
+
+    children: Children = {}
+    if isinstance(value, ast.Dict):
+        pairs = zip(value.keys, value.values, strict=True)
+        named = ((key, item) for key, item in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str))
+        children = {str(key.value): (_position(key), _written(item)) for key, item in named}
+    elif isinstance(value, (ast.List, ast.Tuple)):
+        children = {number: (_position(item), _written(item)) for number, item in enumerate(value.elts)}
+    return Node(_position(value), children)
+
+
+def _position(part: Any) -> Position:
+    return part.lineno, part.col_offset + 1

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     _Ways = tuple[Callable[[Path], Any], Callable[[Call, Mapping[str, Any]], Any], bool]
 
 
-class Given(str):
+class TextInput(str):
     """An input as text from the command line: coerced to its declared data type."""
 
     __slots__ = ()
 
 
-class FromFile(Given):
+class FileInput(TextInput):
     """An input whose text was read from a file: a secret may come this way."""
 
     __slots__ = ()
@@ -59,7 +59,7 @@ class Scope:
         self._evaluating: list[str] = []
         self.inputs: dict[str, Any] = {}
         #: The components that have been built: their outputs are values with a name.
-        self.groups: dict[Reference, Group] = {}
+        self.components: dict[Reference, Group] = {}
         #: Values that functions are asked for, by name; None: one that cannot be, whatever it is.
         self.calls: Mapping[str, Call | None] = {}
         #: The names of values that something has been looked up for.
@@ -93,7 +93,7 @@ class Scope:
         resolve = partial(self._lead, ways)
         if path.root == "values":
             return self._called(path, resolve, invoke) if path.keys[0] in self.calls else self._value(path, resolve)
-        if built and path.root in self.groups:
+        if built and path.root in self.components:
             return self._output(path, resolve)
         return of_resource(path)
 
@@ -154,7 +154,7 @@ class Scope:
             value = None if name in self.calls and call is None else self._manifest.values.get(name)
             configured = self._manifest.providers.values() if call else ()
             return [value, *(each.config for each in configured if call and each.instance == call.instance)]
-        group = self.groups.get(path.root) if isinstance(path.root, tuple) else None
+        group = self.components.get(path.root) if isinstance(path.root, tuple) else None
         return group.outputs.get(path.keys[0]) if group is not None else None
 
     def value(self, entry: Entry, name: str, written: Any, resolve: Callable[[Path], Any]) -> Any:
@@ -207,7 +207,7 @@ class Scope:
 
     def _output(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
         assert isinstance(path.root, tuple)
-        name, outputs = path.keys[0], self.groups[path.root].outputs
+        name, outputs = path.keys[0], self.components[path.root].outputs
         if name not in outputs:
             raise ValueError(_unknown(path, "output", name, outputs))
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, resolve)
@@ -261,10 +261,10 @@ class Scope:
             wanted = "@FILE" if datatype.sensitive else "VALUE"
             msg = f"is not given and has no default; give it with -i {name}={wanted}"
             raise ValueError(msg)
-        if isinstance(value, Given) and not isinstance(value, FromFile) and datatype.sensitive:
+        if isinstance(value, TextInput) and not isinstance(value, FileInput) and datatype.sensitive:
             msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
             raise UsageError(msg)
-        if isinstance(value, Given):
+        if isinstance(value, TextInput):
             from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for the command line
 
             value = coercion.coerce(datatype, str(value))

@@ -1,4 +1,4 @@
-"""The sections of a manifest's files, taken one document after the other: fixed structure, names, shapes.
+"""The sections of a manifest's files, taken one document after the other: fixed structure, names, validate.
 
 Every problem becomes a value with its place; nothing is raised. What to do with the result is not decided here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest import validate as shapes
+from resource_api.manifest import validate
 from resource_api.manifest.validate import Flaw
 from resource_api.model.declaration import (
     METAPARAMETERS,
@@ -70,7 +70,7 @@ class Gatherer:
     def gather(self, source: Document, *, first: bool) -> None:
         """Take everything that one document says."""
         data = {} if source.data is None else source.data
-        if flaw := shapes.no_manifest(data):
+        if flaw := validate.no_manifest(data):
             self._put(source, flaw)
             return
         self._unknown(source, (), data, SECTIONS)
@@ -109,7 +109,7 @@ class Gatherer:
         self._put(source, Flaw(path, message, f"first at {first.place()}"), code="duplicate")
 
     def _unknown(self, source: Document, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
-        for flaw in shapes.unknown(path, mapping, known):
+        for flaw in validate.unknown(path, mapping, known):
             self._put(source, flaw, code="unknown_key")
 
     def _mapping(self, source: Document, section: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Gatherer:
         if found is None or type(found) is dict:
             return found or {}
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
-        if shapes.cut(found):
+        if validate.cut(found):
             flaw = Flaw((section,), f"{section} must be a mapping, and this is a reference without its ']'")
             self._put(source, flaw._replace(hint=document.QUOTING), value=True)
             return {}
@@ -218,9 +218,9 @@ class Gatherer:
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         for key, value in meta.items():
-            if shapes.sound(key, value):
+            if validate.sound(key, value):
                 continue
-            for flaw in shapes.flaws(key, value):
+            for flaw in validate.flaws(key, value):
                 self._put(source, flaw._replace(path=(*path, *flaw.path)), str(named))
         return meta
 
@@ -257,14 +257,14 @@ class Gatherer:
         if name and len(rest) > 1 and rest[-1] == "]" and rest[0] not in "'\"":
             return Reference(name, rest[:-1])
         if type(key) is not str:
-            self._add(source, path, "this must be a reference such as File[/etc/motd]", shapes.torn(key))
+            self._add(source, path, "this must be a reference such as File[/etc/motd]", validate.torn(key))
             return None
         try:
             found = reference.parse(key)
         except ValueError as error:
             hint = ""
             if "[" in key and key[-1] != "]":
-                hint = shapes.torn({key: body}) if type(body) is str else document.QUOTING
+                hint = validate.torn({key: body}) if type(body) is str else document.QUOTING
             self._add(source, path, text.escape(str(error)), hint)
             return None
         self._types[head] = found.type

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.catalog import graph as relationships
-from resource_api.catalog.graph import Edge
-from resource_api.catalog.targets import reverse
+from resource_api.catalog import graph
+from resource_api.catalog.graph import Edge, reverse
 from resource_api.model.change import Action
 from resource_api.model.step import Operation
 
@@ -45,9 +44,9 @@ def _rearrange(
     nodes = list(_nodes(steps, ghosts))
     edges = list(_edges(nodes, requires))
     edges = _spared(nodes, edges)
-    order = relationships.order(len(nodes), edges)
+    order = graph.order(len(nodes), edges)
     if order.cycles:
-        order = relationships.order(len(nodes), [edge for edge in edges if not edge.automatic])
+        order = graph.order(len(nodes), [edge for edge in edges if not edge.automatic])
     place = {number: index for index, number in enumerate(order.sequence)}
     operations = [Operation(index, nodes[number][0], nodes[number][1]) for index, number in enumerate(order.sequence)]
     waits: dict[int, list[int]] = {}
@@ -125,7 +124,7 @@ def _whole(
         for other in before:
             after.setdefault(other, []).append(index)
     halves = {i for i, number in removals.items() if i in puts and not nodes[number][0].create_first}
-    unsettled = relationships.descendants(halves, after)
+    unsettled = graph.descendants(halves, after)
     for index in halves:
         for other in requires.get(index, ()):
             if other in puts and other not in unsettled:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.targets import reverse
+from resource_api.catalog.graph import reverse
 from resource_api.model.change import MADE_ANEW, Action, exists
 from resource_api.model.step import COUNTED, SAME, Around, Decision, Known, Operation, Step, Summary
 from resource_api.model.values._namedtuple import NamedTuple

@@ -119,7 +119,7 @@ def triggers(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
     """Give what replaces a resource when it changes: what is named, or all that a component has made."""
     for text in entry.meta.lifecycle.replace_triggered_by:
         wanted = reference.parse(text)
-        group, target = catalog.groups.get(wanted), catalog.find(wanted)
+        group, target = catalog.components.get(wanted), catalog.find(wanted)
         yield from group.members if group is not None else [] if target is None else [target]
 
 

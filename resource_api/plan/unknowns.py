@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog import canonicalize
 from resource_api.model.change import Action, exists
 from resource_api.model.secrets import marked
 from resource_api.model.values import expression
@@ -73,7 +73,7 @@ def placed(catalog: Catalog, entry: Entry, text: str) -> str:
 def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
     """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
-    (settled,), problems = settle.settle(tools, [settle.fill(entry.definition, should)])
+    (settled,), problems = canonicalize.canonicalize(tools, [canonicalize.fill_defaults(entry.definition, should)])
     errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
     if not errors and tools.judge is not None:
         return settled, tools.judge(entry, settled)

@@ -26,9 +26,9 @@ class Former:
     def __init__(self, catalog: Catalog) -> None:
         """Look up who has moved."""
         self._moved = _moves(catalog.manifest)
-        self._groups = catalog.groups
+        self._groups = catalog.components
         self._known: dict[Group, Sequence[Reference]] = {}
-        self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.groups.values())
+        self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
 
     def names(self, entry: Entry) -> Sequence[Reference]:
         """Give the names that a resource had, its own first; mostly none."""

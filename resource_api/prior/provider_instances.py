@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import provider_config as configuring
+from resource_api.catalog import provider_config
 from resource_api.model.codec import bare, is_sealed, opened, sealed
 from resource_api.model.provider_instance import RECORDED, Instance
 from resource_api.model.record import Commit, Record
@@ -235,7 +235,7 @@ def come_true(
             return {}, f"{prefix}: {error}", False
         if is_unknown(values[name]):
             return {}, f"{prefix} is only known after apply: {name}", True
-    config, problems = configuring.check(tools, {**instance.config, **values})
+    config, problems = provider_config.validate_config(tools, {**instance.config, **values})
     if problems:
         return {}, f"{prefix}: {'; '.join(problem.message for problem in problems)}", False
     before = lineup.recorded.get(instance.name)

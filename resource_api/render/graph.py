@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal
 
-from resource_api.catalog import edges as binding
+from resource_api.catalog.edges import build_edges
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, around
 from resource_api.model.values.text import escape
@@ -53,7 +53,7 @@ def _automatic(catalog: Catalog) -> set[tuple[int, int]]:
     """Give the pairs that a type asks for and no metaparameter or value does; catalogs do not keep that."""
     names = _Names(catalog)
     references = {entry: list(_referred(catalog, entry, names)) for entry in catalog.entries}
-    edges = binding.bind(catalog.entries, references, names, lambda *_: None)
+    edges = build_edges(catalog.entries, references, names, lambda *_: None)
     asked = {(edge.first, edge.then) for edge in edges if not edge.automatic}
     return {(edge.first, edge.then) for edge in edges if edge.automatic} - asked
 
@@ -62,7 +62,7 @@ class _Names:
     """What the words of a catalog mean, which has been found to mean something."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.groups = catalog.groups
+        self.components = catalog.components
         self.find = catalog.find
 
     def broken(self, _type_name: str) -> bool:
@@ -75,7 +75,7 @@ def _referred(catalog: Catalog, entry: Entry, names: _Names) -> Iterator[Entry]:
     given = catalog.manifest.defaults.get(declared.file, {}).get(declared.type, {}) | declared.attributes
     for path in catalog.scope.paths(list(given.values())):
         if isinstance(path.root, Reference):
-            group, target = names.groups.get(path.root), names.find(path.root)
+            group, target = names.components.get(path.root), names.find(path.root)
             yield from group.members if group is not None else [] if target is None else [target]
 
 

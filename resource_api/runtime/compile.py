@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import compile as compiling
-from resource_api.catalog import provider_config as configuring
-from resource_api.catalog.resources import Kinds
+from resource_api.catalog import provider_config
+from resource_api.catalog.compile import compile_catalog
+from resource_api.catalog.resources import Definitions
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError
@@ -64,11 +64,11 @@ class Compiler:
         return source if isinstance(source, Manifest) else reading.read(source, python)
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: Providers) -> Catalog:
-        return compiling.compile(
+        return compile_catalog(
             manifest,
             inputs,
             self._facts,
-            Kinds(providers.tools, self._component, self._registry.owners),
+            Definitions(providers.tools, self._component, self._registry.owners),
             assets.Assets(),
         )
 
@@ -84,7 +84,7 @@ class Compiler:
         """Give the catalog of nothing but configured providers; where they cannot be told, what is recorded must do."""
         frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
         if frame.providers:
-            needed = configuring.needed(frame)
+            needed = provider_config.reduce_to_providers(frame)
             given = {name: value for name, value in inputs.items() if name in needed.inputs}
             try:
                 return self._compile(needed, given, providers)

@@ -50,9 +50,9 @@ class Reader:
         with Providers(self.registry, self.run) as providers:
             tools = providers.tools(type_name)
             if tools.definition.config.attributes:
-                from resource_api.catalog import provider_config as configuring  # noqa: PLC0415 - few types take a configuration
+                from resource_api.catalog import provider_config  # noqa: PLC0415 - few types take a configuration
 
-                providers.configure(type_name, configuring.default(tools))
+                providers.configure(type_name, provider_config.default_config(tools))
             rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 

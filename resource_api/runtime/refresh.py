@@ -123,8 +123,8 @@ def _declared(catalog: Catalog, target: str) -> Entry:
     except ValueError as error:
         raise UsageError(str(error)) from error
     entry = catalog.find(wanted)
-    if wanted in catalog.groups:
-        made = ", ".join(str(member.reference) for member in catalog.groups[wanted].members)
+    if wanted in catalog.components:
+        made = ", ".join(str(member.reference) for member in catalog.components[wanted].members)
         msg = f"{wanted} is a component; import what it makes, one by one: {made}"
         raise UsageError(msg)
     if entry is None:

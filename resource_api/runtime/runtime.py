@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import targets as selection
+from resource_api.catalog import targets
 from resource_api.manifest import read as reading
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.options import CacheRequest, Options, carried_out
@@ -218,7 +218,7 @@ class Runtime(Reader):
             catalog = self.catalog(source, inputs, providers)
         name = self.name(catalog)
         state = self.store.load(name) if remember else StackState(*name)
-        selection.may_prune(catalog, state, options, named=self.project is not None)
+        targets.check_prune(catalog, state, options, named=self.project is not None)
         return self._decide(catalog, state, options, snapshot, judge), snapshot
 
     def _decide(
@@ -229,7 +229,7 @@ class Runtime(Reader):
         lineup = appointing.line_up(catalog, state, providers)
         catalog, prior = remembering.match(catalog, lineup, prune=options.prune, tools=providers.tools)
         self.log.mask.add([catalog.entries[index].should for index in prior.ghosts])
-        selected = selection.select(catalog, options)
+        selected = targets.select(catalog, options)
         world = survey(catalog, prior, selected, snapshot)
         prior = judge.judge(catalog, prior, selected) if judge else prior
         planned = planning.plan(catalog, prior, selected, world, options)

@@ -152,7 +152,7 @@ def apply(
         embedded = _unlocked(document, path, runtime.key)
         runtime.project, runtime.stack = str(document["project"]), str(document["stack"])
         options = Options(**{name: _restored(name, value) for name, value in embedded["options"].items()})
-        inputs, manifest = dict(embedded["inputs"]), reading.restore(embedded["files"], str(embedded["directory"]))
+        inputs, manifest = dict(embedded["inputs"]), reading.from_texts(embedded["files"], str(embedded["directory"]))
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
 from resource_api.model.values.columns import portions
 from resource_api.model.values.errors import ProviderError, nearest, reason
 from resource_api.model.values.text import show
@@ -76,7 +76,7 @@ class Judge:
     def _judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
         definition, canonicalize = tools.definition, tools.canonicalize
         declared: list[Any] = list(rows)
-        for place in settle.doubtful(tools, rows):
+        for place in find_suspect(tools, rows):
             declared[place] = self._declared(definition, rows[place])
         canonical: Sequence[Any] = declared
         if canonicalize is not None:
@@ -101,8 +101,8 @@ class Judge:
             self._warn(definition, message)
             clean = {key: value for key, value in row.items() if key in known}
         try:
-            problems = settle.check(definition, clean)
-            unsaid = None if problems else settle.unsaid(clean)
+            problems = check_values(definition, clean)
+            unsaid = None if problems else first_unknown(clean)
         except RecursionError:
             return "get returned a value that contains itself"
         if unsaid is not None:
@@ -131,7 +131,7 @@ class Judge:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
             message = _uncanonical(definition, row, canonical)
-            if message and (self.strict == "error" or settle.unsaid(canonical) is not None):
+            if message and (self.strict == "error" or first_unknown(canonical) is not None):
                 return message
             if message:
                 self._warn(definition, message)

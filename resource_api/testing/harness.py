@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.catalog import provider_config as configuring
+from resource_api.catalog import provider_config
 from resource_api.model.change import Action, exists
 from resource_api.model.values.errors import CannotList, ManifestError
 from resource_api.model.values.masking import Mask
@@ -139,7 +139,7 @@ class Bench:
 
     def _providers(self) -> Providers:
         providers, name = Providers(self.registry, self.runtime.run), self.definition.name
-        providers.configure(name, configuring.check(providers.tools(name), self.examples.config)[0])
+        providers.configure(name, provider_config.validate_config(providers.tools(name), self.examples.config)[0])
         return providers
 
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:

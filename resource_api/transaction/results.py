@@ -9,7 +9,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.targets import reverse
+from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, exists
 from resource_api.model.event import StepEnd, StepStart
 from resource_api.model.step import StepReport

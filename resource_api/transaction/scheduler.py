@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.targets import reverse
+from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from resource_api import Registry, Runtime
 from resource_api.manifest import read as manifest
-from resource_api.manifest import validate as shapes
+from resource_api.manifest import validate
 from resource_api.manifest.sections import SECTIONS
 from resource_api.model.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
 from resource_api.model.values.document import Document
@@ -450,7 +450,7 @@ def test_what_is_declared_is_only_read(tmp_path: Path) -> None:
 def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:
     """Its text is plain JSON and makes the same manifest again, several files and all."""
     read = manifest.read(write(tmp_path, site=SITE + "include: [other.yaml]", other="defaults: {File: {mode: x}}"))
-    again = manifest.restore(json.loads(json.dumps(read.text)))
+    again = manifest.from_texts(json.loads(json.dumps(read.text)))
     assert summary(again) == summary(read)
     assert (again.file, list(again.defaults)) == (read.file, list(read.defaults))
     assert again.place(again.resources[0]) == (read.file, 0, 0)
@@ -469,7 +469,7 @@ def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
 def test_every_metaparameter_has_a_check_and_knows_nothing_as_a_wrong_shape() -> None:
     """The list of names and the table of checks are the same; none accepts an empty mapping but the two mappings."""
     for name in METAPARAMETERS:
-        assert bool(list(shapes.flaws(name, {}))) == (name not in {"timeout", "lifecycle"})
+        assert bool(list(validate.flaws(name, {}))) == (name not in {"timeout", "lifecycle"})
 
 
 JSON = st.recursive(
@@ -493,7 +493,7 @@ def test_any_data_is_a_manifest_or_a_list_of_problems(data: dict[str, Any]) -> N
         read = manifest.read(data)
     except ManifestError:
         return
-    assert summary(manifest.restore(read.text)) == summary(read)
+    assert summary(manifest.from_texts(read.text)) == summary(read)
 
 
 def test_ten_thousand_resources_are_read_in_a_moment(tmp_path: Path) -> None:

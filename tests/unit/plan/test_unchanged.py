@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, Sensitive, TypeDefinition
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog import canonicalize
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry
 from resource_api.model.provider_functions import Tools
@@ -85,20 +85,20 @@ def test_many_are_flat_when_each_is(resources: list[Resource]) -> None:
 def test_nothing_that_would_be_refused_escapes_doubt(resources: list[Resource]) -> None:
     """What is not doubtful has known names, all that are mandatory, accepted values; asked again, it is the same."""
     with_memory = tools()
-    first = settle.doubtful(with_memory, resources)
-    assert settle.doubtful(with_memory, resources) == first
+    first = canonicalize.find_suspect(with_memory, resources)
+    assert canonicalize.find_suspect(with_memory, resources) == first
     for place, resource in enumerate(resources):
         if place not in first:
             assert resource.keys() <= TYPE.attributes.keys()
-            assert not settle.check(TYPE, resource)
-            assert not settle.missing(TYPE, resource)
+            assert not canonicalize.check_values(TYPE, resource)
+            assert not canonicalize.missing_attributes(TYPE, resource)
 
 
 def test_plain_resources_are_not_doubted() -> None:
     """Texts that are accepted and values of a kind of which all are leave no doubt; one refused text is found."""
     plain: list[Resource] = [{"name": f"n{n}", "mode": "644", "size": True} for n in range(50)]
-    assert settle.doubtful(tools(), plain) == set()
-    assert settle.doubtful(tools(), [*plain, {"name": "n", "mode": "8", "size": True}]) == {50}
+    assert canonicalize.find_suspect(tools(), plain) == set()
+    assert canonicalize.find_suspect(tools(), [*plain, {"name": "n", "mode": "8", "size": True}]) == {50}
 
 
 def entry(should: Mapping[str, Any]) -> Entry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from resource_api.catalog import canonicalize as settle
+from resource_api.catalog import canonicalize
 from resource_api.model.entry import NOTHING
 from resource_api.model.values import expression
 from resource_api.model.values.columns import portions
@@ -21,8 +21,8 @@ from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.catalog.diagnostics import Complaints
-    from resource_api.catalog.resources import Register
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.resources import ResourceTable
     from resource_api.manifest.scope import Scope
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, Resource
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Valuation:
-    """Values the entries of a register; ``references`` tells who refers to whom."""
+class Evaluator:
+    """Values the entries of a table; ``references`` tells who refers to whom."""
 
-    def __init__(self, register: Register, complaints: Complaints, scope: Scope) -> None:
-        """Prepare to value what stands in ``register``."""
+    def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
+        """Prepare to value what stands in ``table``."""
         self.references: dict[Entry, list[Entry]] = {}
-        self._register = register
-        self._complaints = complaints
+        self._table = table
+        self._diagnostics = diagnostics
         self._scope = scope
         self._resolve = scope.resolver(self._of_resource)
         #: The names of what resources are given: of ten thousand nearly all are given the same.
@@ -63,7 +63,7 @@ class Valuation:
 
     def _literal(self, plain: dict[str, list[Entry]]) -> Iterator[Entry]:
         """Note what is given as it stands, by instance; give the others."""
-        for some in portions(self._register.entries):
+        for some in portions(self._table.entries):
             certain = expression.are_literal([value for entry in some for value in _given(entry).values()])
             for entry in some:
                 if certain or all(map(expression.is_literal, _given(entry).values())):
@@ -76,22 +76,22 @@ class Valuation:
 
         Those that others use come first, so that a mistake is said where it stands and nowhere else.
         """
-        written = self._complaints.manifest.values
+        written = self._diagnostics.manifest.values
         for name in _by_reference({name: _used(value) for name, value in written.items()}):
             try:
                 expression.evaluate(_named(name), self._resolve)
             except ValueError as error:
-                self._complaints.of_value(name, (), str(error), "expression")
+                self._diagnostics.of_value(name, (), str(error), "expression")
                 self._scope.refuse(name)
 
     def unused(self) -> None:
         """Complain of values with a name that nothing uses and that cannot be."""
-        for name in self._complaints.manifest.values:
+        for name in self._diagnostics.manifest.values:
             if name not in self._scope.used:
                 try:
                     self.check(_named(name))
                 except ValueError as error:
-                    self._complaints.of_value(name, (), str(error), "expression")
+                    self._diagnostics.of_value(name, (), str(error), "expression")
 
     def check(self, value: Any) -> Any:
         """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
@@ -115,7 +115,7 @@ class Valuation:
                 if message := next(filter(None, map(self._dangling, paths)), ""):
                     raise ValueError(message)  # noqa: TRY301 - the same answer to both
             except ValueError as error:
-                self._complaints.of(entry, name, str(error), "expression")
+                self._diagnostics.of(entry, name, str(error), "expression")
                 given[name] = UNKNOWN
                 continue
             if paths:
@@ -128,12 +128,12 @@ class Valuation:
 
     def _before(self, paths: Sequence[Path]) -> list[Entry]:
         """Give the resources that must come first for a value: those, and all of a component whose output it uses."""
-        groups = [self._register.groups.get(path.root) for path in paths if isinstance(path.root, Reference)]
+        groups = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [*self._sources(paths), *(member for group in groups if group is not None for member in group.members)]
 
     def _find(self, path: Path) -> Entry | None:
         assert isinstance(path.root, Reference)
-        return self._register.find(path.root)
+        return self._table.find(path.root)
 
     def _dangling(self, path: Path) -> str:
         """Give what is wrong with a path into a resource: no such resource, or no such attribute."""
@@ -141,10 +141,13 @@ class Valuation:
         if target is None:
             assert isinstance(path.root, Reference)
             # That a component gives no such output is found where it is looked up.
-            if self._register.broken(path.root.type) or path.root in self._register.groups:
+            if self._table.broken(path.root.type) or path.root in self._table.components:
                 return ""
-            titled = self._register.by_title.items()
-            known = [*(Reference(name, title) for name, titles in titled for title in titles), *self._register.groups]
+            titled = self._table.by_title.items()
+            known = [
+                *(Reference(name, title) for name, titles in titled for title in titles),
+                *self._table.components,
+            ]
             hint = nearest(str(path.root), map(str, known))
             message = f"{path}: unknown resource '{path.root}'"
         elif path.keys[0] not in target.definition.attributes:
@@ -156,16 +159,16 @@ class Valuation:
 
     def _settle(self, entries: Sequence[Entry]) -> None:
         """Fill in defaults, check and canonicalize resources of one type; note their identities."""
-        tools = self._register.tools(entries[0].instance)
+        tools = self._table.tools(entries[0].instance)
         filled = [self._fill(entry) for entry in entries]
-        settled, problems = settle.settle(tools, filled)
+        settled, problems = canonicalize.canonicalize(tools, filled)
         for place, (entry, before, should) in enumerate(zip(entries, filled, settled, strict=True)):
             entry.should = should
             if should is not before:
                 _spell(entry, before)
             found = problems.get(place, ()) if problems else ()
             for problem in found:
-                self._complaints.report(entry, problem)
+                self._diagnostics.report(entry, problem)
             if not found or not any(problem.severity == "error" for problem in found):
                 self._identify(entry)
 
@@ -177,7 +180,7 @@ class Valuation:
         else:
             names = tuple(given)
             entry.spelt = self._shapes.setdefault(names, names)
-        return settle.fill(entry.definition, given)
+        return canonicalize.fill_defaults(entry.definition, given)
 
     def _evaluate(self, entry: Entry) -> None:
         """Replace every reference in an entry's values; what only a state tells is unknown, and pending."""
@@ -189,7 +192,7 @@ class Valuation:
             try:
                 found = self._scope.value(entry, name, value, self._resolve)
             except ValueError as error:
-                self._complaints.of(entry, name, str(error), "expression")
+                self._diagnostics.of(entry, name, str(error), "expression")
                 found = UNKNOWN
             if found is not value and is_unknown(found):
                 pending[name] = value
@@ -212,19 +215,19 @@ class Valuation:
         name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
         if type(name) is not str and (unfit := _unfit(name)):
             if not any(self._scope.refused(entry.pending.get(each)) for each in names):
-                self._complaints.of(entry, None, *unfit)
+                self._diagnostics.of(entry, None, *unfit)
             return
         entry.name = name
-        twin = self._register.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
+        twin = self._table.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
         if twin is not entry:
-            what = f"is the same resource as {twin.reference} at {self._complaints.where(twin)}"
-            self._complaints.of(entry, None, what, "duplicate")
+            what = f"is the same resource as {twin.reference} at {self._diagnostics.where(twin)}"
+            self._diagnostics.of(entry, None, what, "duplicate")
         wanted = entry.meta.lifecycle.import_
         if wanted is not None and wanted not in entry.names:
             # What it is called decides what it is, also when this line has been taken away again.
             what = f"lifecycle.import: it is declared as {show(name)}, not {show(wanted)}"
             hint = f"to take that over, write {names[0]}: {show(wanted)} too" if len(names) == 1 else "name it so"
-            self._complaints.of(entry, "lifecycle", what, "import", hint)
+            self._diagnostics.of(entry, "lifecycle", what, "import", hint)
 
 
 def _unfit(name: Name) -> tuple[str, str] | None:
