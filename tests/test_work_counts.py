@@ -51,10 +51,10 @@ class Counting(MemoryStore):
         super().__init__()
         self.calls: Counter[str] = Counter()
 
-    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Count it."""
         self.calls["intend"] += 1
-        super().intend(name, intents)
+        super().record_intents(name, intents)
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Count it."""

@@ -41,10 +41,10 @@ def key(_context: click.Context, _option: click.Parameter, value: str | None) ->
         return None
     import os  # noqa: PLC0415 - only with a key
 
-    from resource_api.state.encryption.keys import named  # noqa: PLC0415 - the same
+    from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - the same
 
     try:
-        return named(value, os.environ)
+        return key_from_url(value, os.environ)
     except UsageError as error:
         raise click.BadParameter(str(error)) from error
 

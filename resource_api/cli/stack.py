@@ -51,7 +51,7 @@ class Recorded:
         with self.store.lock(command, self.timeout):
             yield
             run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
-            self.store.finish(self.name, run)
+            self.store.finish_run(self.name, run)
 
 
 def _meant(store: StateStore, settings: Mapping[str, Any]) -> StackName:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.step import Summary
 from resource_api.model.values.text import escape, escape_lines, show
-from resource_api.state import export as transfer
+from resource_api.state import export as state_export
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _COUNTS: Final = frozenset(Summary._fields) - {"unchanged", "noop"}
 def record(state: StackState, found: Record) -> Iterator[str]:
     """Give the lines of one resource: what is worth telling of it, then its values."""
     yield f"{escape(str(found.reference))}:"
-    yield f"  urn: {escape(transfer.urn(state, found))}"
+    yield f"  urn: {escape(state_export.record_urn(state, found))}"
     yield f"  name: {show(found.name)}"
     for field, default in found._field_defaults.items():
         value = getattr(found, field)

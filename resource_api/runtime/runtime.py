@@ -84,9 +84,9 @@ class Runtime(Reader):
         self.use_cache = False
         self.facts = Facts()
         if isinstance(key, str):
-            from resource_api.state.encryption.keys import named  # noqa: PLC0415 - most have none
+            from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - most have none
 
-            key = named(key, dict(os.environ))
+            key = key_from_url(key, dict(os.environ))
         self.key = key
         self._state = state
         self._began = time.time_ns()
@@ -96,7 +96,7 @@ class Runtime(Reader):
     def store(self) -> StateStore:
         """Where state is kept, opened when first asked for."""
         if self._store is None:
-            from resource_api.state.open import open_store  # noqa: PLC0415 - many are given one
+            from resource_api.state.open_store import open_store  # noqa: PLC0415 - many are given one
 
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
@@ -299,7 +299,7 @@ class Runtime(Reader):
         if recorder is not None:
             summary = {**report.summary._asdict(), "exit_code": report.exit_code}
             times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
-            self.store.finish(name, {"run": run, "command": command, **times, "summary": summary})
+            self.store.finish_run(name, {"run": run, "command": command, **times, "summary": summary})
         snapshot.providers.close(interrupted=transaction.stopped is not None)
         self.tell(Finished(report))
         return report

@@ -77,11 +77,11 @@ def _secret(plan: Plan) -> str:
 
 def _locked(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
     """Encrypt what is embedded, with what its secrets are compared by, bound to all the rest of the document."""
-    from resource_api.state.encryption.vault import Vault  # noqa: PLC0415 - only with a key
+    from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
 
-    vault, salt = Vault.make(key, "the plan"), os.urandom(32)
+    data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     kept = {**embedded, "salt": salt.hex(), "secrets": _secrets(plan, salt)}
-    return {"sealing": vault.wrapped, "box": vault.lock(kept, document)}
+    return {"sealing": data_key.wrapped, "box": data_key.encrypt(kept, document)}
 
 
 def _unlocked(document: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
@@ -95,10 +95,10 @@ def _unlocked(document: Mapping[str, Any], path: str, key: Key | None) -> Mappin
         if key is not None:
             raise _refused(path, "the plan is not encrypted, and a key is named")
         return embedded
-    from resource_api.state.encryption.vault import Vault  # noqa: PLC0415 - only with a key
+    from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
 
     rest = {name: value for name, value in document.items() if name != "manifest"}
-    found: Mapping[str, Any] = Vault.open(key, embedded["sealing"], path).unlock(embedded.get("box"), rest)
+    found: Mapping[str, Any] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
     return found
 
 

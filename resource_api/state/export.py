@@ -14,7 +14,7 @@ from resource_api.model.record import STATUSES, Record, StackState
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.state.encryption.vault import Vault, placed, rewritten
+from resource_api.state.encryption.envelope import DataKey, placed, rewritten
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -48,41 +48,41 @@ _RECORD: Final = {
 }
 
 
-def export(state: StackState, key: keys.Key | None = None) -> dict[str, Any]:
+def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any]:
     """Give the document of a stack: plain JSON data; changes in doubt are of this machine and stay here.
 
     With a ``key`` secrets are in it as ciphertext, and nobody without it can alter anything.
     """
-    vault = None if key is None else Vault.make(key, "the document")
+    vault = None if key is None else DataKey.generate(key, "the document")
     state = rewritten(state, name_of(state), vault)
     document = {
         "state_format": FORMAT,
         **{key: getattr(state, key) for key in _KINDS if key != "salt"},
         "salt": "" if vault else state.salt.hex(),
-        "resources": [resource(state, record) for record in state.records.values()],
+        "resources": [record_document(state, record) for record in state.records.values()],
         "owed": [[kind, name, sources] for (kind, name), sources in state.owed.items()],
         "outputs": state.outputs,
     }
     if vault is not None:
         document["sealing"] = vault.wrapped
-        document["sealed_salt"] = vault.lock(state.salt.hex(), document)
+        document["sealed_salt"] = vault.encrypt(state.salt.hex(), document)
     plain: dict[str, Any] = json.loads(codec.encode(document))
     return {key: plain[key] for key in document}
 
 
-def resource(state: StackState, record: Record) -> dict[str, Any]:
+def record_document(state: StackState, record: Record) -> dict[str, Any]:
     """Give one resource of a stack as the document has it; secrets are ``Sealed`` still."""
     kept = {("is" if key == "is_" else key): value for key, value in record._asdict().items()}
-    return {"reference": str(record.reference), "urn": urn(state, record), **kept}
+    return {"reference": str(record.reference), "urn": record_urn(state, record), **kept}
 
 
-def urn(state: StackState, record: Record) -> str:
+def record_urn(state: StackState, record: Record) -> str:
     """Give the name of a resource across stacks."""
     own = reference.Reference(record.type, record.title)
     return str(reference.urn(state.stack, state.project, record.parent, own))
 
 
-def restore(text: str, file: str, key: keys.Key | None = None) -> StackState:
+def from_document(text: str, file: str, key: keys.Key | None = None) -> StackState:
     """Give the state in a document.
 
     Raises ``ManifestError`` with everything that is wrong in it, ``UsageError`` or ``StateError`` for one that is
@@ -108,15 +108,15 @@ def restore(text: str, file: str, key: keys.Key | None = None) -> StackState:
             problems += _wrong_record(each, f"resource {number}: ", document)
     if problems:
         raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
-    vault = Vault.open(key, document["sealing"], file) if "sealing" in document else None
+    vault = DataKey.open(key, document["sealing"], file) if "sealing" in document else None
     if vault is not None:
         rest = {name: value for name, value in document.items() if name != "sealed_salt"}
-        document["salt"] = vault.unlock(document.get("sealed_salt"), rest)
+        document["salt"] = vault.decrypt(document.get("sealed_salt"), rest)
     state = _state(document, file)
     return state if vault is None else placed(state, name_of(state), vault)
 
 
-def admit(known: StackState, new: StackState, file: str, *, force: bool) -> StackState:
+def check_replacement(known: StackState, new: StackState, file: str, *, force: bool) -> StackState:
     """Give what is to be written in place of ``known``; serials never go down.
 
     Raises ``ManifestError`` for another lineage, a lower serial, or other content under the same serial, unless
@@ -131,7 +131,7 @@ def admit(known: StackState, new: StackState, file: str, *, force: bool) -> Stac
         why = f"is of another lineage ({new.lineage}) than what is recorded ({known.lineage})"
     elif new.serial < known.serial:
         why = f"has serial {new.serial}, older than what is recorded, {known.serial}"
-    elif new.serial == known.serial and export(new) != export(known._replace(manifest=new.manifest)):
+    elif new.serial == known.serial and to_document(new) != to_document(known._replace(manifest=new.manifest)):
         why = f"has other content under the serial {new.serial} that is recorded"
     if not why:
         return new

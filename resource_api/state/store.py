@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from resource_api.model import codec
 from resource_api.model.record import Intent, StackState
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from resource_api.state.encryption import keys
 
 
+#: The end of every message about damage: what to do.
+RECOVER: Final = "'resource-api state recover' restores the newest intact generation"
+
+
 class StackName(NamedTuple):
-    """Whose state it is."""
+    """The project and stack that a state belongs to."""
 
     project: str
     stack: str
@@ -43,7 +47,8 @@ class CachedConclusion(NamedTuple):
     """What was remembered of a stack that has not changed since."""
 
     content: Any
-    #: Return the state with the records of these positions among the saved ``keys`` alone; None: the stack has changed.
+    #: Return the state with only the records of these numbers (positions in the ``keys`` that were saved); None when
+    #: the stack has changed since.
     state: Callable[[Iterable[int]], StackState | None]
 
 
@@ -52,7 +57,7 @@ class StateStore(Protocol):
 
     1. ``load`` gives a consistent view, also while somebody else writes; a stack never seen is empty, serial 0.
     2. ``lock`` admits one run at a time; a killed holder frees it at once; ``StateLocked`` names the holder.
-    3. ``intend`` is durable when it returns: what is about to be changed is known after a crash.
+    3. ``record_intents`` is durable when it returns: what is about to be changed is known after a crash.
     4. ``commit`` is durable when it returns, writes all or nothing, and raises the serial by one unless it is empty;
        the lineage is made with the first commit and never changes.
     5. What is damaged, missing or older than it must be raises ``StateError`` naming the command that mends it; it is
@@ -61,8 +66,8 @@ class StateStore(Protocol):
     6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
        written. A store that was given a key writes what is sealed as ciphertext, and uses nothing that is not encrypted
        with that key; one without writes its digest, and uses nothing that is encrypted (``UsageError``).
-    7. ``load_conclusion`` returns what ``save_conclusion`` was given only as long as nothing else has been written to
-       that stack and nothing is in doubt; it may return None at any time, and never raises for what was saved.
+    7. ``load_conclusion`` returns what was given to ``save_conclusion`` only while nothing else has been written to
+       that stack and nothing is in doubt. It may return None at any time and never raises for a bad entry.
 
     Everything that writes is called while ``lock`` is held. A write that raises has written nothing; after
     ``StateError`` nothing more can be written under the same lock.
@@ -80,7 +85,7 @@ class StateStore(Protocol):
         """Hold the lock for one run of ``command``, waiting up to ``timeout`` seconds."""
         ...
 
-    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         ...
 
@@ -88,7 +93,7 @@ class StateStore(Protocol):
         """Write, and give what is known then."""
         ...
 
-    def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Note that a run is over: its id, command, times, summary."""
         ...
 
@@ -108,7 +113,7 @@ class StateStore(Protocol):
         """Write a whole state in place of what is known, its lineage and serial too; whether it may is not asked."""
         ...
 
-    def rekey(self, name: StackName, key: keys.Key | None, *, drop: bool = False) -> StackState:
+    def rekey(self, name: StackName, key: keys.Key | None, *, drop_generations: bool = False) -> StackState:
         """Encrypt a stack under ``key`` with a new data key, or (None) keep no secrets of it any more, only digests.
 
         All or nothing, whatever it was encrypted with before; the serial goes up. ``drop``: remove what is kept of
@@ -152,7 +157,7 @@ class MemoryStore:
         """Admit the run: nobody else can see this store."""
         yield
 
-    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         state = self.load(name)
         codec.verify(intents)
@@ -173,7 +178,7 @@ class MemoryStore:
         self._states[name] = changed
         return changed
 
-    def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Note that a run is over."""
         self._runs.append({"project": name.project, "stack": name.stack, **run})
 
@@ -192,7 +197,7 @@ class MemoryStore:
         codec.encode(list(state.records.values()))
         self._states[name] = state._replace(project=name.project, stack=name.stack)
 
-    def rekey(self, name: StackName, key: keys.Key | None, *, drop: bool = False) -> StackState:  # noqa: ARG002 - the protocol's
+    def rekey(self, name: StackName, key: keys.Key | None, *, drop_generations: bool = False) -> StackState:  # noqa: ARG002 - the protocol's
         """Refuse: nothing is written that could be encrypted."""
         msg = "state is kept in memory: there is nothing to encrypt"
         raise UsageError(msg)

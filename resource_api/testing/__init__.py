@@ -7,7 +7,7 @@ what is skipped follows from the features that the type declares.
 import pytest
 
 # Before the laws are imported, so that their assertions show values in the author's tests too.
-_LAWS = ("provider_compliance", "reading_laws", "changing_laws", "running_laws", "bench", "state_compliance")
+_LAWS = ("provider_compliance", "get_laws", "set_laws", "imperative_laws", "harness", "state_compliance")
 pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAWS))
 
 from resource_api.testing.provider_compliance import ProviderCompliance  # noqa: E402 - see above

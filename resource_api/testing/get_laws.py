@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Resource
 
 
-class ReadingLaws:
+class GetLaws:
     """Reading is repeatable, declared, canonical, and complete for the names asked for."""
 
     def test_get_is_repeatable(self, bench: Bench) -> None:

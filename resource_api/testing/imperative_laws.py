@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from resource_api.testing.harness import Bench
 
 
-class RunningLaws:
+class ImperativeLaws:
     """``due`` decides, and what it says is what is done."""
 
     def test_due_is_repeatable(self, bench: Bench) -> None:

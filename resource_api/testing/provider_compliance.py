@@ -16,10 +16,10 @@ from resource_api.model.values.text import show
 from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
 from resource_api.testing import examples as trying
-from resource_api.testing.get_laws import ReadingLaws
+from resource_api.testing.get_laws import GetLaws
 from resource_api.testing.harness import Bench
-from resource_api.testing.imperative_laws import RunningLaws
-from resource_api.testing.set_laws import ChangingLaws
+from resource_api.testing.imperative_laws import ImperativeLaws
+from resource_api.testing.set_laws import SetLaws
 
 if TYPE_CHECKING:
     import os
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SHORTEST_SECRET = 4
 
 
-class ProviderCompliance(ReadingLaws, ChangingLaws, RunningLaws):
+class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 
     ``module_path``: directories that hold ``types/`` and ``providers/``; the bundled types are always found.

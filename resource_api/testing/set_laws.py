@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Resource
 
 
-class ChangingLaws:
+class SetLaws:
     """Creations, updates and deletions, alone and together, for real and under noop."""
 
     def test_create_makes_what_is_asked_for(self, bench: Bench) -> None:

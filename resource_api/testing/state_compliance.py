@@ -71,7 +71,7 @@ class StateCompliance:
             for name, intents, commit in history:
                 with store.lock("test", 0):
                     for each in (store, model):
-                        each.intend(name, intents)
+                        each.record_intents(name, intents)
                     assert content(store.load(name)) == content(model.load(name))
                     said = store.commit(name, commit)
                     assert content(said) == content(model.commit(name, commit))
@@ -94,7 +94,7 @@ class StateCompliance:
         """Each raises it by one; an empty one, and one that only settles intents, leaves it."""
         with self.held() as (store, _):
             assert store.commit(WEB, Commit()).serial == 0
-            store.intend(WEB, [Intent("run", "file", "/a", "/a", "create")])
+            store.record_intents(WEB, [Intent("run", "file", "/a", "/a", "create")])
             assert store.commit(WEB, Commit(done=[("file", "/a")])).serial == 0
             assert [store.commit(WEB, Commit([record()])).serial for _ in range(3)] == [1, 2, 3]
             assert store.commit(WEB, Commit(outputs={})).serial == 4
@@ -121,10 +121,10 @@ class StateCompliance:
         names: list[Any] = ["/a", ("/b", "x")]
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):
-            store.intend(WEB, both)
+            store.record_intents(WEB, both)
             assert dict(reopen().load(WEB).intents) == {each.key: each for each in both}
             again = both[0]._replace(run="2", action="update")
-            store.intend(WEB, [again])
+            store.record_intents(WEB, [again])
             store.commit(WEB, Commit(done=[both[1].key]))
             assert dict(reopen().load(WEB).intents) == {again.key: again}
             store.commit(WEB, Commit([record()], done=[again.key]))
@@ -167,9 +167,9 @@ class StateCompliance:
     def test_finished_runs_are_remembered_in_order(self) -> None:
         """By stack, with what was said of them."""
         with self.held() as (store, reopen):
-            store.finish(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
-            store.finish(OTHER, {"run": "2"})
-            store.finish(WEB, {"run": "3"})
+            store.finish_run(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
+            store.finish_run(OTHER, {"run": "2"})
+            store.finish_run(WEB, {"run": "3"})
             found = reopen().history(WEB)
             assert [run["run"] for run in found] == ["1", "3"]
             assert found[0]["summary"] == {"created": 1}
@@ -218,7 +218,7 @@ class StateCompliance:
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record()]))
                 store.save_conclusion("all", WEB, 1, [record().key])
-                store.intend(WEB, [intent])
+                store.record_intents(WEB, [intent])
                 store.save_conclusion("again", WEB, 1, [record().key])
             assert reopen().load_conclusion("all") is None
             assert reopen().load_conclusion("again") is None
@@ -259,8 +259,8 @@ class SharedStateCompliance(StateCompliance):
         with self.opened() as reopen:
             writes: list[Callable[[StateStore], object]] = [
                 lambda store: store.commit(WEB, Commit([record()])),
-                lambda store: store.intend(WEB, [Intent("1", "file", "/a", "/a", "create")]),
-                lambda store: store.finish(WEB, {}),
+                lambda store: store.record_intents(WEB, [Intent("1", "file", "/a", "/a", "create")]),
+                lambda store: store.finish_run(WEB, {}),
                 lambda store: store.overwrite(WEB, store.load(WEB)),
             ]
             for write in writes:

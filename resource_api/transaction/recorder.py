@@ -57,7 +57,7 @@ class Recorder:
 
     def intend(self, runs: Iterable[OperationRun]) -> None:
         """Note durably what is about to be changed."""
-        self._store.intend(self._name, [self._intent(run) for run in runs])
+        self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
         """Give the intent of a run; what an earlier run may have made stays made by us if this one is cut too."""

@@ -105,7 +105,7 @@ class Canary:
         box.shelve("leaky", {"b": {"size": 1}})
         self.rotate()
         if key:
-            keys.make(str(elsewhere / "key"))
+            keys.create_key_file(str(elsewhere / "key"))
             box.env["RESOURCE_API_KEY"] = f"file:{elsewhere / 'key'}"
 
     def rotate(self) -> None:

@@ -191,20 +191,20 @@ class MortalStore(MemoryStore):
         if self.dead:
             raise Kill
 
-    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         self._live()
-        super().intend(name, intents)
+        super().record_intents(name, intents)
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write."""
         self._live()
         return super().commit(name, commit)
 
-    def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Note the end of a run."""
         self._live()
-        super().finish(name, run)
+        super().finish_run(name, run)
 
 
 class Bench:

@@ -19,7 +19,7 @@ from resource_api.cli.main import COMMANDS, run
 from resource_api.model.codec import seal
 from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.values.errors import ManifestError
-from resource_api.state import export as transfer
+from resource_api.state import export as state_export
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import attributes, content, record, records
@@ -80,7 +80,9 @@ def command(empty: Command) -> Command:
         owed = {("service", "s"): [A]}
         store.commit(WEB, Commit([record("/a"), second._replace(should={"content": secret})], owed=owed))
         store.commit(WEB, Commit(outputs={"sum": "12\n34", "list": [1], "password": {"inner": [secret]}}))
-        store.finish(WEB, {"run": "r1", "command": "apply", "started": 0, "summary": {"created": 2, "exit_code": 1}})
+        store.finish_run(
+            WEB, {"run": "r1", "command": "apply", "started": 0, "summary": {"created": 2, "exit_code": 1}}
+        )
     return empty
 
 
@@ -296,9 +298,9 @@ class TestTransfer:
     def test_a_wrong_document_is_refused(self, change: dict[str, Any], message: str) -> None:
         """With what is wrong in it, before anything is written."""
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
-        document = {**transfer.export(state), **change}
+        document = {**state_export.to_document(state), **change}
         with pytest.raises(ManifestError, match=message):
-            transfer.restore(json.dumps(document), "x.json")
+            state_export.from_document(json.dumps(document), "x.json")
 
     @pytest.mark.parametrize(
         "text", ["", "[]", "{", "{}", '{"state_format": 1}', "[" * 100_000, '{"$resource_api": "sealed"}']
@@ -306,20 +308,20 @@ class TestTransfer:
     def test_what_is_no_document_is_refused(self, text: str) -> None:
         """Whatever it is."""
         with pytest.raises(ManifestError):
-            transfer.restore(text, "x.json")
+            state_export.from_document(text, "x.json")
 
     @pytest.mark.parametrize("field", ["reference", "name", "requires", "is"])
     def test_a_wrong_resource_is_refused(self, field: str) -> None:
         """Each part of it is looked at; two of one identity are told."""
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
-        document = transfer.export(state)
+        document = state_export.to_document(state)
         document["resources"][0][field] = {"reference": "File[/b]", "name": {}, "requires": "x", "is": []}[field]
         with pytest.raises(ManifestError, match="resource 1: "):
-            transfer.restore(json.dumps(document), "x.json")
-        document = transfer.export(state)
+            state_export.from_document(json.dumps(document), "x.json")
+        document = state_export.to_document(state)
         document["resources"] *= 2
         with pytest.raises(ManifestError, match="are one resource"):
-            transfer.restore(json.dumps(document), "x.json")
+            state_export.from_document(json.dumps(document), "x.json")
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -337,7 +339,7 @@ class TestTransfer:
     ) -> None:
         """As a whole, with the resource and what is wrong with it; nothing is written."""
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
-        document = transfer.export(state)
+        document = state_export.to_document(state)
         document["resources"][0] |= change
         file = tmp_path / "x.json"
         file.write_text(json.dumps(document))
@@ -356,7 +358,7 @@ class TestTransfer:
         """Exactly, kinds of numbers included."""
         kept = {each.key: each for each in found if each.title[:1] + each.title[-1:] not in {"''", '""'}}
         state = StackState("web", "x", "ab", 3, "site.yaml", b"salt", kept, {("file", ("a", "b")): ["x"]}, {}, outputs)
-        again = transfer.restore(json.dumps(transfer.export(state)), "x.json")
+        again = state_export.from_document(json.dumps(state_export.to_document(state)), "x.json")
         assert content(again) == content(state)
         assert again == state
 

@@ -68,7 +68,7 @@ def new_key(path: str, **settings: Any) -> int:
     def work() -> int:
         from resource_api.state.encryption import keys  # noqa: PLC0415 - only for this command
 
-        keys.make(path)
+        keys.create_key_file(path)
         if session.json:
             session.print_json({"written": [path], "key": f"file:{path}"})
         else:

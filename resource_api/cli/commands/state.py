@@ -50,13 +50,13 @@ def list_(**settings: Any) -> int:
         known = Recorded(session).state
         records = list(known.records.values())
         if session.json:
-            from resource_api.state import export as transfer  # noqa: PLC0415 - only for JSON
+            from resource_api.state import export as state_export  # noqa: PLC0415 - only for JSON
 
             session.print_json(
                 [
                     {
                         "reference": str(each.reference),
-                        "urn": transfer.urn(known, each),
+                        "urn": state_export.record_urn(known, each),
                         "parent": each.parent or None,
                         "type": each.type,
                         "name": each.name,
@@ -83,9 +83,9 @@ def show(ref: str, **settings: Any) -> int:
         known = Recorded(session).state
         found = find(known, ref)
         if session.json:
-            from resource_api.state import export as transfer  # noqa: PLC0415 - only for JSON
+            from resource_api.state import export as state_export  # noqa: PLC0415 - only for JSON
 
-            session.print_json(transfer.resource(known, found))
+            session.print_json(state_export.record_document(known, found))
         else:
             session.print(state_text.record(known, found))
         return 0
@@ -139,13 +139,13 @@ def export(**settings: Any) -> int:
     session = Session(settings)
 
     def work() -> int:
-        from resource_api.state import export as transfer  # noqa: PLC0415 - only for this command
+        from resource_api.state import export as state_export  # noqa: PLC0415 - only for this command
 
         known, key = Recorded(session).state, session.runtime.key
         if not known.serial:
             msg = f"nothing is recorded of project {known.project}, stack {known.stack}"
             raise UsageError(msg)
-        session.print_json(transfer.export(known, key if known.encrypted else None))
+        session.print_json(state_export.to_document(known, key if known.encrypted else None))
         return 0
 
     return session.carry(work)
@@ -160,14 +160,16 @@ def import_(file: str, *, force: bool, **settings: Any) -> int:
     given = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
     def work() -> int:
-        from resource_api.state import export as transfer  # noqa: PLC0415 - only for this command
+        from resource_api.state import export as state_export  # noqa: PLC0415 - only for this command
 
-        new = transfer.restore(_read(file), file, session.runtime.key)
+        new = state_export.from_document(_read(file), file, session.runtime.key)
         name = StackName(settings["project"] or new.project, settings["stack"] if given else new.stack)
         recorded = Recorded(session, everything=True)
         recorded.name = name
         with recorded.changing("state import") as known:
-            new = transfer.admit(known, new._replace(project=name.project, stack=name.stack), file, force=force)
+            new = state_export.check_replacement(
+                known, new._replace(project=name.project, stack=name.stack), file, force=force
+            )
             recorded.store.overwrite(name, new)
         if session.json:
             session.print_json({"project": name.project, "stack": name.stack, "serial": new.serial})

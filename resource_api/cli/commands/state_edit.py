@@ -129,7 +129,7 @@ def rekey(*, to: Key | None, decrypt: bool, drop_generations: bool, **settings: 
             raise UsageError(msg)
         recorded = Recorded(session)
         with recorded.running("state rekey"):
-            after = recorded.store.rekey(recorded.name, key, drop=drop_generations)
+            after = recorded.store.rekey(recorded.name, key, drop_generations=drop_generations)
         how = f"encrypted with {key.url}" if key is not None else "not encrypted any more"
         if session.json:
             session.print_json({"serial": after.serial, "encrypted": after.encrypted})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: What a wrapped data key is bound to, so that it is taken for nothing else.
 _PURPOSE: Final = b"resource-api data key"
 #: The variable that a passphrase is taken from.
-PASSPHRASE: Final = "RESOURCE_API_PASSPHRASE"  # noqa: S105 - a name
+PASSPHRASE_VARIABLE: Final = "RESOURCE_API_PASSPHRASE"  # noqa: S105 - a name
 #: scrypt's cost, one of the equal choices of OWASP's Password Storage Cheat Sheet: 32 MiB; stored with what is wrapped.
 _SCRYPT: Final = {"n": 2**15, "r": 8, "p": 3}
 #: What is accepted of it: whoever altered it must not be able to keep a machine busy.
@@ -45,7 +45,7 @@ class Key(Protocol):
         ...
 
 
-def named(url: str, environment: MutableMapping[str, str]) -> Key:
+def key_from_url(url: str, environment: MutableMapping[str, str]) -> Key:
     """Give the key called ``file:PATH``, ``passphrase:[PATH]`` or ``age:PATH``; nothing is read yet.
 
     A passphrase is taken out of ``environment``, so that no child inherits it. Raises ``UsageError``.
@@ -54,7 +54,7 @@ def named(url: str, environment: MutableMapping[str, str]) -> Key:
     if scheme == "file" and rest:
         return FileKey(url, rest)
     if scheme == "passphrase" and colon:
-        return PassphraseKey(url, rest, "" if rest else environment.pop(PASSPHRASE, ""))
+        return PassphraseKey(url, rest, "" if rest else environment.pop(PASSPHRASE_VARIABLE, ""))
     if scheme == "age" and rest:
         path, _, recipients = rest.partition("?recipients=")
         return AgeKey(url, path, recipients)
@@ -83,7 +83,7 @@ class FileKey:
     def _opened(self) -> cipher.Cipher:
         if self._cipher is None:
             try:
-                key = b64decode(private(self._path).strip(), validate=True)
+                key = b64decode(read_private_file(self._path).strip(), validate=True)
             except ValueError:
                 key = b""
             if len(key) != cipher.KEY:
@@ -128,9 +128,11 @@ class PassphraseKey:
         return self._made[given]
 
     def _given(self) -> bytes:
-        passphrase = self._passphrase or (private(self._path).strip(b"\r\n") if self._path else b"")
+        passphrase = self._passphrase or (read_private_file(self._path).strip(b"\r\n") if self._path else b"")
         if not passphrase:
-            msg = f"--key {self.url}: " + (f"{self._path} is empty" if self._path else f"{PASSPHRASE} is not set")
+            msg = f"--key {self.url}: " + (
+                f"{self._path} is empty" if self._path else f"{PASSPHRASE_VARIABLE} is not set"
+            )
             raise UsageError(msg)
         return passphrase
 
@@ -164,7 +166,7 @@ class AgeKey:
 
     def _identities(self, pyrage: ModuleType) -> list[Any]:
         try:
-            found = [pyrage.x25519.Identity.from_str(line) for line in _lines(private(self._path))]
+            found = [pyrage.x25519.Identity.from_str(line) for line in _lines(read_private_file(self._path))]
         except pyrage.IdentityError:
             found = []
         if not found:
@@ -173,7 +175,7 @@ class AgeKey:
         return found
 
 
-def make(path: str) -> None:
+def create_key_file(path: str) -> None:
     """Write a new key file at ``path``, for us alone. Raises ``UsageError`` where something is already."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -187,7 +189,7 @@ def make(path: str) -> None:
         raise UsageError(msg) from error
 
 
-def private(path: str) -> bytes:
+def read_private_file(path: str) -> bytes:
     """Give what is in a file that only we can read, reached by no link that others could have put there.
 
     Raises ``UsageError``.

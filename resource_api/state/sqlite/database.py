@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateError
 from resource_api.state.sqlite import marker
+from resource_api.state.store import RECOVER
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,7 +25,6 @@ VERSION: Final = 1
 #: SQLite's ``application_id``: what tells a database of ours from any other, or from an empty file.
 APPLICATION: Final = 0x72617069
 TABLES: Final = ("stack", "resource", "owed", "intent", "run")
-RECOVER: Final = "'resource-api state recover' puts back the newest whole generation"
 
 _SETTINGS: Final = ("busy_timeout=5000", "synchronous=FULL", "temp_store=MEMORY", "trusted_schema=OFF")
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR", "SQLITE_TOOBIG")

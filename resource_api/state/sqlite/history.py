@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.state.sqlite import stack_rows as rows
-from resource_api.state.sqlite import table
 from resource_api.state.sqlite.database import damage, row
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def add(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
     """Write a finished run and forget the oldest; within a transaction."""
     number = database.top("run") + 1
     database.drop_range("run", 0, number - RUNS + 1)
-    database.put("run", [row(number, table.to_bytes({**run, "project": name.project, "stack": name.stack}))])
+    database.put("run", [row(number, rows.to_bytes({**run, "project": name.project, "stack": name.stack}))])
 
 
 def read(database: Database, name: StackName | None = None) -> list[Mapping[str, Any]]:

@@ -7,6 +7,8 @@ holds, for each table, how many rows there are and the sum of their checksums: a
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
@@ -14,24 +16,28 @@ from resource_api.model.record import StackState
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.columns import portions
 from resource_api.model.values.errors import StateError
-from resource_api.state.sqlite.database import RECOVER, damage, row
+from resource_api.state.sqlite.database import damage, row
 from resource_api.state.sqlite.record_rows import pack, unpack, unpack_intent, unpack_owed
-from resource_api.state.sqlite.table import SPAN, Table, plain, to_bytes, total
-from resource_api.state.store import StackName, merged
+from resource_api.state.store import RECOVER, StackName, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import Commit, Intent, Key, Record
-    from resource_api.state.encryption.vault import Vault
+    from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.sqlite.database import Database, Row
 
     #: Gives the vault of a stack, where there is one.
-    Finder = Callable[["Header"], Vault | None]
+    Finder = Callable[["Header"], DataKey | None]
 
 _TABLES: Final = ("resource", "owed", "intent")
 #: So many rows are decoded together.
 _TOGETHER: Final = 500
+#: Rows per stack and table at most: far more than anybody has.
+SPAN: Final = 1 << 40
+#: The lower bits of a weight are the row's checksum, which needs no key; above them stands what only a key can tell.
+_BITS: Final = 64
+_PLAIN: Final = (1 << _BITS) - 1
 
 
 class Header(NamedTuple):
@@ -51,22 +57,86 @@ class Header(NamedTuple):
         """The wrapped data key of a stack that is encrypted."""
         return self.content.get("sealing")
 
-    def salt(self, vault: Vault | None) -> bytes:
+    def salt(self, vault: DataKey | None) -> bytes:
         """Give the salt; of an encrypted stack it is bound to all the rest of its row, which is proven by it."""
         if vault is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
             try:
-                return bytes.fromhex(vault.unlock(self.content["sealed_salt"], rest))
+                return bytes.fromhex(vault.decrypt(self.content["sealed_salt"], rest))
             except StateError as error:
                 msg = f"{error}; {RECOVER}"
                 raise StateError(msg) from error
         return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
-    def state(self, vault: Vault | None = None) -> StackState:
+    def state(self, vault: DataKey | None = None) -> StackState:
         """Give what the row itself says of the stack, which has no records then."""
         made = StackState(*self.name, *self.last, self.content["manifest"], self.salt(vault))
         outputs = self.content["outputs"] if vault is None else vault.found_outputs(self.name, self.content["outputs"])
         return made._replace(outputs=outputs, encrypted=self.sealing is not None)
+
+
+class Table:
+    """The rows of one stack in one table: which key is where, and the sum of their weights."""
+
+    def __init__(self, name: str, number: int, top: int = 0, vault: DataKey | None = None) -> None:
+        """Begin empty; ``top`` is the next free place."""
+        self.name = name
+        self._vault = vault
+        self._base = number * SPAN
+        self._top = top
+        self._total = 0
+        self._places: dict[Hashable, tuple[int, int]] = {}
+
+    @property
+    def tally(self) -> list[int]:
+        """How many rows, the sum of their weights, the next free place."""
+        return [len(self._places), self._total, self._top]
+
+    def fill(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
+        """Take over what was read."""
+        weights = self._weights(rows)
+        self._places = dict(zip(keys, zip([each[0] for each in rows], weights, strict=True), strict=True))
+        self._total = reduce(xor, weights, 0)
+
+    def places(self, keys: Sequence[Hashable]) -> list[int] | None:
+        """Give the row of each of ``keys``; None unless these are all there are."""
+        if len(keys) != len(self._places) or not self._places.keys() >= set(keys):
+            return None
+        return [self._places[key][0] for key in keys]
+
+    def agrees(self, tally: Sequence[int]) -> bool:
+        """Whether the rows are those that a tally was made of, as far as it can be told without or with the key."""
+        count, weights, top = self.tally
+        return [count, weights, top] == [tally[0], plain(tally[1]) if self._vault is None else tally[1], tally[2]]
+
+    def put(self, database: Database, values: Mapping[Any, Any]) -> None:
+        """Write values by key; one that was there keeps its place."""
+        ids, gone = [], []
+        for key in values:
+            if key in self._places:
+                row_id, weight = self._places[key]
+                gone.append(weight)
+            else:
+                row_id = self._base + self._top
+                self._top += 1
+            ids.append(row_id)
+        rows = list(map(row, ids, map(_spelled, codec.encode_all(list(values.values())))))
+        weights = self._weights(rows)
+        self._places.update(zip(values, zip(ids, weights, strict=True), strict=True))
+        self._total = reduce(xor, [*gone, *weights], self._total)
+        database.put(self.name, rows)
+
+    def drop(self, database: Database, keys: Iterable[Hashable]) -> None:
+        """Remove keys; one that is not there is no error."""
+        gone = [self._places.pop(key) for key in dict.fromkeys(keys) if key in self._places]
+        self._total = reduce(xor, (weight for _, weight in gone), self._total)
+        if gone:
+            database.drop(self.name, (row_id for row_id, _ in gone))
+
+    def _weights(self, rows: Sequence[Row]) -> list[int]:
+        if self._vault is None:
+            return [checksum for _, _, checksum in rows]
+        return [self._vault.proof(self.name, each) << _BITS | each[2] for each in rows]
 
 
 class Stack:
@@ -76,7 +146,7 @@ class Stack:
     """
 
     def __init__(
-        self, number: int, state: StackState, vault: Vault | None = None, tops: Mapping[str, int] | None = None
+        self, number: int, state: StackState, vault: DataKey | None = None, tops: Mapping[str, int] | None = None
     ) -> None:
         """Begin with ``state`` as known and no rows; with a ``vault`` its secrets are kept, and every row is proven."""
         self.number = number
@@ -88,7 +158,7 @@ class Stack:
         self._batch: dict[Key, int] = {}
 
     @classmethod
-    def read(cls, database: Database, header: Header, vault: Vault | None = None) -> Stack:
+    def read(cls, database: Database, header: Header, vault: DataKey | None = None) -> Stack:
         """Give a stack as it is written. Raises ``StateError`` for anything that does not fit together.
 
         One that is encrypted and read without its ``vault`` is verified as far as that goes, and not to be used.
@@ -129,7 +199,7 @@ class Stack:
                     self._note(batch, map(unpack_intent, intents))
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
-    def _place(self, vault: Vault, records: dict[Key, Record], rows: Sequence[Row]) -> None:
+    def _place(self, vault: DataKey, records: dict[Key, Record], rows: Sequence[Row]) -> None:
         """Tell the secrets of the records that have any where they are, so that they can be opened."""
         for (key, record), (_, body, _) in zip(list(records.items()), rows, strict=True):
             if codec.MARK in body:
@@ -139,7 +209,7 @@ class Stack:
     def _name(self) -> StackName:
         return StackName(self.state.project, self.state.stack)
 
-    def intend(self, database: Database, intents: Sequence[Intent]) -> None:
+    def record_intents(self, database: Database, intents: Sequence[Intent]) -> None:
         """Write what is about to be changed, as one row."""
         self._settle(database, [intent.key for intent in intents] if self._batch else [])
         table = self._tables["intent"]
@@ -166,15 +236,15 @@ class Stack:
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._save(database)
 
-    def _kept(self, vault: Vault, commit: Commit) -> Commit:
+    def _kept(self, vault: DataKey, commit: Commit) -> Commit:
         """Give a commit with the secrets in it encrypted."""
         put = [vault.kept(self._name, record) for record in commit.put]
         outputs = commit.outputs and vault.kept_outputs(self._name, commit.outputs)
         return commit._replace(put=put, outputs=outputs)
 
-    def overwrite(self, database: Database, state: StackState, vault: Vault | None) -> None:
+    def overwrite(self, database: Database, state: StackState, vault: DataKey | None) -> None:
         """Write a whole state in place of what there is, encrypted with ``vault`` or with no secret in it."""
-        from resource_api.state.encryption.vault import rewritten  # noqa: PLC0415 - rare
+        from resource_api.state.encryption.envelope import rewritten  # noqa: PLC0415 - rare
 
         for name in self._tables:
             database.drop_range(name, self.number * SPAN, (self.number + 1) * SPAN)
@@ -184,7 +254,7 @@ class Stack:
         fresh._write_owed(database, set(state.owed))
         self.__dict__.update(fresh.__dict__)
         if state.intents:
-            self.intend(database, list(state.intents.values()))
+            self.record_intents(database, list(state.intents.values()))
         else:
             self._save(database)
 
@@ -239,7 +309,7 @@ class Stack:
             content["salt"] = state.salt.hex()
         else:
             content["sealing"] = self.vault.wrapped
-            content["sealed_salt"] = self.vault.lock(state.salt.hex(), content)
+            content["sealed_salt"] = self.vault.encrypt(state.salt.hex(), content)
         database.put("stack", [row(self.number, to_bytes(content))])
 
 
@@ -289,3 +359,22 @@ def to_values(rows: Sequence[Row]) -> Iterator[Any]:
         bodies = [body for _, body, _ in rows[start : start + _TOGETHER]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
         yield from codec.decode(text) if "$resource_api" in text else json.loads(text)
+
+
+def plain(weights: int) -> int:
+    """Give the part of a sum of weights that needs no key: the sum of the checksums."""
+    return weights & _PLAIN
+
+
+def total(rows: Sequence[Row]) -> int:
+    """Give the sum of the rows' checksums."""
+    return reduce(xor, [checksum for _, _, checksum in rows], 0)
+
+
+def to_bytes(value: Any) -> bytes:
+    """Give what a row keeps of a value. Raises ``TypeError`` for an unknown or a secret in clear."""
+    return _spelled(codec.encode(value))
+
+
+def _spelled(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

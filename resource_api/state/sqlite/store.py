@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.record import StackState
 from resource_api.model.values.errors import StateError, UsageError
-from resource_api.state.encryption.stacks import Vaults
+from resource_api.state.encryption.envelope import DataKeys
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite import backups as recovery
+from resource_api.state.sqlite import cache, history
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite import history, keepsakes
 from resource_api.state.sqlite import stack_rows as rows
-from resource_api.state.sqlite.open import open_checked
-from resource_api.state.sqlite.writer import Writer
+from resource_api.state.sqlite.session import Writer, open_database
 from resource_api.state.store import CachedConclusion
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, Intent
     from resource_api.model.record import Key as Identity
     from resource_api.state.encryption.keys import Key
+    from resource_api.state.sqlite.cache import Kept
     from resource_api.state.sqlite.database import Database
-    from resource_api.state.sqlite.keepsakes import Kept
-    from resource_api.state.sqlite.open import Opened
+    from resource_api.state.sqlite.session import Opened
     from resource_api.state.sqlite.stack_rows import Stack
     from resource_api.state.store import StackName
 
@@ -44,7 +43,7 @@ class SqliteStore:
     def __init__(self, path: str, key: Key | None = None) -> None:
         """Know where; nothing is opened yet. With a ``key`` every stack is encrypted, and must be."""
         self.path = path
-        self._vaults = Vaults(key)
+        self._vaults = DataKeys(key)
         self._lock = Lock(path)
         self._guard = threading.RLock()
         self._writer: Writer | None = None
@@ -87,10 +86,10 @@ class SqliteStore:
                 raise
             self._end()
 
-    def intend(self, name: StackName, intents: Sequence[Intent]) -> None:
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         if intents:
-            self._write(name, lambda database, stack: stack.intend(database, intents))
+            self._write(name, lambda database, stack: stack.record_intents(database, intents))
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write, and give what is known then."""
@@ -110,7 +109,7 @@ class SqliteStore:
                 writer.mark()
         self._write(name, lambda database, stack: stack.overwrite(database, state, stack.vault))
 
-    def rekey(self, name: StackName, key: Key | None, *, drop: bool = False) -> StackState:
+    def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
         """Encrypt a stack with a new data key, whatever it was before, or keep no secrets of it any more."""
         with self._guard:
             writer = self._held()
@@ -125,11 +124,11 @@ class SqliteStore:
             writer.stacks[name] = stack
             known = self._write(name, lambda database, stack: stack.overwrite(database, state, vault))
             opened.database.compact()
-            if drop:
+            if drop_generations:
                 recovery.drop(self.path)
             return known
 
-    def finish(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Note that a run is over, and in the marker what must be there from now on."""
         with self._guard:
             writer = self._held()
@@ -143,17 +142,17 @@ class SqliteStore:
         with self._guard:
             writer = self._held()
             if writer.opened is not None and self._vaults.key is None:
-                keepsakes.keep(writer.opened, label, self._stack(writer, name), keys, content)
+                cache.keep(writer.opened, label, self._stack(writer, name), keys, content)
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
         """Give what was remembered, if its stack is as it was then and needs no key."""
         with self._guard, self._reading() as opened:
-            kept = keepsakes.find(self.path, label, opened.headers) if opened and self._vaults.key is None else None
+            kept = cache.find(self.path, label, opened.headers) if opened and self._vaults.key is None else None
         return None if kept is None else CachedConclusion(kept.content, partial(self._picked, kept))
 
     def _picked(self, kept: Kept, numbers: Iterable[int]) -> StackState | None:
         with self._guard, self._reading() as opened:
-            return keepsakes.picked(opened, kept, numbers) if opened else None
+            return cache.picked(opened, kept, numbers) if opened else None
 
     def check(self) -> Sequence[str]:
         """Verify everything that is kept; gives what was found good. Raises ``StateError``."""
@@ -171,7 +170,7 @@ class SqliteStore:
             databases.refuse_newer(self.path)
             self._lock.announce("state recover")
             try:
-                with open_checked(self.path) or nullcontext() as opened:
+                with open_database(self.path) or nullcontext() as opened:
                     if opened is not None:
                         rows.verify(opened.database, self._vaults.found)
             except StateError as error:
@@ -186,7 +185,7 @@ class SqliteStore:
         if self._writer is not None:
             yield self._writer.opened and self._writer.opened.again()
             return
-        with open_checked(self.path) or nullcontext() as opened:
+        with open_database(self.path) or nullcontext() as opened:
             yield opened
 
     def _read(self, opened: Opened, name: StackName) -> Stack:

@@ -270,7 +270,7 @@ def _recorded_otherwise(site: CachedSite) -> None:
 
 def _in_doubt(site: CachedSite) -> None:
     with (store := site.runtime().store).lock("test", 0):
-        store.intend(store.stacks()[0], [Intent("run", "widget", "a", "a", "update")])
+        store.record_intents(store.stacks()[0], [Intent("run", "widget", "a", "a", "update")])
 
 
 def _put_back(site: CachedSite) -> None:

@@ -41,12 +41,12 @@ class Place:
         self.path = f"{directory}/state/state.db"
         self.key, self.other = f"file:{directory}/key", f"file:{directory}/other"
         for url in (self.key, self.other):
-            keys.make(url.partition(":")[2])
+            keys.create_key_file(url.partition(":")[2])
 
     def store(self, url: str | None = "") -> SqliteStore:
         """Open the state, with its key unless another or none is named."""
         url = self.key if url == "" else url
-        return SqliteStore(self.path, keys.named(url, {}) if url else None)
+        return SqliteStore(self.path, keys.key_from_url(url, {}) if url else None)
 
     def write(self, *, store: SqliteStore | None = None, name: StackName = WEB, **secrets: str) -> StackState:
         """Record resources, each with one secret, in one run; gives what is known then."""
@@ -58,7 +58,7 @@ class Place:
                 kept = sealed({"token": Sensitive(secret), "list": [1, {"deep": Sensitive(secret + "!")}]}, salt)
                 put.append(record(f"/{title}", should=kept, is_=kept))
             state = store.commit(name, Commit(put, outputs=sealed({"password": Sensitive("output " + secret)}, salt)))
-            store.finish(name, {"run": str(state.serial)})
+            store.finish_run(name, {"run": str(state.serial)})
         return state
 
     def rows(self, table: str) -> dict[int, Any]:
@@ -360,7 +360,7 @@ class TestForging:
         """A first run without a key that was killed leaves a stack that is not encrypted."""
         store = place.store(None)
         with store.lock("test", 0):
-            store.intend(WEB, [Intent("1", "file", "/a", "/a", "create")])
+            store.record_intents(WEB, [Intent("1", "file", "/a", "/a", "create")])
         with pytest.raises(UsageError, match="is not encrypted, and a key is named"):
             place.store().load(WEB)
 

@@ -23,7 +23,7 @@ DATA_KEY = bytes(range(32))
 
 def file_key(path: Path, name: str) -> str:
     """Make a key file."""
-    keys.make(str(path / name))
+    keys.create_key_file(str(path / name))
     return f"file:{path / name}"
 
 
@@ -58,24 +58,24 @@ class TestWrapping:
     def test_a_key_gives_back_what_it_wrapped(self, make: Callable[[str], str]) -> None:
         """Also when it is named anew, as the next command does."""
         url = make("a")
-        wrapped = keys.named(url, {}).wrap(DATA_KEY)
-        assert keys.named(url, {}).unwrap(wrapped) == DATA_KEY
+        wrapped = keys.key_from_url(url, {}).wrap(DATA_KEY)
+        assert keys.key_from_url(url, {}).unwrap(wrapped) == DATA_KEY
         assert DATA_KEY.hex() not in str(wrapped)
 
     def test_no_two_wrappings_are_alike(self, make: Callable[[str], str]) -> None:
         """So that nothing can be told from comparing them."""
-        key = keys.named(make("a"), {})
+        key = keys.key_from_url(make("a"), {})
         assert key.wrap(DATA_KEY) != key.wrap(DATA_KEY)
 
     def test_another_key_opens_nothing(self, make: Callable[[str], str]) -> None:
         """Of the same kind."""
-        wrapped = keys.named(make("a"), {}).wrap(DATA_KEY)
+        wrapped = keys.key_from_url(make("a"), {}).wrap(DATA_KEY)
         with pytest.raises(ValueError, match=r".+"):
-            keys.named(make("b"), {}).unwrap(wrapped)
+            keys.key_from_url(make("b"), {}).unwrap(wrapped)
 
     def test_what_was_altered_opens_nothing(self, make: Callable[[str], str]) -> None:
         """Whichever character it is."""
-        key = keys.named(make("a"), {})
+        key = keys.key_from_url(make("a"), {})
         wrapped = key.wrap(DATA_KEY)
         text = wrapped["wrapped"]
         for place in range(0, len(text) - 2, 7):
@@ -85,9 +85,9 @@ class TestWrapping:
 
     def test_a_key_of_another_kind_says_so(self, make: Callable[[str], str]) -> None:
         """It is the wrong option, no damage."""
-        wrapped = {**keys.named(make("a"), {}).wrap(DATA_KEY), "kind": "other"}
+        wrapped = {**keys.key_from_url(make("a"), {}).wrap(DATA_KEY), "kind": "other"}
         with pytest.raises(UsageError, match="another kind of key, other:"):
-            keys.named(make("a2"), {}).unwrap(wrapped)
+            keys.key_from_url(make("a2"), {}).unwrap(wrapped)
 
 
 class TestFiles:
@@ -100,7 +100,7 @@ class TestFiles:
         path = url.partition(":")[2]
         os.chmod(path, mode)  # noqa: PTH101 - the path is text
         with pytest.raises(UsageError, match=f"others can use this key: chmod go= {path}"):
-            keys.named(url, {}).wrap(DATA_KEY)
+            keys.key_from_url(url, {}).wrap(DATA_KEY)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
     def test_it_belongs_to_root_or_to_the_caller(self, make: Callable[[str], str]) -> None:
@@ -108,7 +108,7 @@ class TestFiles:
         url = make("a")
         os.chown(url.partition(":")[2], 1234, 1234)
         with pytest.raises(UsageError, match="belongs to another user"):
-            keys.named(url, {}).wrap(DATA_KEY)
+            keys.key_from_url(url, {}).wrap(DATA_KEY)
 
     def test_a_link_that_others_could_have_put_there_is_not_followed(self, tmp_path: Path) -> None:
         """One of the caller's own is."""
@@ -118,10 +118,10 @@ class TestFiles:
         public.mkdir(mode=0o777)
         public.chmod(0o777)
         (public / "link").symlink_to(tmp_path / "a")
-        wrapped = keys.named(url, {}).wrap(DATA_KEY)
-        assert keys.named(f"file:{own}", {}).unwrap(wrapped) == DATA_KEY
+        wrapped = keys.key_from_url(url, {}).wrap(DATA_KEY)
+        assert keys.key_from_url(f"file:{own}", {}).unwrap(wrapped) == DATA_KEY
         with pytest.raises(UsageError, match="a symbolic link on the way"):
-            keys.named(f"file:{public}/link", {}).unwrap(wrapped)
+            keys.key_from_url(f"file:{public}/link", {}).unwrap(wrapped)
 
     def test_what_is_no_key_is_refused_unshown(self, tmp_path: Path) -> None:
         """A wrong file may hold another secret."""
@@ -130,7 +130,7 @@ class TestFiles:
             path.write_text(text, encoding="utf-8")
             path.chmod(0o600)
             with pytest.raises(UsageError) as caught:
-                keys.named(f"{scheme}:{path}", {}).wrap(DATA_KEY)
+                keys.key_from_url(f"{scheme}:{path}", {}).wrap(DATA_KEY)
             assert str(path) in str(caught.value)
             assert text.strip() == "" or text not in str(caught.value)
 
@@ -138,27 +138,27 @@ class TestFiles:
     def test_a_missing_file_is_named(self, tmp_path: Path, scheme: str) -> None:
         """With what the system says."""
         with pytest.raises(UsageError, match="missing: the key cannot be read: No such file"):
-            keys.named(f"{scheme}:{tmp_path}/missing", {}).wrap(DATA_KEY)
+            keys.key_from_url(f"{scheme}:{tmp_path}/missing", {}).wrap(DATA_KEY)
 
     def test_a_directory_and_a_pipe_are_no_keys(self, tmp_path: Path) -> None:
         """And a pipe nobody writes to does not keep us waiting."""
         os.mkfifo(tmp_path / "pipe", 0o600)
         for name in (".", "pipe"):
             with pytest.raises(UsageError, match=r"is no file|cannot be read"):
-                keys.named(f"file:{tmp_path / name}", {}).wrap(DATA_KEY)
+                keys.key_from_url(f"file:{tmp_path / name}", {}).wrap(DATA_KEY)
 
     def test_a_new_key_is_ours_alone_and_overwrites_nothing(self, tmp_path: Path) -> None:
         """Whatever the umask."""
         path = tmp_path / "k"
         before = os.umask(0)
         try:
-            keys.make(str(path))
+            keys.create_key_file(str(path))
         finally:
             os.umask(before)
         assert path.stat().st_mode & 0o7777 == 0o600
         written = path.read_bytes()
         with pytest.raises(UsageError, match="File exists"):
-            keys.make(str(path))
+            keys.create_key_file(str(path))
         assert path.read_bytes() == written
 
 
@@ -167,20 +167,23 @@ class TestPassphrases:
 
     def test_it_is_taken_out_of_the_environment(self) -> None:
         """No child inherits it; the key still has it."""
-        environment = {keys.PASSPHRASE: "correct horse", "HOME": "/"}
-        key = keys.named("passphrase:", environment)
+        environment = {keys.PASSPHRASE_VARIABLE: "correct horse", "HOME": "/"}
+        key = keys.key_from_url("passphrase:", environment)
         assert environment == {"HOME": "/"}
-        assert keys.named("passphrase:", {keys.PASSPHRASE: "correct horse"}).unwrap(key.wrap(DATA_KEY)) == DATA_KEY
+        assert (
+            keys.key_from_url("passphrase:", {keys.PASSPHRASE_VARIABLE: "correct horse"}).unwrap(key.wrap(DATA_KEY))
+            == DATA_KEY
+        )
 
     def test_without_one_its_variable_is_named(self) -> None:
         """When it is first needed."""
         with pytest.raises(UsageError, match="RESOURCE_API_PASSPHRASE is not set"):
-            keys.named("passphrase:", {}).wrap(DATA_KEY)
+            keys.key_from_url("passphrase:", {}).wrap(DATA_KEY)
 
     @pytest.mark.parametrize("cost", [{"n": 2**40}, {"r": 0}, {"p": True}, {"n": "32768"}, {"r": 10**6}])
     def test_a_cost_that_nobody_chose_is_refused(self, cost: dict[str, Any]) -> None:
         """At once: an altered state must not keep the machine busy."""
-        key = keys.named("passphrase:", {keys.PASSPHRASE: "x"})
+        key = keys.key_from_url("passphrase:", {keys.PASSPHRASE_VARIABLE: "x"})
         wrapped = {"kind": "passphrase", "salt": "00", "n": 2**15, "r": 8, "p": 3, "wrapped": "", **cost}
         with pytest.raises(ValueError, match="scrypt's parameters"):
             key.unwrap(wrapped)
@@ -194,20 +197,20 @@ class TestAge:
         mine, theirs, other = (age_key(tmp_path, name) for name in ("mine", "theirs", "other"))
         public = (tmp_path / "theirs").read_text(encoding="utf-8").splitlines()[0].removeprefix("# public key: ")
         (tmp_path / "team").write_text(f"# the team\n\n{public}\n", encoding="utf-8")
-        wrapped = keys.named(f"{mine}?recipients={tmp_path}/team", {}).wrap(DATA_KEY)
-        assert keys.named(mine, {}).unwrap(wrapped) == DATA_KEY
-        assert keys.named(theirs, {}).unwrap(wrapped) == DATA_KEY
+        wrapped = keys.key_from_url(f"{mine}?recipients={tmp_path}/team", {}).wrap(DATA_KEY)
+        assert keys.key_from_url(mine, {}).unwrap(wrapped) == DATA_KEY
+        assert keys.key_from_url(theirs, {}).unwrap(wrapped) == DATA_KEY
         with pytest.raises(ValueError, match=r".+"):
-            keys.named(other, {}).unwrap(wrapped)
+            keys.key_from_url(other, {}).unwrap(wrapped)
 
     def test_what_is_no_recipient_is_named(self, tmp_path: Path) -> None:
         """With the file that it stands in."""
         mine = age_key(tmp_path, "mine")
         (tmp_path / "team").write_text("age1nonsense\n", encoding="utf-8")
         with pytest.raises(UsageError, match="team: 'age1nonsense' is no recipient"):
-            keys.named(f"{mine}?recipients={tmp_path}/team", {}).wrap(DATA_KEY)
+            keys.key_from_url(f"{mine}?recipients={tmp_path}/team", {}).wrap(DATA_KEY)
         with pytest.raises(UsageError, match="the recipients cannot be read"):
-            keys.named(f"{mine}?recipients={tmp_path}/none", {}).wrap(DATA_KEY)
+            keys.key_from_url(f"{mine}?recipients={tmp_path}/none", {}).wrap(DATA_KEY)
 
 
 class TestNames:
@@ -217,12 +220,12 @@ class TestNames:
     def test_anything_else_is_refused(self, url: str) -> None:
         """The message says what to write."""
         with pytest.raises(UsageError, match="write file:PATH, passphrase:, passphrase:PATH, or age:PATH"):
-            keys.named(url, {})
+            keys.key_from_url(url, {})
 
     def test_a_bare_path_gets_the_hint(self) -> None:
         """As with ``--state``."""
         with pytest.raises(UsageError, match=r"did you mean 'file:\./key'"):
-            keys.named("./key", {})
+            keys.key_from_url("./key", {})
 
     @pytest.mark.parametrize(("scheme", "package"), [("file", "cryptography"), ("age", "pyrage")])
     def test_a_missing_library_is_named_with_what_installs_it(
@@ -234,7 +237,7 @@ class TestNames:
             if name.partition(".")[0] == package:
                 monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(UsageError, match=rf"package '{package}': pip install 'resource-api\[\w+\]'"):
-            keys.named(url, {}).wrap(DATA_KEY)
+            keys.key_from_url(url, {}).wrap(DATA_KEY)
 
 
 class TestCipher:

@@ -41,17 +41,17 @@ from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.state.encryption import keys
 path, before, after = sys.argv[1:]
-key = lambda url: keys.named(url, {}) if url else None
+key = lambda url: keys.key_from_url(url, {}) if url else None
 store, name = SqliteStore(path, key(before)), StackName("web", "default")
 with store.lock("test", 0):
-    store.rekey(name, key(after), drop=True)
-    store.finish(name, {"run": "1"})
+    store.rekey(name, key(after), drop_generations=True)
+    store.finish_run(name, {"run": "1"})
 """
 
 
 def key(url: str) -> keys.Key | None:
     """Give a key by its name; none for no name."""
-    return keys.named(url, {}) if url else None
+    return keys.key_from_url(url, {}) if url else None
 
 
 class Safe:
@@ -61,7 +61,7 @@ class Safe:
         """Record the secret under the key of before."""
         self.path = Path(directory) / "state" / "state.db"
         for name in ("one", "two"):
-            keys.make(f"{directory}/{name}")
+            keys.create_key_file(f"{directory}/{name}")
         self.before, self.after = (f"file:{directory}/{name}" if name else "" for name in (before, after))
         store = self.store(self.before)
         with store.lock("test", 0):

@@ -49,7 +49,7 @@ def write(store: SqliteStore, *names: str, finish: bool = True) -> StackState:
     with store.lock("test", 0):
         state = store.commit(WEB, Commit([record(name) for name in names]))
         if finish:
-            store.finish(WEB, {"run": str(state.serial), "command": "test"})
+            store.finish_run(WEB, {"run": str(state.serial), "command": "test"})
         return state
 
 
@@ -136,7 +136,7 @@ class TestPlace:
     def test_sqlite_is_imported_with_the_first_database(self, path: Path) -> None:
         """Commands that keep no state do not pay for it."""
         code = (
-            "import sys; from resource_api.state.open import open_store;"
+            "import sys; from resource_api.state.open_store import open_store;"
             "open_store('sqlite:' + sys.argv[1]).stacks(); assert 'sqlite3' not in sys.modules"
         )
         done = run(code, str(path))
@@ -230,7 +230,7 @@ class TestDamage:
     def whole(self, store: SqliteStore, path: Path) -> StackState:
         """Record a little of everything and leave one file that says all."""
         with store.lock("test", 0):
-            store.intend(WEB, [Intent("1", "file", "/x", "/x", "create")])
+            store.record_intents(WEB, [Intent("1", "file", "/x", "/x", "create")])
             store.commit(
                 WEB, Commit([record("/a"), record(("b", "c"))], owed={("file", "/a"): ["File[/b]"]}, outputs={"o": 1})
             )
@@ -332,7 +332,7 @@ class TestGenerations:
         for number in range(5):
             write(store, f"/{number}")
         with store.lock("test", 0):
-            store.finish(WEB, {"run": "nothing"})
+            store.finish_run(WEB, {"run": "nothing"})
         names = sorted(each.name for each in path.parent.glob("state.db.[0-9]"))
         assert names == ["state.db.1", "state.db.2", "state.db.3"]
         found = [line for line in store.check() if "whole" in line]
@@ -421,7 +421,7 @@ for start in range(0, 100, 20):
     with store.lock("write", 10):
         for number in range(start, start + 20):
             store.commit(name, Commit([record(f"/{number}"), record(f"/{number}b")], outputs={"count": number + 1}))
-        store.finish(name, {"run": str(start)})
+        store.finish_run(name, {"run": str(start)})
 """
 
     def test_each_sees_one_moment(self, store: SqliteStore, path: Path) -> None:

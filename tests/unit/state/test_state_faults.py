@@ -42,11 +42,11 @@ store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 try:
     with store.lock("test", 0):
         store.load(name)
-        store.intend(name, [Intent("1", "file", "/new", "/new", "create")])
+        store.record_intents(name, [Intent("1", "file", "/new", "/new", "create")])
         os.write(1, b"intended\\n")
         store.commit(name, Commit([record("/new")], done=[("file", "/new")]))
         os.write(1, b"committed\\n")
-        store.finish(name, {"run": "1"})
+        store.finish_run(name, {"run": "1"})
     os.write(1, b"over\\n")
 except StateError as error:
     os.write(2, str(error).encode())
@@ -153,7 +153,7 @@ def judge(path: Path, done: subprocess.CompletedProcess[str]) -> None:
         assert not state.intents
     with store.lock("after", 0):
         assert store.commit(WEB, Commit([record("/after")])).serial == len(names) + 1
-        store.finish(WEB, {"run": "after"})
+        store.finish_run(WEB, {"run": "after"})
 
 
 def sample(found: list[tuple[str, int]], count: int) -> list[tuple[str, int]]:
@@ -300,7 +300,7 @@ assert state.serial == last and len(state.records) == last, (state.serial, last)
 os.unlink(sys.argv[1] + "/filler")
 with store.lock("test", 0):
     assert store.commit(name, Commit([record("/after")])).serial == last + 1
-    store.finish(name, {"run": "x"})
+    store.finish_run(name, {"run": "x"})
 assert store.check()
 """
     script = 'mount -t tmpfs -o size=1500k none "$1"; head -c 800000 /dev/zero > "$1/filler"; "$2" -c "$3" "$1"'

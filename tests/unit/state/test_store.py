@@ -12,7 +12,7 @@ import pytest
 
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.encryption import keys
-from resource_api.state.open import default_path, open_store
+from resource_api.state.open_store import default_path, open_store
 from resource_api.state.sqlite import marker
 from resource_api.state.sqlite.marker import Marker
 from resource_api.state.sqlite.store import SqliteStore
@@ -50,8 +50,8 @@ class TestEncryptedStore(SharedStateCompliance):
     @contextmanager
     def opened(self) -> Iterator[Callable[[], StateStore]]:
         with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
-            keys.make(f"{directory}/key")
-            yield lambda: SqliteStore(f"{directory}/state/state.db", keys.named(f"file:{directory}/key", {}))
+            keys.create_key_file(f"{directory}/key")
+            yield lambda: SqliteStore(f"{directory}/state/state.db", keys.key_from_url(f"file:{directory}/key", {}))
 
 
 class TestWhereStateIs:

@@ -16,6 +16,7 @@ from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, urn
 from resource_api.model.values.values import is_flat, reveal
 from resource_api.state.encryption import aes_gcm as cipher
+from resource_api.state.store import RECOVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, StackState
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.database import Row
+    from resource_api.state.sqlite.stack_rows import Header
     from resource_api.state.store import StackName
 
     #: From a sealed secret and the place where it stands to what is to stand there.
@@ -34,7 +36,7 @@ FORMAT: Final = 1
 _VALUES: Final = ("inputs", "should", "is_")
 
 
-class Vault:
+class DataKey:
     """The data key of one stack, document or plan."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, Any], what: str) -> None:
@@ -45,7 +47,7 @@ class Vault:
         self._rows = cipher.derived(data_key, "rows")
 
     @classmethod
-    def make(cls, key: Key, what: str) -> Self:
+    def generate(cls, key: Key, what: str) -> Self:
         """Give one with a new data key, wrapped by ``key``. Raises ``UsageError``."""
         data_key = cipher.fresh_key()
         return cls(data_key, {"format": FORMAT, **key.wrap(data_key)}, what)
@@ -68,12 +70,12 @@ class Vault:
             msg = f"{what} cannot be opened with --key {key.url}: it is another key, or what is there was altered"
             raise StateError(msg) from error
 
-    def lock(self, clear: Any, bound: Any) -> str:
+    def encrypt(self, clear: Any, bound: Any) -> str:
         """Encrypt JSON data, bound to other JSON data."""
         return self._cipher.encrypt(_text(clear), _text(bound))
 
-    def unlock(self, text: Any, bound: Any) -> Any:
-        """Give back what ``lock`` took. Raises ``StateError`` when either is not what it was."""
+    def decrypt(self, text: Any, bound: Any) -> Any:
+        """Give back what ``encrypt`` took. Raises ``StateError`` when either is not what it was."""
         try:
             return codec.decode(self._cipher.decrypt(text, _text(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
@@ -116,13 +118,13 @@ class Vault:
 
     def _box(self, found: Sealed, place: Place) -> Sealed:
         secret = found.secret
-        if secret is None or (isinstance(secret, Box) and secret.place == place and secret.unlock == self.unlock):
+        if secret is None or (isinstance(secret, Box) and secret.place == place and secret.unlock == self.decrypt):
             return found
-        return Sealed(found.digest, Box(self.lock(reveal(secret.reveal()), place), place, self.unlock))
+        return Sealed(found.digest, Box(self.encrypt(reveal(secret.reveal()), place), place, self.decrypt))
 
     def _placed(self, found: Sealed, place: Place) -> Sealed:
         if isinstance(found.secret, Box):
-            found.secret.place, found.secret.unlock = place, self.unlock
+            found.secret.place, found.secret.unlock = place, self.decrypt
         return found
 
 
@@ -138,7 +140,7 @@ def _unwrapped(key: Key, wrapped: Mapping[str, Any]) -> bytes:
     return data_key
 
 
-def rewritten(state: StackState, name: StackName, vault: Vault | None) -> StackState:
+def rewritten(state: StackState, name: StackName, vault: DataKey | None) -> StackState:
     """Give a state with each secret as ``vault`` keeps it, whatever kept it before; without one, as a digest alone."""
     if vault is not None:
         records = {key: vault.kept(name, record) for key, record in state.records.items()}
@@ -148,7 +150,7 @@ def rewritten(state: StackState, name: StackName, vault: Vault | None) -> StackS
     return state._replace(records=bare, outputs=outputs, encrypted=False)
 
 
-def placed(state: StackState, name: StackName, vault: Vault) -> StackState:
+def placed(state: StackState, name: StackName, vault: DataKey) -> StackState:
     """Give a whole state as it was read: each box knows its place, and can be opened."""
     records = {key: vault.found(name, record) for key, record in state.records.items()}
     return state._replace(records=records, outputs=vault.found_outputs(name, state.outputs), encrypted=True)
@@ -161,3 +163,57 @@ def _each(record: Record, change: Callable[[Sealed, Place], Sealed]) -> Record:
 
 def _text(value: Any) -> bytes:
     return codec.encode(value).encode("utf-8", "surrogatepass")
+
+
+class DataKeys:
+    """The vaults of one store, each opened once."""
+
+    def __init__(self, key: Key | None) -> None:
+        """Use ``key``, which is not read before it is needed."""
+        self.key = key
+        self._fresh: dict[StackName, DataKey] = {}
+        self._open: dict[str, DataKey] = {}
+
+    def demanded(self, header: Header) -> DataKey | None:
+        """Give the vault of a stack that is to be used. Raises ``UsageError`` where its key is missing or surplus."""
+        if header.sealing is None and self.key is not None:
+            msg = (
+                f"{_what(header.name)} is not encrypted, and a key is named; 'resource-api state rekey' encrypts it,"
+                " without --key it is used as it is"
+            )
+            raise UsageError(msg)
+        return self.given(header)
+
+    def found(self, header: Header) -> DataKey | None:
+        """Give the vault of a stack that is to be looked at as it is; None for one without, or without a key."""
+        return self._opened(header.name, header.sealing) if header.sealing is not None and self.key else None
+
+    def given(self, header: Header) -> DataKey | None:
+        """Give the vault of a stack that is to get another; it may have none. Raises ``UsageError`` without its key."""
+        return self._opened(header.name, header.sealing) if header.sealing is not None else None
+
+    def fresh(self, name: StackName) -> DataKey | None:
+        """Give the vault of a stack that is made now; none without a key."""
+        if self.key is not None and name not in self._fresh:
+            self._fresh[name] = DataKey.generate(self.key, _what(name))
+        return self._fresh.get(name)
+
+    def renewed(self, name: StackName, key: Key | None) -> DataKey | None:
+        """Give a new vault under another key, which is the store's from now on."""
+        self.key = key
+        self._fresh.pop(name, None)
+        return self.fresh(name)
+
+    def _opened(self, name: StackName, sealing: Mapping[str, Any]) -> DataKey:
+        written = repr((name, sealing))
+        if written not in self._open:
+            try:
+                self._open[written] = DataKey.open(self.key, sealing, _what(name))
+            except StateError as error:
+                msg = f"{error}; name its own, and if that is the one: {RECOVER}"
+                raise StateError(msg) from error
+        return self._open[written]
+
+
+def _what(name: StackName) -> str:
+    return f"the state of project {name.project}, stack {name.stack}"
