@@ -16,7 +16,7 @@ from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.values import is_flat, same
-from resource_api.plan import unchanged as calm
+from resource_api.plan import bulk_decisions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -110,7 +110,7 @@ def conclude(plan: Plan) -> Conclusion | None:
     for step in plan.steps:
         entry = step.entry
         groups.setdefault(entry.instance, []).append((entry, step.is_ or {}))
-        if entry.index in plan.settled and not (entry.type in moving or entry.parent) and _alone(step):
+        if entry.index in plan.in_sync and not (entry.type in moving or entry.parent) and _alone(step):
             keys[entry.index] = _key(entry)
     for entry in _put_out(catalog):
         keys[entry.index] = None
@@ -246,7 +246,7 @@ def stirred(converged: Conclusion, moved: Collection[int]) -> set[int]:
 
 def known(catalog: Catalog, state: StackState) -> StackState:
     """Give the state as if it had been recorded without what is left out, which some of it requires."""
-    required = {entry.key: calm.required(catalog, entry) for entry in catalog.entries}
+    required = {entry.key: bulk_decisions.required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record
         for key, record in state.records.items()

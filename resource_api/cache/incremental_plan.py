@@ -19,7 +19,7 @@ from resource_api.manifest import read as reading
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ResourceAPIError
-from resource_api.snapshot.snapshot import Unreadable
+from resource_api.snapshot.snapshot import ReadError
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.recorder import Recorder
@@ -83,7 +83,7 @@ def plan(
         return None
     try:
         return _Shortcut(request, store, converged, rested).plan(planner, snapshot, cached.state)
-    except (ResourceAPIError, Unreadable):
+    except (ResourceAPIError, ReadError):
         # Whatever it is, a whole run says it properly.
         return None
 
@@ -130,7 +130,7 @@ class _Shortcut:
         self, snapshot: Snapshot, declared: Collection[tuple[str, Name]]
     ) -> Iterator[tuple[str, Mapping[Name, Resource]]]:
         for instance, names in convergence.asked(self._converged, declared):
-            yield instance, snapshot.glance(snapshot.providers.tools(instance).definition, names)
+            yield instance, snapshot.read_unchecked(snapshot.providers.tools(instance).definition, names)
 
     def _compiled(self, planner: Planner) -> Catalog | None:
         """Give the catalog of what is left; None if that is not what it was then, or too much."""
@@ -177,12 +177,12 @@ class _Shortcut:
             still = step.decision is SAME and not step.refreshed_by and not step.deferred and not step.previous
             if not still and not (self._shown and number in self._stirred):
                 return False
-        nobody_else = not (made.prior.undeclared or made.prior.ghosts or made.prior.superseded)
+        nobody_else = not (made.prior.undeclared or made.prior.orphans or made.prior.moved_keys)
         return nobody_else and (self._shown or not self._news(made))
 
     def _news(self, made: Plan) -> bool:
         """Whether something would be recorded, which a plan must know all the relationships of."""
         recorder = Recorder(self._store, StackName(made.prior.state.project, made.prior.state.stack), made, "")
         return bool(
-            recorder.news(OperationRun(each) for each in made.operations if each.step.entry.index not in made.settled)
+            recorder.news(OperationRun(each) for each in made.operations if each.step.entry.index not in made.in_sync)
         )

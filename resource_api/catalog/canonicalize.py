@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.attribute_set import AttributeSet
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Resource, TypeDefinition
 
 
@@ -42,7 +42,7 @@ def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
     return given
 
 
-def find_suspect(tools: Tools, resources: Sequence[Mapping[str, Any]]) -> set[int]:
+def find_suspect(tools: ProviderFunctions, resources: Sequence[Mapping[str, Any]]) -> set[int]:
     """Give the places of the resources that may not be as their type declares, told for thousands at once.
 
     All others have only declared attributes, all that are mandatory, and accepted values.
@@ -96,7 +96,9 @@ def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) ->
     ]
 
 
-def canonicalize(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Resource], dict[int, list[Problem]]]:
+def canonicalize(
+    tools: ProviderFunctions, resources: Sequence[Resource]
+) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Give the canonical form of each resource of one type, and by place the problems of those that have any.
 
     An exception of the provider for all of them is looked for one by one, so that it is the problem of the resource
@@ -123,7 +125,9 @@ def canonicalize(tools: Tools, resources: Sequence[Resource]) -> tuple[list[Reso
     return canonical, problems
 
 
-def _canonicalize(tools: Tools, resources: list[Resource]) -> tuple[list[Resource], dict[int, list[Problem]]]:
+def _canonicalize(
+    tools: ProviderFunctions, resources: list[Resource]
+) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Canonicalize together; when that raises, each on its own. Only answers that are not plain need a second look."""
     known = resources if are_flat(resources) else [_known(resource) for resource in resources]
     assert tools.canonicalize is not None
@@ -144,7 +148,7 @@ def _canonicalize(tools: Tools, resources: list[Resource]) -> tuple[list[Resourc
     return answers, problems
 
 
-def _alone(tools: Tools, resource: Resource) -> Resource | Exception:
+def _alone(tools: ProviderFunctions, resource: Resource) -> Resource | Exception:
     assert tools.canonicalize is not None
     try:
         return tools.canonicalize([resource])[0]

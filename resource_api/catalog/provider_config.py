@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.resources import ResourceTable
     from resource_api.model.declaration import Configured, Input, Manifest
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
 
 
 def build_instances(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> dict[str, Instance]:
@@ -45,7 +45,7 @@ def build_instances(table: ResourceTable, evaluator: Evaluator, diagnostics: Dia
     }
 
 
-def default_config(tools: Tools) -> Mapping[str, Any]:
+def default_config(tools: ProviderFunctions) -> Mapping[str, Any]:
     """Give the configuration of a type's default provider where no manifest says it. Raises ``ProviderError``."""
     config, problems = validate_config(tools, {})
     if problems:
@@ -132,7 +132,7 @@ class _Maker:
             self._diagnostics.of(users[0], None, f"the configuration of its provider: {message}", "provider", advice)
 
 
-def validate_config(tools: Tools, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
+def validate_config(tools: ProviderFunctions, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
     """Give a configuration with defaults, held to its data types and to what the provider says; or what is wrong.
 
     The provider sees what is known and may add what is not given: a default that only it can tell.
@@ -155,6 +155,6 @@ def validate_config(tools: Tools, given: Mapping[str, Any]) -> tuple[Mapping[str
     return config, canonicalize.check_values(definition, config) or _missing(tools, config)
 
 
-def _missing(tools: Tools, config: Mapping[str, Any]) -> list[Problem]:
+def _missing(tools: ProviderFunctions, config: Mapping[str, Any]) -> list[Problem]:
     absent = [name for name in tools.definition.config.mandatory if name not in config]
     return [Problem(None, f"'{name}' is missing; it is mandatory") for name in absent]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute
     from resource_api.model.component import Blueprint
     from resource_api.model.declaration import Declaration, Manifest
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
 
@@ -35,7 +35,7 @@ class Definitions(NamedTuple):
     """What a reference's first word may be: each function gives what it knows or raises ``DefinitionError``."""
 
     #: Give a type's pure functions.
-    tools: Callable[[str], Tools]
+    tools: Callable[[str], ProviderFunctions]
     #: Give what builds a component; None where no component has that name.
     component: Callable[[str], Blueprint | None] = lambda _name: None
     #: Give the types that have a function of a name.
@@ -57,7 +57,7 @@ class ResourceTable:
         self._definitions = definitions
         self._names = naming.Names(diagnostics, scope)
         self._expander = Expander(diagnostics, scope, definitions.component, self._names)
-        self._tools: dict[str, Tools] = {}
+        self._tools: dict[str, ProviderFunctions] = {}
         self._broken: dict[str, DefinitionError] = {}
         self._unbuilt: set[str] = set()
 
@@ -103,7 +103,7 @@ class ResourceTable:
         blueprint = None if name in self._tools else self._definitions.component(name)
         return blueprint.definition.attributes if blueprint is not None else self.tools(name).definition.attributes
 
-    def tools(self, instance: str) -> Tools:
+    def tools(self, instance: str) -> ProviderFunctions:
         """Give an instance's pure functions, asked for once. Raises ``DefinitionError``, the same one each time."""
         tools = self._tools.get(instance)
         if tools is None:

@@ -33,7 +33,7 @@ class Planned(NamedTuple):
     delete_first: bool | None = None
 
 
-class Tools(NamedTuple):
+class ProviderFunctions(NamedTuple):
     """The pure methods of one type's provider; None where the type does not declare the feature."""
 
     definition: TypeDefinition

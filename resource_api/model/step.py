@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 
-class Known(NamedTuple):
+class DecisionInputs(NamedTuple):
     """What else decides, beside the two states: what was recorded, and wishes about this one resource."""
 
     record: Record | None = None
     #: The record under other namevars that a replacement removes.
-    successor_of: Record | None = None
+    predecessor: Record | None = None
     salt: bytes = b""
     #: Why it is to be replaced even if nothing differs; empty: it is not.
     forced: str = ""
-    #: Why it is a ghost: undeclared, removed, replaced, or pending; empty: it is declared.
-    ghost: str = ""
+    #: Why it is a orphan: undeclared, removed, replaced, or pending; empty: it is declared.
+    orphan: str = ""
     #: Attributes whose values come from what is deleted before it is made again → the reference of that.
     lost: Mapping[str, str] = {}
 
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
     #: Attributes whose change needs a replacement.
     replaces_because: Sequence[str] = ()
     #: Values that only the resource can tell, where its provider foresees them.
-    foreseen: Mapping[str, Any] = {}
+    predicted: Mapping[str, Any] = {}
 
 
 SAME: Final = Decision(Action.SAME)

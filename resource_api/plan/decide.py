@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference, exists
 from resource_api.model.provider_functions import Planned
-from resource_api.model.step import SAME, Decision, Known
+from resource_api.model.step import SAME, Decision, DecisionInputs
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN
-from resource_api.plan.diff import Incomparable, compare, leftover
-from resource_api.plan.provider_plan import foreseen, predict
+from resource_api.plan.diff import ComparisonError, absence_differs, compare
+from resource_api.plan.provider_plan import predict, predicted_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record
 
 #: The values of ``lifecycle.replace`` that allow it.
@@ -29,35 +29,39 @@ _LEAVE: Final = frozenset({"delete_first", "create_first"})
 
 
 def decide(
-    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: Tools, known: Known
+    entry: Entry,
+    is_: Mapping[str, Any] | None,
+    should: Mapping[str, Any],
+    tools: ProviderFunctions,
+    known: DecisionInputs,
 ) -> Decision:
     """Compare what is with what should be; ``is_`` None means that the resource does not exist."""
-    if known.ghost:
+    if known.orphan:
         return _ghost(entry, is_, known)
     if entry.meta.lifecycle.external:
         return Decision(Action.READ) if exists(is_) else Decision(Action.READ, error="does not exist, and is external")
     try:
-        if is_ is None or not (exists(is_) or leftover(entry, is_, should, tools)):
+        if is_ is None or not (exists(is_) or absence_differs(entry, is_, should, tools)):
             return _missing(entry, should, tools, known)
         if not exists(should):
             return _deletion(entry, is_, should, known)
         return _existing(entry, is_, should, tools, known)
-    except Incomparable as error:
+    except ComparisonError as error:
         return Decision(Action.UPDATE, error=str(error))
 
 
-def forgotten(entry: Entry, known: Known) -> str:
-    """Give why a ghost is only forgotten, whether it exists or not; empty when that is not known yet."""
+def forgotten(entry: Entry, known: DecisionInputs) -> str:
+    """Give why a orphan is only forgotten, whether it exists or not; empty when that is not known yet."""
     assert known.record is not None
-    if known.ghost == "removed":
+    if known.orphan == "removed":
         return "listed under removed"
-    if known.ghost == "met":
+    if known.orphan == "met":
         return "it exists under the new configuration of its provider"
-    if known.ghost == "pending":
+    if known.orphan == "pending":
         return "its replacement was cut, and nothing is left of it"
     if known.record.external:
         return "it is external"
-    if not (known.record.owned or known.ghost == "replaced"):
+    if not (known.record.owned or known.orphan == "replaced"):
         return "it was there before us"
     if not entry.definition.ensurable:
         return "resources of this type are configured, not deleted"
@@ -66,7 +70,7 @@ def forgotten(entry: Entry, known: Known) -> str:
     return ""
 
 
-def _ghost(entry: Entry, is_: Mapping[str, Any] | None, known: Known) -> Decision:
+def _ghost(entry: Entry, is_: Mapping[str, Any] | None, known: DecisionInputs) -> Decision:
     """What is recorded and no longer declared: delete what is ours and may go, forget the rest."""
     if why := forgotten(entry, known):
         return _forget(why)
@@ -75,7 +79,7 @@ def _ghost(entry: Entry, is_: Mapping[str, Any] | None, known: Known) -> Decisio
     if entry.meta.lifecycle.protect:
         error = "is protected and would be deleted; declare it with lifecycle.protect: false first"
         return Decision(Action.DELETE, _gone(is_), error=error)
-    why = "another has replaced it" if known.ghost == "replaced" else "no longer declared"
+    why = "another has replaced it" if known.orphan == "replaced" else "no longer declared"
     return Decision(Action.DELETE, _gone(is_), reasons=(why,))
 
 
@@ -93,22 +97,22 @@ def protected(entry: Entry, record: Record | None) -> bool:
     return bool(record is not None and record.protect) if declared is None else declared
 
 
-def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
+def _missing(entry: Entry, should: Mapping[str, Any], tools: ProviderFunctions, known: DecisionInputs) -> Decision:
     if entry.meta.lifecycle.import_ is not None and known.record is None:
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
     if "ensure" not in should or not exists(should):
         return SAME
-    if known.successor_of is None:
+    if known.predecessor is None:
         cut = known.record is not None and known.record.status == "pending"
         ensure = should["ensure"]
-        made = creation if type(ensure) is str else creation.__wrapped__
+        made = create_decision if type(ensure) is str else create_decision.__wrapped__
         return _anew(entry, made(ensure, cut=cut), should, tools)
-    names = _renamed(entry, known.successor_of)
+    names = _renamed(entry, known.predecessor)
     reasons = (known.forced,) if known.forced else ()
     renamed = Decision(Action.REPLACE, names, reasons, replaces_because=tuple(each.attribute for each in names))
-    if protected(entry, known.successor_of):
+    if protected(entry, known.predecessor):
         return renamed._replace(error="is protected and would be replaced")
     if entry.meta.lifecycle.replace == "never":
         return renamed._replace(error="would be replaced, and lifecycle.replace is never")
@@ -116,7 +120,7 @@ def _missing(entry: Entry, should: Mapping[str, Any], tools: Tools, known: Known
 
 
 @lru_cache
-def creation(ensure: str, *, cut: bool) -> Decision:
+def create_decision(ensure: str, *, cut: bool) -> Decision:
     """Give the decision to make something: ten thousand resources share it."""
     made = (Difference("ensure", "absent", ensure),)
     return Decision(Action.CREATE, made, ("its replacement was cut, and the old one has gone",) if cut else ())
@@ -129,7 +133,7 @@ def _renamed(entry: Entry, record: Record) -> tuple[Difference, ...]:
     return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
 
 
-def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], known: Known) -> Decision:
+def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], known: DecisionInputs) -> Decision:
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
     change = (Difference("ensure", is_.get("ensure", "present"), should["ensure"]),)
@@ -141,7 +145,7 @@ def _deletion(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], k
     return Decision(Action.DELETE, change)
 
 
-def heeded(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Mapping[str, Any]:
+def effective_should(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give what is asked of what exists and stays: what is to be ignored, or only read, is asked for as it is."""
     ignored: Collection[str] = should if entry.meta.lifecycle.external else entry.meta.lifecycle.ignore_changes
     if not ignored or is_ is None or not exists(is_):
@@ -150,9 +154,11 @@ def heeded(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any
     return {**kept, **{name: is_[name] for name in ignored if name in should and name in is_}}
 
 
-def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known) -> Decision:
+def _existing(
+    entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: ProviderFunctions, known: DecisionInputs
+) -> Decision:
     lifecycle = entry.meta.lifecycle
-    asked = heeded(entry, is_, should) if lifecycle.ignore_changes else should
+    asked = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
     found = compare(entry, is_, asked, tools, known)
     if not (found or known.forced or known.lost or lifecycle.import_ is not None):
         return SAME
@@ -166,20 +172,20 @@ def _existing(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], t
         if planned.delete_first and lifecycle.replace == "create_first":
             return decision._replace(error="cannot be replaced create_first: its provider must delete first")
         return decision if decision.error else _anew(entry, decision, should, tools)
-    expected = foreseen(planned, asked)
+    expected = predicted_values(planned, asked)
     if lifecycle.import_ is not None and known.record is None:
-        return Decision(Action.IMPORT, found, foreseen=expected)
+        return Decision(Action.IMPORT, found, predicted=expected)
     if not found:
         return SAME
     partial = known.record is not None and known.record.status == "partial"
-    return Decision(Action.UPDATE, found, ("a failed run has left it partial",) if partial else (), foreseen=expected)
+    return Decision(Action.UPDATE, found, ("a failed run has left it partial",) if partial else (), predicted=expected)
 
 
-def _anew(entry: Entry, decision: Decision, should: Mapping[str, Any], tools: Tools) -> Decision:
+def _anew(entry: Entry, decision: Decision, should: Mapping[str, Any], tools: ProviderFunctions) -> Decision:
     """Add what a provider foresees of a resource that is made anew, told nothing of the one that was."""
     if tools.plan is None:
         return decision
-    return decision._replace(foreseen=foreseen(predict(entry, None, should, tools), should))
+    return decision._replace(predicted=predicted_values(predict(entry, None, should, tools), should))
 
 
 class _Because(NamedTuple):
@@ -197,7 +203,7 @@ class _Because(NamedTuple):
         return tuple(dict.fromkeys((*self.fixed, *self.provided, *self.wanted)))
 
 
-def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known: Known) -> _Because:
+def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known: DecisionInputs) -> _Because:
     """Sort out the differences that replace: the type's, the provider's, the manifest's.
 
     What is not known yet counts where replacing is allowed, and where its source goes before it is made again.
@@ -218,7 +224,9 @@ def _because(entry: Entry, found: Sequence[Difference], planned: Planned, known:
     return _Because(fixed, wanted, provided)
 
 
-def _lost(entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools: Tools, known: Known) -> _Because:
+def _lost(
+    entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools: ProviderFunctions, known: DecisionInputs
+) -> _Because:
     """Find what replaces a resource when nothing is known of what goes before it is made again.
 
     While its source does not exist, a resource that was made from it cannot stay; one that can be set again can.
@@ -229,7 +237,7 @@ def _lost(entry: Entry, is_: Mapping[str, Any], asked: Mapping[str, Any], tools:
     return _because(entry, found, predict(entry, is_, doubtful, tools) if found else Planned(), known)
 
 
-def _replacement(entry: Entry, found: Sequence[Difference], because: _Because, known: Known) -> Decision:
+def _replacement(entry: Entry, found: Sequence[Difference], because: _Because, known: DecisionInputs) -> Decision:
     """Replace only what asks for it: a change that needs it, without ``lifecycle.replace``, is an error.
 
     Who wishes for a replacement has it, whatever else changes with it.
@@ -248,7 +256,7 @@ def _replacement(entry: Entry, found: Sequence[Difference], because: _Because, k
         return replacing._replace(error=f"would be replaced ({forced}), and lifecycle.replace is never")
     if not entry.definition.ensurable:
         return replacing._replace(error="cannot be replaced: its type cannot delete and create it")
-    if order == "create_first" and known.successor_of is None:
+    if order == "create_first" and known.predecessor is None:
         why = "cannot be replaced create_first: the new one would have the same name as the old one"
         return replacing._replace(error=why)
     if protected(entry, known.record):
@@ -258,7 +266,7 @@ def _replacement(entry: Entry, found: Sequence[Difference], because: _Because, k
     return replacing
 
 
-def _forced(because: _Because, known: Known, lost: Sequence[str]) -> str:
+def _forced(because: _Because, known: DecisionInputs, lost: Sequence[str]) -> str:
     """Give the reason that a change of values alone does not show."""
     if lost:
         return f"{lost[0]} comes from {known.lost[lost[0]]}, which is replaced"

@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
-    from resource_api.model.step import Known
+    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.step import DecisionInputs
 
 
-class Incomparable(Exception):  # noqa: N818 - a finding
+class ComparisonError(Exception):
     """The provider's own comparison failed or gave nonsense."""
 
 
 def compare(
-    entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools, known: Known | None = None
+    entry: Entry,
+    is_: Mapping[str, Any],
+    should: Mapping[str, Any],
+    tools: ProviderFunctions,
+    known: DecisionInputs | None = None,
 ) -> list[Difference]:
-    """Give every difference. Raises ``Incomparable`` when the provider's comparison fails.
+    """Give every difference. Raises ``ComparisonError`` when the provider's comparison fails.
 
     Without ``known`` (after a ``set``) what cannot be read back is taken as set.
     """
@@ -51,7 +55,7 @@ def _veiled(difference: Difference, recorded: Any) -> Difference:
     return difference._replace(is_=Sensitive(difference.is_))
 
 
-def level(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: Tools) -> Iterator[int]:
+def equal_places(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: ProviderFunctions) -> Iterator[int]:
     """Give the places of the (entry, row) of one type that certainly do not differ; what raises or is unclear may."""
     wanted = list(_wanted([entry.should for entry, _ in pairs], tools.definition.compared))
     answers: Iterable[Any] = repeat(repeat(None))
@@ -86,7 +90,9 @@ def _wanted(resources: Sequence[Mapping[str, Any]], compared: Sequence[str]) -> 
         yield found
 
 
-def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> Iterator[Difference]:
+def _asked(
+    entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: ProviderFunctions
+) -> Iterator[Difference]:
     shown = copied(is_), copied(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
@@ -102,7 +108,7 @@ def _asked(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tool
             yield Difference(attribute, value, wanted, message)
 
 
-def _unread(entry: Entry, should: Mapping[str, Any], known: Known) -> Iterator[Difference]:
+def _unread(entry: Entry, should: Mapping[str, Any], known: DecisionInputs) -> Iterator[Difference]:
     recorded = known.record.should if known.record is not None else {}
     for attribute in sorted(entry.definition.write_only):
         if attribute not in should:
@@ -112,7 +118,7 @@ def _unread(entry: Entry, should: Mapping[str, Any], known: Known) -> Iterator[D
             yield Difference(attribute, Sensitive(None), value)
 
 
-def leftover(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: Tools) -> bool:
+def absence_differs(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: ProviderFunctions) -> bool:
     """Whether the provider's own comparison says that an absence is not yet the one that is wanted."""
     return (
         not exists(should)
@@ -122,17 +128,17 @@ def leftover(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], to
 
 
 def _ask(
-    entry: Entry, attribute: str, states: tuple[Mapping[str, Any], Mapping[str, Any]], tools: Tools
+    entry: Entry, attribute: str, states: tuple[Mapping[str, Any], Mapping[str, Any]], tools: ProviderFunctions
 ) -> tuple[bool | None, str]:
     assert tools.insync is not None
     (answers,) = tools.insync([(entry.name, (attribute,), *states)])
     if isinstance(answers, Exception):
         msg = f"insync of '{attribute}' failed: {reason(answers)}"
-        raise Incomparable(msg) from answers
+        raise ComparisonError(msg) from answers
     (answer,) = answers
     if answer is None or answer is True or answer is False:
         return answer, ""
     if isinstance(answer, tuple) and len(answer) == 2 and answer[0] is False:  # noqa: PLR2004 - (False, message)
         return False, str(answer[1])
     msg = f"insync of '{attribute}' must return True, False, None or (False, message), not {show(answer)}"
-    raise Incomparable(msg)
+    raise ComparisonError(msg)

@@ -42,12 +42,14 @@ def drift(
         row, failure = seen(entry)
         if row is record.is_ or failure:
             continue
-        if changes := moved(entry.definition, record, row, prior.state.salt):
+        if changes := drifted_attributes(entry.definition, record, row, prior.state.salt):
             found.append(Drift(str(entry.reference), changes))
     return found
 
 
-def moved(definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes) -> list[Difference]:
+def drifted_attributes(
+    definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes
+) -> list[Difference]:
     """Compare what is with what was recorded: existence, then the attributes that were managed, or imported."""
     was, is_ = exists(record.is_), exists(row)
     if was != is_:
@@ -77,14 +79,14 @@ def corrective(step: Step, record: Record, salt: bytes) -> bool:
             declared = seal(declared, salt)
         if not same(declared, asked) and sealed(declared, salt) != asked:
             return False
-    return bool(moved(definition, record, step.is_, salt)) or _seen_before(step, record, salt)
+    return bool(drifted_attributes(definition, record, step.is_, salt)) or _seen_before(step, record, salt)
 
 
 def _seen_before(step: Step, record: Record, salt: bytes) -> bool:
     """Whether what differs had moved before it was last recorded: it was as asked, and a refresh has read it since."""
     if record.status != "ready" or not step.decision.differences:
         return False
-    return bool(moved(step.definition, record._replace(is_=record.should), record.is_, salt))
+    return bool(drifted_attributes(step.definition, record._replace(is_=record.should), record.is_, salt))
 
 
 def _as_kept(before: Any, value: Any, salt: bytes) -> Any:

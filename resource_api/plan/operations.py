@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def arrange(
-    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
+    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
     """Give the operations, and for each (by index) the operations that must have succeeded before it.
 
-    ``steps`` stand in the order of the catalog, ghosts last; ``requires`` and ``ghosts`` know them by entry.
+    ``steps`` stand in the order of the catalog, orphans last; ``requires`` and ``orphans`` know them by entry.
     """
-    if not ghosts and not any(step.decision.action is Action.REPLACE for step in steps):
+    if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
         if not steps or steps[-1].entry.index < len(steps):
             # Nothing is left out before the last one: each has its entry's number, and waits for what that requires.
             if max(requires, default=0) >= len(steps):
@@ -35,13 +35,13 @@ def arrange(
         place = {step.entry.index: index for index, step in enumerate(steps)}
         waits = {place[i]: [place[j] for j in _through(i, requires, place)] for i in place}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
-    return _rearrange(steps, requires, ghosts)
+    return _rearrange(steps, requires, orphans)
 
 
 def _rearrange(
-    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], ghosts: Collection[int]
+    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
 ) -> tuple[list[Operation], dict[int, list[int]]]:
-    nodes = list(_nodes(steps, ghosts))
+    nodes = list(_nodes(steps, orphans))
     edges = list(_edges(nodes, requires))
     edges = _spared(nodes, edges)
     order = graph.order(len(nodes), edges)
@@ -78,11 +78,11 @@ def _goes_with(step: Step, host: Step, *, removal: bool) -> bool:
     return step.action is Action.FORGET
 
 
-def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Step, bool]]:
+def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[tuple[Step, bool]]:
     """Give (step, whether it is a removal) in the order that holds where nothing else is said."""
     late = []
     for step in steps:
-        if step.entry.index in ghosts:
+        if step.entry.index in orphans:
             continue
         if step.action is Action.REPLACE and _late(step):
             late.append(step)
@@ -90,7 +90,7 @@ def _nodes(steps: Sequence[Step], ghosts: Collection[int]) -> Iterator[tuple[Ste
             yield step, True
         yield step, False
     yield from ((step, True) for step in reversed(late))
-    yield from ((step, True) for step in steps if step.entry.index in ghosts)
+    yield from ((step, True) for step in steps if step.entry.index in orphans)
 
 
 def _late(step: Step) -> bool:
@@ -180,7 +180,7 @@ def by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
     return found
 
 
-def doomed(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) -> dict[int, str]:
+def blocked(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """Give what cannot be done because a step failed in the plan: by its entry's index, that step's reference.
 
     A replacement goes whole or not at all: when its second half cannot be done, its first half is not begun.

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.graph import reverse
 from resource_api.model.change import MADE_ANEW, Action, exists
-from resource_api.model.step import COUNTED, SAME, Around, Decision, Known, Operation, Step, Summary
+from resource_api.model.step import COUNTED, SAME, Around, Decision, DecisionInputs, Operation, Step, Summary
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown
-from resource_api.plan import accord
+from resource_api.plan import accord, unknowns
 from resource_api.plan import drift as drifting
 from resource_api.plan import operations as sequence
-from resource_api.plan import unknowns as foresight
-from resource_api.plan.decide import decide, forgotten, heeded
-from resource_api.plan.replacement import Wishes, because
-from resource_api.plan.unchanged import Calm, calm
+from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
+from resource_api.plan.decide import decide, effective_should, forgotten
+from resource_api.plan.replacement import DecisionContext, because
 from resource_api.prior.succession import Succession
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
-    from resource_api.model.observations import World
     from resource_api.model.options import Options
+    from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.values.expression import Path
     from resource_api.plan.drift import Drift
     from resource_api.prior.match import Prior
@@ -52,7 +51,7 @@ class Plan(NamedTuple):
     outputs: Mapping[str, Any] = {}
     drift: Sequence[Drift] = ()
     #: Entries, by index, that are in order and recorded so: of them nothing is done, told or written.
-    settled: Collection[int] = ()
+    in_sync: Collection[int] = ()
     #: How many more are in order, of which an earlier run knows that and the plan does not speak.
     cached_unchanged: int = 0
 
@@ -64,34 +63,38 @@ class Plan(NamedTuple):
     @property
     def summary(self) -> Summary:
         """How many steps of each kind."""
-        found = count(self.steps, self.doomed, noop=self.options.noop)
+        found = summarize(self.steps, self.blocked, noop=self.options.noop)
         return found._replace(unchanged=found.unchanged + self.cached_unchanged)
 
     @property
-    def doomed(self) -> Mapping[int, str]:
+    def blocked(self) -> Mapping[int, str]:
         """What cannot be done because a step has failed: by the entry's index, the reference of that one."""
-        return sequence.doomed(self.operations, self.waits)
+        return sequence.blocked(self.operations, self.waits)
 
-    def known(self, step: Step) -> Known:
+    def decision_inputs(self, step: Step) -> DecisionInputs:
         """Give what decides about a step beside its two states."""
         index = step.entry.index
-        return Known(
+        return DecisionInputs(
             self.prior.records.get(index) or step.record,
-            self.prior.successors.get(index),
+            self.prior.predecessors.get(index),
             self.prior.state.salt,
             because(step),
-            self.prior.ghosts.get(index, ""),
+            self.prior.orphans.get(index, ""),
         )
 
 
-def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World, options: Options) -> Plan:
+def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: PlannerQueries, options: Options) -> Plan:
     """Decide every selected entry, in order, so that references find what was decided before them."""
-    if prior.successors or prior.superseded:
-        succession = Succession(catalog, prior, world.seen, world.tools)
+    if prior.predecessors or prior.moved_keys:
+        succession = Succession(catalog, prior, world.observation, world.tools)
         selected = succession.settle(selected, prune=options.prune)
         catalog, prior = succession.catalog, succession.prior
     entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
-    quiet = calm(entries, catalog, prior, world.seen, world.tools) if not options.replace else Calm()
+    quiet = (
+        decide_in_bulk(entries, catalog, prior, world.observation, world.tools)
+        if not options.replace
+        else BulkDecisions()
+    )
     planner = _Planner(catalog, prior, world, options)
     for entry in entries:
         told = quiet.told.get(entry.index)
@@ -99,8 +102,8 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
     steps = list(accord.spare(planner.steps, noop=options.noop).values())
     if selected is not None:
         steps = accord.hold(steps, planner.wishes.left_behind(selected))
-    operations, waits = sequence.arrange(steps, catalog.requires, prior.ghosts)
-    drift = drifting.drift(prior, world.seen, (entry for entry in entries if entry.index not in quiet.recorded))
+    operations, waits = sequence.arrange(steps, catalog.requires, prior.orphans)
+    drift = drifting.drift(prior, world.observation, (entry for entry in entries if entry.index not in quiet.recorded))
     outputs = planner.outputs()
     return Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, quiet.recorded)
 
@@ -108,14 +111,14 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, world: World
 class _Planner:
     """Knows the steps planned so far, by the index of their entry."""
 
-    def __init__(self, catalog: Catalog, prior: Prior, world: World, options: Options) -> None:
+    def __init__(self, catalog: Catalog, prior: Prior, world: PlannerQueries, options: Options) -> None:
         self.catalog = catalog
         self.prior = prior
         self.world = world
         self.options = options
         self.steps: dict[int, Step] = {}
         self.acting = False
-        self.wishes = Wishes(catalog, prior, options)
+        self.wishes = DecisionContext(catalog, prior, options)
         notifies = cache(lambda: reverse(catalog.subscribes))
         self._around = Around(prior.urn, catalog.entries, catalog.requires, notifies)
         self._make = partial(Step, around=self._around)
@@ -140,20 +143,20 @@ class _Planner:
 
     def _would_act(self, step: Step) -> bool:
         """Whether a step changes something where it is carried out: a run that only tells foretells that one."""
-        return step.acts or (self.options.noop and not step.entry.meta.noop and would(step))
+        return step.acts or (self.options.noop and not step.entry.meta.noop and would_change(step))
 
     def _step(self, entry: Entry) -> Step:
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known(entry) if entry.pending else (entry.should, (), "")
-        if error := error or self.prior.broken.get(entry.index, ""):
+        if error := error or self.prior.errors.get(entry.index, ""):
             return self._make(entry, None, should, Decision(Action.UPDATE, error=error), noop)
-        if entry.index in self.prior.ghosts and (step := self._let_go(entry, noop=noop)) is not None:
+        if entry.index in self.prior.orphans and (step := self._let_go(entry, noop=noop)) is not None:
             return step
         failure, later = self.world.awaited(entry.instance, self._resolve) if self.catalog.instances else ("", False)
         imperative = "imperative" in entry.definition.features
         if imperative and not failure:
             return self._imperative(entry, should, unknown, noop=noop)
-        row, failure = (None, failure) if failure else self.world.seen(entry)
+        row, failure = (None, failure) if failure else self.world.observation(entry)
         if failure:
             decision = Decision(Action.RUN if imperative else Action.UPDATE)
             if self.acting or later:
@@ -162,14 +165,14 @@ class _Planner:
         known = self.wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
         if decision.action not in MADE_ANEW:
-            should = heeded(entry, row, should)
+            should = effective_should(entry, row, should)
         return self._make(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
 
     def _let_go(self, entry: Entry, *, noop: bool) -> Step | None:
-        """Plan for a ghost what does not depend on what there is: it is only forgotten, or nobody can delete it."""
+        """Plan for an orphan what does not depend on what there is: it is only forgotten, or nobody can delete it."""
         known = self.wishes.known(entry, self.steps)
         if why := forgotten(entry, known):
-            row = self.world.seen(entry)[0]
+            row = self.world.observation(entry)[0]
             return self._make(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
         try:
             self.world.tools(entry.instance)
@@ -197,11 +200,11 @@ class _Planner:
     def _recall(self, step: Step) -> Step:
         """Add what was recorded: the former title, and whether the system has moved away from what was asked."""
         index = step.entry.index
-        if index in self.prior.ghosts:
+        if index in self.prior.orphans:
             return step._replace(record=self.prior.state.records[step.entry.key])
         record = self.prior.records.get(index)
         if record is None:
-            successor = self.prior.successors.get(index)
+            successor = self.prior.predecessors.get(index)
             if successor is None:
                 return step
             other = successor.instance != step.definition.instance
@@ -209,12 +212,12 @@ class _Planner:
             return step._replace(record=successor, former=former)
         named = record.title == step.entry.title and record.parent == step.entry.parent
         previous = "" if named else str(record.reference)
-        corrective = would(step) and drifting.corrective(step, record, self.prior.state.salt)
+        corrective = would_change(step) and drifting.corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
 
     def _refresh(self, step: Step) -> Step:
         """Note whose change refreshes this resource, in this run or in one before that could not."""
-        if not present(step):
+        if not is_refreshable(step):
             return step
         sources = self.catalog.subscribes.get(step.entry.index, ())
         noisy = [self.steps[source] for source in sources if source in self.steps]
@@ -236,10 +239,10 @@ class _Planner:
             try:
                 found = self.catalog.scope.value(entry, name, value, self._resolve)
             except ValueError as error:
-                return entry.should, (), foresight.placed(self.catalog, entry, str(error))
+                return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
             values[name] = UNKNOWN if is_unknown(found) else found
-        should, problem = foresight.complete(entry, values, self.world.tools(entry.instance))
-        problem = problem and foresight.placed(self.catalog, entry, problem)
+        should, problem = unknowns.complete_should(entry, values, self.world.tools(entry.instance))
+        problem = problem and unknowns.with_location(self.catalog, entry, problem)
         return should, tuple(name for name, value in values.items() if value is UNKNOWN), problem
 
     def _of_resource(self, path: Path) -> Any:
@@ -248,12 +251,12 @@ class _Planner:
         assert entry is not None
         step = self.steps.get(entry.index)
         if step is not None:
-            return foresight.foreseen(path, step)
-        row, failure = self.world.seen(entry)
+            return unknowns.predicted_value(path, step)
+        row, failure = self.world.observation(entry)
         if failure or not exists(row):
             msg = f"{path}: {entry.reference} does not exist and is not among the targets"
             raise ValueError(msg)
-        return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
+        return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
     def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
         """Give what a function answers; what cannot be asked yet is not known yet."""
@@ -270,32 +273,34 @@ class _Planner:
         if not unknown:
             return False
         targets = self.catalog.requires.get(entry.index, ())
-        return any(self.steps[index].noop and would(self.steps[index]) for index in targets if index in self.steps)
+        return any(
+            self.steps[index].noop and would_change(self.steps[index]) for index in targets if index in self.steps
+        )
 
     def outputs(self) -> dict[str, Any]:
         """Give the manifest's outputs as far as they are known."""
-        return dict(foresight.outputs(self.catalog, self._resolve))
+        return dict(unknowns.outputs(self.catalog, self._resolve))
 
 
-def would(step: Step) -> bool:
+def would_change(step: Step) -> bool:
     """Whether a step would change something if it were not noop."""
     return step.action not in {Action.SAME, Action.READ} and not step.decision.error
 
 
-def present(step: Step) -> bool:
+def is_refreshable(step: Step) -> bool:
     """Whether there will be something to refresh."""
     return step.action not in {Action.DELETE, Action.FORGET, Action.READ} and (
         step.is_ is not None or step.action is not Action.SAME or "imperative" in step.definition.features
     )
 
 
-def count(steps: Sequence[Step], doomed: Collection[int] = (), *, noop: bool = False) -> Summary:
+def summarize(steps: Sequence[Step], blocked: Collection[int] = (), *, noop: bool = False) -> Summary:
     """Count what the steps would do; failures in the plan count as failed, what is not to be touched as unchanged.
 
-    What is ``doomed`` counts as skipped; under ``noop`` it is counted what a run without it would do.
+    What is ``blocked`` counts as skipped; under ``noop`` it is counted what a run without it would do.
     """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
         kind = "unchanged" if step.idle(telling=noop) else COUNTED.get(step.action, "unchanged")
-        totals["failed" if step.decision.error else "skipped" if step.entry.index in doomed else kind] += 1
+        totals["failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only

@@ -13,39 +13,41 @@ from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, same
-from resource_api.plan.diff import Incomparable
+from resource_api.plan.diff import ComparisonError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
 
 
-def predict(entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: Tools) -> Planned:
-    """Ask the provider; gives nothing where it does not plan. Raises ``Incomparable`` for what breaks a rule."""
+def predict(
+    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: ProviderFunctions
+) -> Planned:
+    """Ask the provider; gives nothing where it does not plan. Raises ``ComparisonError`` for what breaks a rule."""
     if tools.plan is None:
         return Planned()
     try:
         answer = tools.plan(entry.name, is_, should)
     except Exception as error:  # a foreign plan may fail in any way
         msg = f"plan failed: {reason(error)}"
-        raise Incomparable(msg) from error
+        raise ComparisonError(msg) from error
     if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
         msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
-        raise Incomparable(msg)
+        raise ComparisonError(msg)
     for field, value in (("unknown", answer.unknown), ("replace", answer.replace)):
         if not _are_names(value):
             msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
-            raise Incomparable(msg)
+            raise ComparisonError(msg)
     if problems := list(_broken_rules(entry.definition, answer, is_ or {}, should)):
         msg = f"the provider's plan is wrong: {'; '.join(problems)}"
-        raise Incomparable(msg)
+        raise ComparisonError(msg)
     return answer
 
 
-def foreseen(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
+def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give the values that only the resource itself can tell, as far as its provider foresees them."""
     known = {name: value for name, value in planned.state.items() if name not in planned.unknown}
     return {name: value for name, value in known.items() if name not in should and value is not UNKNOWN}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.targets import matching
 from resource_api.model.change import Action, exists
-from resource_api.model.step import Known
+from resource_api.model.step import DecisionInputs
 from resource_api.model.values import reference
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TRIGGERED: Final = "triggered by "
 _GOES_WITH: Final = "goes with "
 
 
-class Wishes:
+class DecisionContext:
     """What is known of each entry beside its two states. Raises ``UsageError`` for a ``--replace`` of nothing."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options) -> None:
@@ -37,34 +37,34 @@ class Wishes:
         self._prior = prior
         self._noop = options.noop
         self._asked = matching(options.replace, catalog.entries, "--replace") if options.replace else set()
-        self._nothing = Known(salt=prior.state.salt)
+        self._nothing = DecisionInputs(salt=prior.state.salt)
         #: What is replaced, by its index.
         self._replaced: dict[int, Step] = {}
         #: Nothing is recorded and nobody is asked to be replaced: nearly always in a first run.
-        self._plain = not (prior.records or prior.successors or prior.ghosts or options.replace)
+        self._plain = not (prior.records or prior.predecessors or prior.orphans or options.replace)
 
     def note(self, step: Step) -> None:
         """Take note of a step that replaces a resource: those made from it come later."""
-        lasting = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
-        if step.action is Action.REPLACE and not (step.decision.error or lasting):
+        is_lasting_reason = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
+        if step.action is Action.REPLACE and not (step.decision.error or is_lasting_reason):
             self._replaced[step.entry.index] = step
 
-    def known(self, entry: Entry, steps: Mapping[int, Step]) -> Known:
+    def known(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
         """Give what decides about an entry; ``steps`` are those planned before it."""
         index, prior = entry.index, self._prior
         if self._plain and not (self._replaced or entry.meta.lifecycle.replace_triggered_by):
             return self._nothing
         record = prior.records.get(index)
-        if (why := prior.ghosts.get(index)) is not None:
+        if (why := prior.orphans.get(index)) is not None:
             names = entry.key
-            return Known(prior.state.records[names], None, prior.state.salt, ghost=why)
-        others = self._asked or self._replaced or prior.lineup.replaced
+            return DecisionInputs(prior.state.records[names], None, prior.state.salt, orphan=why)
+        others = self._asked or self._replaced or prior.instances.replaced
         wished = record is not None or others or entry.meta.lifecycle.replace_triggered_by
         forced = self._forced(entry, steps) if wished else ""
         lost = self._lost(entry) if self._replaced and entry.sources and entry.definition.ensurable else {}
-        if record is None and not (forced or lost) and index not in prior.successors:
+        if record is None and not (forced or lost) and index not in prior.predecessors:
             return self._nothing
-        return Known(record, prior.successors.get(index), prior.state.salt, forced, lost=lost)
+        return DecisionInputs(record, prior.predecessors.get(index), prior.state.salt, forced, lost=lost)
 
     def _lost(self, entry: Entry) -> dict[str, str]:
         """Give the attributes whose values come from what is deleted before it is made again, each with one such."""
@@ -95,8 +95,8 @@ class Wishes:
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
             return _TAINTED
-        successor = self._prior.successors.get(entry.index)
-        if successor is not None and (why := self._prior.lineup.replaced.get(successor.instance)):
+        successor = self._prior.predecessors.get(entry.index)
+        if successor is not None and (why := self._prior.instances.replaced.get(successor.instance)):
             return why
         for trigger in triggers(self._catalog, entry):
             step = steps.get(trigger.index)
@@ -133,12 +133,12 @@ def triggered(step: Step) -> bool:
     return because(step).startswith(_TRIGGERED)
 
 
-def lasting(step: Step) -> bool:
+def is_lasting_reason(step: Step) -> bool:
     """Whether the reason to replace a resource is one that cannot be seen again once this run is over."""
     return because(step).startswith((_TAINTED, _TRIGGERED, _GOES_WITH))
 
 
-def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
+def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
     """Give what is recorded and will have to be replaced once another has changed: by the index of that one."""
     if not prior.records:
         return {}
@@ -151,7 +151,7 @@ def followers(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[
             found.setdefault(other.index, []).append(entry)
     for step in steps:
         recorded = step.entry.index in prior.records
-        if recorded and lasting(step) and (host := _host(catalog, step.entry)) is not None:
+        if recorded and is_lasting_reason(step) and (host := _host(catalog, step.entry)) is not None:
             found.setdefault(host.index, []).append(step.entry)
     return found
 

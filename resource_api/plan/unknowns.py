@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.expression import Path
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 _MADE_ANEW = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
 
-def foreseen(path: Path, step: Step) -> Any:
+def predicted_value(path: Path, step: Step) -> Any:
     """Give what a path into a planned resource leads to, ``UNKNOWN`` where only doing the step tells."""
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         return expression.walk(step.should[attribute], path, path.keys[1:])
-    if attribute in step.decision.foreseen:
+    if attribute in step.decision.predicted:
         return expression.walk(
-            marked(step.definition, step.decision.foreseen, step.should)[attribute], path, path.keys[1:]
+            marked(step.definition, step.decision.predicted, step.should)[attribute], path, path.keys[1:]
         )
     if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
         return UNKNOWN
     if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":
         return UNKNOWN
-    return yielded(path, step.definition, step.should, step.is_)
+    return value_of(path, step.definition, step.should, step.is_)
 
 
-def yielded(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
+def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
     """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
@@ -64,13 +64,13 @@ def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[
         yield name, Sensitive(found) if secret else found
 
 
-def placed(catalog: Catalog, entry: Entry, text: str) -> str:
+def with_location(catalog: Catalog, entry: Entry, text: str) -> str:
     """Give what is wrong with a resource whose values have become known, with the line at which it is declared."""
     place = catalog.manifest.place(entry.declaration)
     return f"{text}; at {place.file}:{place.line}" if place.line else text
 
 
-def complete(entry: Entry, values: Mapping[str, Any], tools: Tools) -> tuple[Mapping[str, Any], str]:
+def complete_should(entry: Entry, values: Mapping[str, Any], tools: ProviderFunctions) -> tuple[Mapping[str, Any], str]:
     """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     (settled,), problems = canonicalize.canonicalize(tools, [canonicalize.fill_defaults(entry.definition, should)])

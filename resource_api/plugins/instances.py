@@ -13,7 +13,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from resource_api.model.provider_functions import Tools
+from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columns import are_flat
 from resource_api.model.values.errors import Problem, ProviderError, reason
 from resource_api.model.values.reference import parts
@@ -50,7 +50,7 @@ class Providers:
         self._isolated: set[str] = set()
         self._making = threading.RLock()
         self._instances: dict[str, Any] = {}
-        self._tools: dict[str, Tools] = {}
+        self._tools: dict[str, ProviderFunctions] = {}
         #: Lent to what answers from its arguments alone.
         self._asking: list[Context] = []
         #: What functions have answered in this transaction.
@@ -151,13 +151,13 @@ class Providers:
         """Whether what answers from its arguments alone has said anything beside its answer."""
         return any(context.spoke for context in self._asking)
 
-    def tools(self, instance: str) -> Tools:
+    def tools(self, instance: str) -> ProviderFunctions:
         """Give a type's pure functions; raises ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._tools:
             self._tools[instance] = self._make_tools(instance)
         return self._tools[instance]
 
-    def _make_tools(self, instance: str) -> Tools:
+    def _make_tools(self, instance: str) -> ProviderFunctions:
         definition = self._definition(instance)
         if self.run.isolates(definition):
             self._raw(instance)
@@ -173,7 +173,7 @@ class Providers:
                 self.run.log.mask.add(arguments)
             return guard.answer(getattr(self._raw(instance), method), *told(method, context, arguments))
 
-        return Tools(
+        return ProviderFunctions(
             definition,
             {},
             (lambda resources: answers.canonicalized(self.run, definition, call, resources))

@@ -1,7 +1,7 @@
 """Which record belongs to which resource, and what is recorded but no longer declared.
 
 Identity is type plus canonical name: what is declared under another title is the same resource, moved. What nobody
-declares any more becomes a *ghost*: an entry that should be absent, ordered after everything else. Pure.
+declares any more becomes an *orphan*: an entry that should be absent, ordered after everything else. Pure.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
 from resource_api.model.values.reference import Reference, around, urn
-from resource_api.prior.moved import Former, renames, told_apart
-from resource_api.prior.provider_instances import Lineup, current
+from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
+from resource_api.prior.provider_instances import ProviderInstances, current
 from resource_api.prior.schema_upgrade import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key
 
 
@@ -36,56 +36,63 @@ class Prior(NamedTuple):
     #: Entry's index → its record.
     records: Mapping[int, Record]
     #: Entry's index → the record of the same title under other namevars: what a replacement removes.
-    successors: Mapping[int, Record]
+    predecessors: Mapping[int, Record]
     #: Records that are neither declared nor to be dealt with in this run.
     undeclared: Sequence[Record] = ()
-    #: Index of each ghost among the entries → why it is one.
-    ghosts: Mapping[int, str] = {}
+    #: Index of each orphan among the entries → why it is one.
+    orphans: Mapping[int, str] = {}
     #: Keys under which nothing is recorded any more once the run is over.
-    superseded: Sequence[Key] = ()
+    moved_keys: Sequence[Key] = ()
     #: What is to be written of a run that was cut, before anything else is.
-    doubts: Commit = Commit()
+    recovery: Commit = Commit()
     #: Entry's index → why nothing can be said of what was recorded of it.
-    broken: Mapping[int, str] = {}
+    errors: Mapping[int, str] = {}
     #: Which configured provider answers for what.
-    lineup: Lineup = Lineup(StackState("", ""))
+    instances: ProviderInstances = ProviderInstances(StackState("", ""))
 
     def urn(self, entry: Entry) -> str:
         """Give a resource's name across stacks."""
         return str(urn(self.state.stack, self.state.project, entry.parent, Reference(entry.type, entry.title)))
 
 
-def match(catalog: Catalog, lineup: Lineup, *, prune: bool, tools: Callable[[str], Tools]) -> tuple[Catalog, Prior]:
-    """Give the catalog with its ghosts, and who is who. ``prune``: what is undeclared is to go.
+def match(
+    catalog: Catalog, instances: ProviderInstances, *, prune: bool, tools: Callable[[str], ProviderFunctions]
+) -> tuple[Catalog, Prior]:
+    """Give the catalog with its orphans, and who is who. ``prune``: what is undeclared is to go.
 
     Raises ``ManifestError`` where former names (``aliases``, ``moved``) do not tell who is who.
     """
-    catalog, prior = _match(catalog, lineup.state, lineup.replaced, prune=prune, tools=tools)
-    return catalog, prior._replace(lineup=lineup)
+    catalog, prior = _match(catalog, instances.state, instances.replaced, prune=prune, tools=tools)
+    return catalog, prior._replace(instances=instances)
 
 
 def _match(
-    catalog: Catalog, state: StackState, replaced: Mapping[str, str], *, prune: bool, tools: Callable[[str], Tools]
+    catalog: Catalog,
+    state: StackState,
+    replaced: Mapping[str, str],
+    *,
+    prune: bool,
+    tools: Callable[[str], ProviderFunctions],
 ) -> tuple[Catalog, Prior]:
-    doubts = _doubts(catalog, state) if state.intents else Commit()
-    if not state.records and doubts.empty:
-        return catalog, Prior(state, {}, {}, doubts=doubts)
-    if not doubts.empty:
-        state = _known(state, doubts)
-    records, superseded = _claim(catalog, state)
-    broken = _upgraded(catalog, records, tools)
+    recovery = _recovery_commit(catalog, state) if state.intents else Commit()
+    if not state.records and recovery.empty:
+        return catalog, Prior(state, {}, {}, recovery=recovery)
+    if not recovery.empty:
+        state = _known(state, recovery)
+    records, moved_keys = _claim(catalog, state)
+    errors = _upgraded(catalog, records, tools)
     left: dict[Key, Record] = {}
     # Each by its identity, and all of them: then nothing is left.
-    if superseded or len(records) < len(state.records):
+    if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
         left = {key: record for key, record in state.records.items() if key not in claimed}
-    successors = _successors(catalog, records, left, replaced)
-    for index, record in list(successors.items()):
+    predecessors = _successors(catalog, records, left, replaced)
+    for index, record in list(predecessors.items()):
         left.pop(record.key, None)
         if record.status == "pending":
             # The old one has gone already: nothing is left to be replaced.
-            records[index] = successors.pop(index)
-            superseded.append(record.key)
+            records[index] = predecessors.pop(index)
+            moved_keys.append(record.key)
     removed = {str(wish.reference) for wish in catalog.manifest.removed}
     going: list[tuple[Record, str]] = []
     undeclared: list[Record] = []
@@ -95,28 +102,30 @@ def _match(
         else:
             undeclared.append(record)
     if going or undeclared:
-        present = renames(catalog, records)
+        present = find_renames(catalog, records)
         going = [(present.record(record), why) for record, why in going]
         taken = {entry.reference for entry in catalog.entries}
-        undeclared = told_apart(map(present.record, undeclared), taken)
-    catalog, ghosts = haunt(catalog, going, tools)
-    return catalog, Prior(state, records, successors, undeclared, ghosts, superseded, doubts, broken)
+        undeclared = with_unique_titles(map(present.record, undeclared), taken)
+    catalog, orphans = add_orphans(catalog, going, tools)
+    return catalog, Prior(state, records, predecessors, undeclared, orphans, moved_keys, recovery, errors)
 
 
-def _upgraded(catalog: Catalog, records: dict[int, Record], tools: Callable[[str], Tools]) -> dict[int, str]:
+def _upgraded(
+    catalog: Catalog, records: dict[int, Record], tools: Callable[[str], ProviderFunctions]
+) -> dict[int, str]:
     """Bring records that another version of their type has written to this one; gives those that cannot be, and why."""
     entries = catalog.entries
-    broken = {}
+    errors = {}
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
             try:
                 records[index] = upgrade(record, tools(entries[index].instance))
             except ValueError as error:
-                broken[index] = str(error)
-    return broken
+                errors[index] = str(error)
+    return errors
 
 
-def _doubts(catalog: Catalog, state: StackState) -> Commit:
+def _recovery_commit(catalog: Catalog, state: StackState) -> Commit:
     """Give what a run that was cut may have done beside what its resources show.
 
     What it was about to make and nobody declares is ours, and protected if it was to be; what it was about to change
@@ -145,17 +154,17 @@ def _doubts(catalog: Catalog, state: StackState) -> Commit:
     return Commit(made, done=[intent.key for intent in orphans], owed=owed)
 
 
-def _known(state: StackState, doubts: Commit) -> StackState:
-    """Give the state as it is once the doubts are written; intents stay, for people are told of them."""
-    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in doubts.owed.items()}
+def _known(state: StackState, recovery: Commit) -> StackState:
+    """Give the state as it is once the recovery commit is written; intents stay, for people are told of them."""
+    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}
     return state._replace(
-        records={**state.records, **{record.key: record for record in doubts.put}}, owed={**state.owed, **owed}
+        records={**state.records, **{record.key: record for record in recovery.put}}, owed={**state.owed, **owed}
     )
 
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
     """Give each entry its record, by identity, else by a name that it had; and the keys of those found by name."""
-    former = Former(catalog)
+    former = FormerNames(catalog)
     found: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
     for entry in catalog.entries:
@@ -224,29 +233,29 @@ def _why(record: Record, removed: set[str], *, prune: bool) -> str:
     return "undeclared" if prune else ""
 
 
-def haunt(
-    catalog: Catalog, going: Sequence[tuple[Record, str]], tools: Callable[[str], Tools]
+def add_orphans(
+    catalog: Catalog, going: Sequence[tuple[Record, str]], tools: Callable[[str], ProviderFunctions]
 ) -> tuple[Catalog, dict[int, str]]:
     """Append an entry for each record that is to go, the last made first, with the dependencies that it had."""
     if not going:
         return catalog, {}
     entries = list(catalog.entries)
-    ghosts: dict[int, str] = {}
-    leaving = told_apart((record for record, _ in reversed(going)), {entry.reference for entry in entries})
+    orphans: dict[int, str] = {}
+    leaving = with_unique_titles((record for record, _ in reversed(going)), {entry.reference for entry in entries})
     for record, (_, why) in zip(leaving, reversed(going), strict=True):
-        entry = ghost(record, tools)
+        entry = orphan(record, tools)
         entry.index = len(entries)
         entries.append(entry)
-        ghosts[entry.index] = why
+        orphans[entry.index] = why
     places = {str(entry.reference): entry.index for entry in entries}
     requires = dict(catalog.requires)
-    for record, index in zip(leaving, ghosts, strict=True):
+    for record, index in zip(leaving, orphans, strict=True):
         if needed := [places[name] for name in record.requires if places.get(name, index) != index]:
             requires[index] = needed
-    return catalog._replace(entries=entries, requires=requires), ghosts
+    return catalog._replace(entries=entries, requires=requires), orphans
 
 
-def _definition(record: Record, tools: Callable[[str], Tools]) -> TypeDefinition:
+def _definition(record: Record, tools: Callable[[str], ProviderFunctions]) -> TypeDefinition:
     """Give the type of a record; of one that cannot be found any more, as much as naming its record takes."""
     try:
         return tools(record.instance).definition
@@ -258,7 +267,7 @@ def _definition(record: Record, tools: Callable[[str], Tools]) -> TypeDefinition
         return gone.of_instance(record.instance)
 
 
-def ghost(record: Record, tools: Callable[[str], Tools]) -> Entry:
+def orphan(record: Record, tools: Callable[[str], ProviderFunctions]) -> Entry:
     """Give the entry that stands for a record: it should be absent."""
     definition = _definition(record, tools)
     entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
 
 
-class Former:
+class FormerNames:
     """The names that the resources and components of a catalog had."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -80,7 +80,7 @@ def _swapped(title: str, parent: str, former: str) -> list[str]:
 
 
 class Renames(NamedTuple):
-    """Former names and present ones: of resources whole, of components as what others begin with."""
+    """FormerNames names and present ones: of resources whole, of components as what others begin with."""
 
     whole: Mapping[str, str] = {}
     within: Mapping[str, str] = {}
@@ -108,17 +108,17 @@ class Renames(NamedTuple):
         )
 
 
-def renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
+def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
     """Give what is called otherwise than it is recorded; ``records`` are those of the entries, by index."""
     whole = {}
     for index, record in records.items():
         entry = catalog.entries[index]
         if record.title != entry.title or record.parent != entry.parent:
             whole[str(record.reference)] = str(entry.reference)
-    return Renames(whole, Former(catalog).groups())
+    return Renames(whole, FormerNames(catalog).groups())
 
 
-def told_apart(records: Iterable[Record], taken: Collection[Reference]) -> list[Record]:
+def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) -> list[Record]:
     """Give records by their present names: one whose title another thing has taken is known by its name.
 
     ``taken`` are the references that belong to others. What refers to one of ``records`` follows.

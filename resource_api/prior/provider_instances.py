@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key, StackState
     from resource_api.model.values.expression import Path
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _OLDER = "~"
 
 
-class Lineup(NamedTuple):
+class ProviderInstances(NamedTuple):
     """Who of the configured providers answers for what is recorded and declared."""
 
     #: What is known of earlier runs, without the records of providers, and with who answers for each resource now.
@@ -66,11 +66,11 @@ def record_of(instance: Instance, config: Mapping[str, Any], salt: bytes) -> Rec
     return Record(RECORDED, instance.name, instance.name, inputs, sealed(dict(config), salt), {})
 
 
-def settle(catalog: Catalog, state: StackState, tools: Callable[[str], Tools]) -> Lineup:
+def settle(catalog: Catalog, state: StackState, tools: Callable[[str], ProviderFunctions]) -> ProviderInstances:
     """Give who answers for what; nothing is asked where nothing is configured."""
     known = {record.name: record for record in recorded(state)}
     if not (known or catalog.instances):
-        return Lineup(state)
+        return ProviderInstances(state)
     settler = _Settler(state, known, tools)
     used = {entry.instance for entry in catalog.entries} | settler.in_use
     for name, instance in catalog.instances.items():
@@ -79,7 +79,7 @@ def settle(catalog: Catalog, state: StackState, tools: Callable[[str], Tools]) -
     for name, record in list(settler.recorded.items()):
         if name not in settler.configs and name not in settler.refused and not _late(catalog, name):
             settler.undeclared(record)
-    return settler.lineup()
+    return settler.instances()
 
 
 def _late(catalog: Catalog, name: str) -> bool:
@@ -89,7 +89,9 @@ def _late(catalog: Catalog, name: str) -> bool:
 class _Settler:
     """Compares what is declared with what is recorded, one provider after the other."""
 
-    def __init__(self, state: StackState, recorded: Mapping[str, Record], tools: Callable[[str], Tools]) -> None:
+    def __init__(
+        self, state: StackState, recorded: Mapping[str, Record], tools: Callable[[str], ProviderFunctions]
+    ) -> None:
         self.recorded = dict(recorded)
         self.configs: dict[str, Mapping[str, Any]] = {}
         self.refused: dict[str, str] = {}
@@ -135,11 +137,11 @@ class _Settler:
         else:
             self.configs[record.name] = config
 
-    def lineup(self) -> Lineup:
+    def instances(self) -> ProviderInstances:
         """Give what was found."""
         state = self._state._replace(records=self._resources)
         commit = Commit(list(self._put.values()), list(self._drop))
-        return Lineup(state, self.configs, self.refused, commit, self._replaced, self.recorded)
+        return ProviderInstances(state, self.configs, self.refused, commit, self._replaced, self.recorded)
 
     def _retire(self, before: Record, why: str) -> None:
         """Keep a provider under another name, with all that it has made."""
@@ -201,7 +203,7 @@ def remembered(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[d
     return config, hidden
 
 
-def unreachable(before: Record, config: Mapping[str, Any], tools: Tools, salt: bytes) -> list[str]:
+def unreachable(before: Record, config: Mapping[str, Any], tools: ProviderFunctions, salt: bytes) -> list[str]:
     """Give what of a configuration has changed so that what was made with the old one is out of reach.
 
     Raises ``ValueError`` with why the provider cannot say.
@@ -222,8 +224,8 @@ def unreachable(before: Record, config: Mapping[str, Any], tools: Tools, salt: b
     return sorted(answer)
 
 
-def come_true(
-    instance: Instance, resolve: Callable[[Path], Any], tools: Tools, lineup: Lineup
+def deferred_configuration(
+    instance: Instance, resolve: Callable[[Path], Any], tools: ProviderFunctions, instances: ProviderInstances
 ) -> tuple[Mapping[str, Any], str, bool]:
     """Give the configuration of a provider that waits for resources; or why not, and whether that may change."""
     prefix = f"the configuration of its provider '{instance.name}'"
@@ -238,9 +240,9 @@ def come_true(
     config, problems = provider_config.validate_config(tools, {**instance.config, **values})
     if problems:
         return {}, f"{prefix}: {'; '.join(problem.message for problem in problems)}", False
-    before = lineup.recorded.get(instance.name)
+    before = instances.recorded.get(instance.name)
     try:
-        changed = unreachable(before, config, tools, lineup.state.salt) if before is not None else []
+        changed = unreachable(before, config, tools, instances.state.salt) if before is not None else []
     except ValueError as error:
         return {}, str(error), False
     if changed:

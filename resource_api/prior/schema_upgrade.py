@@ -12,11 +12,11 @@ from resource_api.model.values.errors import reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record
 
 
-def upgrade(record: Record, tools: Tools) -> Record:
+def upgrade(record: Record, tools: ProviderFunctions) -> Record:
     """Give a record with the values of its type's version. Raises ``ValueError`` with why that cannot be."""
     version, current = record.schema_version, tools.definition.schema_version
     if version > current:
@@ -31,7 +31,7 @@ def upgrade(record: Record, tools: Tools) -> Record:
     )
 
 
-def _values(values: Mapping[str, Any], version: int, tools: Tools) -> Mapping[str, Any]:
+def _values(values: Mapping[str, Any], version: int, tools: ProviderFunctions) -> Mapping[str, Any]:
     assert tools.upgrade is not None
     try:
         answer = tools.upgrade(version, values)

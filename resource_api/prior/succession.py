@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import exists
-from resource_api.prior import match as remembering
+from resource_api.prior import match as matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record
     from resource_api.prior.match import Prior
 
@@ -28,7 +28,7 @@ class Succession:
         catalog: Catalog,
         prior: Prior,
         seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]],
-        tools: Callable[[str], Tools],
+        tools: Callable[[str], ProviderFunctions],
     ) -> None:
         """Take what was matched by names alone; ``seen`` gives what was read of an entry."""
         self.catalog = catalog
@@ -39,18 +39,18 @@ class Succession:
 
     def settle(self, selected: set[int] | None, *, prune: bool) -> set[int] | None:
         """Correct catalog and prior; gives what is selected then. ``prune``: what is undeclared is to go."""
-        ghosts = set(self.prior.ghosts)
+        orphans = set(self.prior.orphans)
         self._former(selected, prune=prune)
         self._replaced(selected)
-        self.catalog, more = remembering.haunt(self.catalog, self._going, self._tools)
-        self.prior = self.prior._replace(ghosts={**self.prior.ghosts, **more})
-        return None if selected is None else selected | (more.keys() - ghosts)
+        self.catalog, more = matching.add_orphans(self.catalog, self._going, self._tools)
+        self.prior = self.prior._replace(orphans={**self.prior.orphans, **more})
+        return None if selected is None else selected | (more.keys() - orphans)
 
     def _former(self, selected: set[int] | None, *, prune: bool) -> None:
         """Take back a claim by a former name: where the old one still exists, the new one is another thing."""
-        former = set(self.prior.superseded)
+        former = set(self.prior.moved_keys)
         records, undeclared = dict(self.prior.records), list(self.prior.undeclared)
-        successors = dict(self.prior.successors)
+        predecessors = dict(self.prior.predecessors)
         for index, record in self.prior.records.items():
             if record.key not in former or record.key == self.catalog.entries[index].key:
                 continue
@@ -62,14 +62,14 @@ class Succession:
                 former.discard(record.key)
                 del records[index]
                 if self.catalog.entries[index].meta.lifecycle.replace in {"delete_first", "create_first"}:
-                    successors[index] = record
+                    predecessors[index] = record
                 elif prune:
                     self._going.append((record, "undeclared"))
                 else:
                     undeclared.append(record)
-        superseded = [key for key in self.prior.superseded if key in former]
+        moved_keys = [key for key in self.prior.moved_keys if key in former]
         self.prior = self.prior._replace(
-            records=records, successors=successors, undeclared=undeclared, superseded=superseded
+            records=records, predecessors=predecessors, undeclared=undeclared, moved_keys=moved_keys
         )
 
     def _replaced(self, selected: set[int] | None) -> None:
@@ -78,16 +78,16 @@ class Succession:
         Under another configuration of its provider it may be the same thing: unless we were cut while we made it, the
         old one is only forgotten then.
         """
-        successors = dict(self.prior.successors)
-        for index, record in self.prior.successors.items():
+        predecessors = dict(self.prior.predecessors)
+        for index, record in self.prior.predecessors.items():
             chosen = selected is None or index in selected
             if chosen and exists(self._seen(self.catalog.entries[index])[0]):
-                del successors[index]
-                met = record.instance in self.prior.lineup.replaced
+                del predecessors[index]
+                met = record.instance in self.prior.instances.replaced
                 cut = self.prior.state.intents.get(self.catalog.entries[index].key)
                 self._going.append((record, "replaced" if not met or (cut and cut.makes) else "met"))
-        self.prior = self.prior._replace(successors=successors)
+        self.prior = self.prior._replace(predecessors=predecessors)
 
     def _exists(self, record: Record) -> bool:
-        row, failure = self._seen(remembering.ghost(record, self._tools))
+        row, failure = self._seen(matching.orphan(record, self._tools))
         return exists(row) and not failure

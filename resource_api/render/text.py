@@ -26,13 +26,13 @@ _LONGEST: Final = 5_000
 
 def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
     """Give the lines of a plan: each step that does something, its attributes, and the summary."""
-    doomed = planned.doomed
+    blocked = planned.blocked
     for step in planned.steps:
         if step.decision.error:
             yield _paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", "31", color=color)
         elif step.action is not Action.SAME or step.deferred or step.previous:
             notes = []
-            if (cause := doomed.get(step.entry.index)) is not None:
+            if (cause := blocked.get(step.entry.index)) is not None:
                 notes.append(f"skipped because {escape(cause)} fails")
             if step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
                 notes.append("cannot be refreshed: notify and subscribe only order")

@@ -12,7 +12,7 @@ from resource_api.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import Run
@@ -56,7 +56,7 @@ class Reader:
             rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
-    def tools(self, type_name: str) -> Tools:
+    def tools(self, type_name: str) -> ProviderFunctions:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
         return Providers(self.registry, self.run).tools(type_name)
 

@@ -15,7 +15,7 @@ from resource_api.model.event import Diagnosed
 from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
 from resource_api.model.values.errors import Problem, ResourceError, reason
 from resource_api.model.values.values import copied
-from resource_api.plan.planner import would
+from resource_api.plan.planner import would_change
 from resource_api.plugins import loader
 from resource_api.system import process_guard as guard
 from resource_api.system.sandbox import still
@@ -48,12 +48,12 @@ class Judge:
         """Judge what is declared and known; what is forbidden cannot be planned, whatever there is."""
         self._urn = prior.urn
         self._manifest = catalog.manifest
-        broken = dict(prior.broken)
+        broken = dict(prior.errors)
         for entry in catalog.entries:
-            chosen = (selected is None or entry.index in selected) and entry.index not in prior.ghosts
+            chosen = (selected is None or entry.index in selected) and entry.index not in prior.orphans
             if chosen and not entry.pending and (error := self.resource(entry, entry.should)):
                 broken.setdefault(entry.index, error)
-        return prior._replace(broken=broken)
+        return prior._replace(errors=broken)
 
     def resource(self, entry: Entry, should: Mapping[str, Any]) -> str:
         """Judge one resource as it should be; gives what forbids it, empty when nothing does."""
@@ -141,12 +141,12 @@ def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
     for error in errors:
         by_reference.setdefault(error.reference or "", []).append(error.message)
     whole = by_reference.pop("", [])
-    if whole and not any(map(would, planned.steps)):
+    if whole and not any(map(would_change, planned.steps)):
         raise ResourceError("; ".join(whole))
     failed: dict[int, Step] = {}
     for step in planned.steps:
         own = by_reference.get(str(step.reference), [])
-        if messages := [*own, *(whole if would(step) else [])]:
+        if messages := [*own, *(whole if would_change(step) else [])]:
             said = [step.decision.error] if step.decision.error else []
             decision = step.decision._replace(error="; ".join([*said, *messages]))
             failed[step.entry.index] = step._replace(decision=decision)

@@ -18,7 +18,7 @@ from resource_api.model.values.text import escape
 from resource_api.plan import drift as drifting
 from resource_api.plugins.instances import Providers
 from resource_api.prior.schema_upgrade import upgrade
-from resource_api.snapshot import configure_providers as appointing
+from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import unhurried
 from resource_api.transaction.recorded_values import recorded_inputs, recorded_state
@@ -43,16 +43,16 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         name = runtime.name(catalog)
         # What waits for resources is read with what was recorded of it: nothing is planned here that could tell.
         known = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
-        lineup = appointing.line_up(catalog._replace(instances=known), runtime.store.load(name), providers)
-        state = lineup.state
+        instances = configure_instances(catalog._replace(instances=known), runtime.store.load(name), providers)
+        state = instances.state
         snapshot = Snapshot(providers)
         put: list[Record] = []
         failures: list[str] = []
         for instance in dict.fromkeys(record.instance for record in state.records.values()):
             records = [record for record in state.records.values() if record.instance == instance]
             failures += _reread(runtime, snapshot, state, records, put)
-        if not lineup.commit.empty:
-            runtime.store.commit(name, lineup.commit)
+        if not instances.commit.empty:
+            runtime.store.commit(name, instances.commit)
         if put:
             runtime.store.commit(name, Commit(put))
     if failures:
@@ -75,10 +75,10 @@ def _reread(
     snapshot.read(definition, [record.name for record in records])
     failures = []
     for record in records:
-        row, failure = snapshot.seen(record.instance, record.name)
+        row, failure = snapshot.observation(record.instance, record.name)
         if failure:
             failures.append(f"{record.reference}: {failure}")
-        elif changes := drifting.moved(definition, record, row, state.salt):
+        elif changes := drifting.drifted_attributes(definition, record, row, state.salt):
             runtime.tell(Drifted(str(record.reference), changes))
             known = {**(record.is_ or {}), **record.should}
             is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
@@ -98,20 +98,20 @@ def take_over(
             msg = f"{entry.reference} is declared as '{entry.name}', not '{name}'; declare what is to be imported"
             raise UsageError(msg)
         stack = runtime.name(catalog)
-        lineup = appointing.line_up(catalog, runtime.store.load(stack), providers)
-        state = lineup.state
+        instances = configure_instances(catalog, runtime.store.load(stack), providers)
+        state = instances.state
         before = state.records.get(entry.key)
         if before is not None and before.owned:
             runtime.log.write("notice", str(entry.reference), "is recorded as ours already")
             return Summary(unchanged=1)
         snapshot = Snapshot(providers)
         snapshot.read(entry.definition, [entry.name])
-        row, failure = snapshot.seen(entry.instance, entry.name)
+        row, failure = snapshot.observation(entry.instance, entry.name)
         if failure or row is None or not exists(row):
             msg = f"{entry.reference} cannot be imported: {failure or 'it does not exist'}"
             raise ResourceError(msg)
-        if not lineup.commit.empty:
-            runtime.store.commit(stack, lineup.commit)
+        if not instances.commit.empty:
+            runtime.store.commit(stack, instances.commit)
         runtime.store.commit(stack, Commit([_record(catalog, entry, row, state)], manifest=catalog.manifest.file))
         runtime.log.write("notice", str(entry.reference), "imported")
     return Summary(imported=1)
@@ -155,5 +155,5 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         parent=entry.parent,
     )
     asked = record._replace(is_=record.should)
-    unlike = {change.attribute for change in drifting.moved(entry.definition, asked, row, state.salt)}
+    unlike = {change.attribute for change in drifting.drifted_attributes(entry.definition, asked, row, state.salt)}
     return record._replace(should={key: value for key, value in record.should.items() if key not in unlike})

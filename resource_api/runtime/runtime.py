@@ -19,13 +19,13 @@ from resource_api.model.record import StackState
 from resource_api.model.values.errors import UsageError
 from resource_api.plan import planner as planning
 from resource_api.plugins.instances import Providers
-from resource_api.prior import match as remembering
+from resource_api.prior import match as matching
 from resource_api.provider.context import Run
 from resource_api.runtime.announce import announce, reorder
 from resource_api.runtime.compile import Compiler, Emptied
 from resource_api.runtime.listing import Reader
-from resource_api.snapshot import configure_providers as appointing
-from resource_api.snapshot.observe import survey
+from resource_api.snapshot.configure_providers import configure_instances
+from resource_api.snapshot.observe import observe
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.state.store import NoStore, StackName
 from resource_api.system import process_guard as guard
@@ -132,7 +132,7 @@ class Runtime(Reader):
             idle = not (options.noop or report.steps or report.exit_code)
             if (
                 idle
-                and plan.settled
+                and plan.in_sync
                 and (request := self._cache_request(source, inputs, options, snapshot)) is not None
             ):
                 from resource_api.cache import incremental_plan  # noqa: PLC0415 - there is something to conclude
@@ -211,7 +211,7 @@ class Runtime(Reader):
         snapshot = Snapshot(providers, options.strict)
         if isinstance(source, planning.Plan):
             catalog, options = source.catalog, carried_out(source.options, options)
-            catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.ghosts])
+            catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.orphans])
         elif remember and (made := self._incremental_plan(source, inputs, options, snapshot)) is not None:
             return made, snapshot
         else:
@@ -226,11 +226,11 @@ class Runtime(Reader):
     ) -> Plan:
         """Give the plan of a catalog, of what is known of it, and of what is read for it."""
         providers = snapshot.providers
-        lineup = appointing.line_up(catalog, state, providers)
-        catalog, prior = remembering.match(catalog, lineup, prune=options.prune, tools=providers.tools)
-        self.log.mask.add([catalog.entries[index].should for index in prior.ghosts])
+        instances = configure_instances(catalog, state, providers)
+        catalog, prior = matching.match(catalog, instances, prune=options.prune, tools=providers.tools)
+        self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options)
-        world = survey(catalog, prior, selected, snapshot)
+        world = observe(catalog, prior, selected, snapshot)
         prior = judge.judge(catalog, prior, selected) if judge else prior
         planned = planning.plan(catalog, prior, selected, world, options)
         return judge.plan(planned) if judge else planned

@@ -18,14 +18,14 @@ from resource_api.model.values.values import Sensitive, is_secret, same
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
 
     #: What reading one name gave: a row, None for absence, or the reason why it cannot be told.
     Found = Resource | str | None
 
 
-class Judge:
+class RowChecker:
     """Judges the rows of one run; ``strict`` is ``error``, ``warning`` or ``off``. A warning is given once."""
 
     def __init__(self, strict: str, warn: Callable[[str, str], None]) -> None:
@@ -35,7 +35,7 @@ class Judge:
         self._warned: set[tuple[str, str]] = set()
 
     def by_names(
-        self, tools: Tools, names: Collection[Name] | None, rows: Sequence[Resource]
+        self, tools: ProviderFunctions, names: Collection[Name] | None, rows: Sequence[Resource]
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
         """Give rows by name, and what is wrong with names. Raises ``ProviderError`` for a row without one.
 
@@ -69,11 +69,11 @@ class Judge:
                     found[canonical] = row
         return found, wrong
 
-    def judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
+    def judge(self, tools: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
         """Give what each row says of its resource, or why it cannot be believed."""
         return [found for some in portions(rows) for found in self._judge(tools, some)]
 
-    def _judge(self, tools: Tools, rows: Sequence[Resource]) -> list[Found]:
+    def _judge(self, tools: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
         definition, canonicalize = tools.definition, tools.canonicalize
         declared: list[Any] = list(rows)
         for place in find_suspect(tools, rows):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.prior.provider_instances import come_true, record_of, recorded, settle
+from resource_api.prior.provider_instances import deferred_configuration, record_of, recorded, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.expression import Path
     from resource_api.plugins.instances import Providers
-    from resource_api.prior.provider_instances import Lineup
+    from resource_api.prior.provider_instances import ProviderInstances
 
 
-def line_up(catalog: Catalog, state: StackState, providers: Providers) -> Lineup:
+def configure_instances(catalog: Catalog, state: StackState, providers: Providers) -> ProviderInstances:
     """Settle who answers for what, and tell ``providers``."""
     providers.expect({record.name: record.inputs.get("version", "") for record in recorded(state)})
     providers.expect({instance.name: instance.version for instance in catalog.instances.values()})
-    lineup = settle(catalog, state, providers.tools)
-    for name, config in lineup.configs.items():
+    instances = settle(catalog, state, providers.tools)
+    for name, config in instances.configs.items():
         providers.configure(name, config)
-    for name, why in lineup.refused.items():
+    for name, why in instances.refused.items():
         providers.refuse(name, why)
-    return lineup
+    return instances
 
 
 class Awaited(NamedTuple):
@@ -45,13 +45,13 @@ class Awaited(NamedTuple):
 READY = Awaited()
 
 
-class Awaiting:
+class DeferredInstances:
     """The providers of a run that wait for resources."""
 
-    def __init__(self, instances: Mapping[str, Instance], lineup: Lineup, providers: Providers) -> None:
+    def __init__(self, declared: Mapping[str, Instance], prior: ProviderInstances, providers: Providers) -> None:
         """Look for those that wait."""
-        self._late = {name: instance for name, instance in instances.items() if instance.pending}
-        self._lineup = lineup
+        self._late = {name: instance for name, instance in declared.items() if instance.pending}
+        self._prior = prior
         self._providers = providers
 
     def waits(self, name: str) -> bool:
@@ -63,9 +63,9 @@ class Awaiting:
         instance = self._late.get(name)
         if instance is None:
             return READY
-        config, why, later = come_true(instance, resolve, self._providers.tools(name), self._lineup)
+        config, why, later = deferred_configuration(instance, resolve, self._providers.tools(name), self._prior)
         if why:
             return Awaited(why, later)
         self._providers.configure(name, config)
-        record = record_of(instance, config, self._lineup.state.salt)
-        return READY if record == self._lineup.recorded.get(name) else Awaited(record=record)
+        record = record_of(instance, config, self._prior.state.salt)
+        return READY if record == self._prior.recorded.get(name) else Awaited(record=record)

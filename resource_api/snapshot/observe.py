@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.functions import invoke
-from resource_api.model.observations import World
+from resource_api.model.planner_queries import PlannerQueries
 from resource_api.plugins.functions import ask
-from resource_api.snapshot.configure_providers import Awaiting
-from resource_api.snapshot.snapshot import observe
+from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,23 +23,23 @@ if TYPE_CHECKING:
     from resource_api.snapshot.snapshot import Snapshot
 
 
-def survey(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> World:
+def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
     """Read what a plan of the ``selected`` entries (None: all) needs, and give the planner's view of it."""
     wanted = _wanted(catalog, prior, selected)
-    awaiting = Awaiting(catalog.instances, prior.lineup, snapshot.providers)
+    awaiting = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
     later = {pair[0].instance: pair for pair in wanted if awaiting.waits(pair[0].instance)}
-    observe(snapshot, [pair for pair in wanted if pair[0].instance not in later])
+    snapshot.read_all([pair for pair in wanted if pair[0].instance not in later])
 
     def awaited(name: str, resolve: Callable[[Path], Any]) -> tuple[str, bool]:
         """Configure a provider as soon as its configuration is known, and read what is wanted of it."""
         why, may_change, _ = awaiting.configure(name, resolve)
         if not why and name in later:
-            observe(snapshot, [later.pop(name)])
+            snapshot.read_all([later.pop(name)])
         return why, may_change
 
     providers = snapshot.providers
-    return World(
-        lambda entry: snapshot.seen(entry.instance, entry.name),
+    return PlannerQueries(
+        lambda entry: snapshot.observation(entry.instance, entry.name),
         snapshot.due,
         providers.tools,
         lambda call, given: invoke(call, given, partial(ask, providers)),
@@ -57,12 +56,12 @@ def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[t
         if wanted is None:
             wanted = names[entry.definition] = {}
         wanted[entry.name] = None
-    for index, record in prior.successors.items():
+    for index, record in prior.predecessors.items():
         definition = catalog.entries[index].definition
         if record.instance == definition.instance:
             names.setdefault(definition, {})[record.name] = None
     by_instance = {definition.instance: wanted for definition, wanted in names.items()}
-    for instance, name in prior.superseded:
+    for instance, name in prior.moved_keys:
         if instance in by_instance:
             by_instance[instance][name] = None
     return [(definition, list(wanted)) for definition, wanted in names.items()]

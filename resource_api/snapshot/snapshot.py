@@ -16,7 +16,7 @@ from resource_api.model.values.errors import CannotList, ProviderError, reason
 from resource_api.provider.base import collect
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
-from resource_api.snapshot.check_rows import Judge
+from resource_api.snapshot.check_rows import RowChecker
 from resource_api.system import process_guard as guard
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from resource_api.snapshot.check_rows import Found
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What reading one name gave: a row, None for absence, or the reason why it cannot be told."""
 
     row: Mapping[str, Any] | None = None
     failure: str = ""
 
 
-ABSENT: Final = Seen()
+ABSENT: Final = Observation()
 
 
-class Unreadable(Exception):  # noqa: N818 - a finding
+class ReadError(Exception):
     """A provider's ``get`` has failed: whoever reads in earnest is told why."""
 
 
@@ -89,7 +89,7 @@ class Snapshot:
         """Know nothing yet."""
         self.providers = providers
         self.strict = strict
-        self._judge = Judge(strict, lambda name, message: providers.run.log.write("warning", name, message))
+        self._judge = RowChecker(strict, lambda name, message: providers.run.log.write("warning", name, message))
         self._readings: dict[str, _Reading] = {}
         #: How often something has been changed: a read is fresh as long as this stands still.
         self.epoch = 0
@@ -104,17 +104,17 @@ class Snapshot:
         """Give why an instance cannot be read, or an empty string."""
         return self._readings[instance].failure if instance in self._readings else ""
 
-    def seen(self, instance: str, name: Name) -> Seen:
+    def observation(self, instance: str, name: Name) -> Observation:
         """Give what was last read of a name; an instance that cannot be read is the failure of each."""
         reading = self._readings.get(instance)
         if reading is None:
             return ABSENT
         if reading.failure:
-            return Seen(None, reading.failure)
+            return Observation(None, reading.failure)
         if name in reading.kept:
             self._use(instance, reading, [name])
         found = reading.seen.get(name)
-        return ABSENT if found is None else Seen(None, found) if isinstance(found, str) else Seen(found)
+        return ABSENT if found is None else Observation(None, found) if isinstance(found, str) else Observation(found)
 
     def rows(self, instance: str) -> Mapping[Name, Found]:
         """Give what is known of everything of an instance that was asked for."""
@@ -144,8 +144,14 @@ class Snapshot:
                 raise
             self._refuse(reading, asked, reason(error))
 
-    def glance(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
-        """Read ``names`` and give the rows as they came; each is judged when it is asked for. Raises ``Unreadable``.
+    def read_all(self, wanted: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
+        """Read the names of every type that is wanted; imperative types cannot be read back and are left out."""
+        for definition, names in wanted:
+            if "imperative" not in definition.features:
+                self.read(definition, names)
+
+    def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
+        """Read ``names`` and give the rows as they came; each is judged when it is asked for. Raises ``ReadError``.
 
         A row without ``ensure`` says that the resource exists. What has failed is not tried again by who reads later.
         """
@@ -156,7 +162,7 @@ class Snapshot:
             got = self._get(definition, names if filtered else None, filtered=filtered)
         except Exception as error:
             self._refuse(reading, asked, reason(error))
-            raise Unreadable from error
+            raise ReadError from error
         if definition.ensurable and definition.accepts["ensure"]("present"):
             for row in got[0]:
                 row.setdefault("ensure", "present")
@@ -173,7 +179,7 @@ class Snapshot:
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
     def _use(self, instance: str, reading: _Reading, names: Collection[Name]) -> None:
-        """Judge rows that came along earlier and are wanted now."""
+        """Check rows that came along earlier and are wanted now."""
         wanted = [name for name in names if name in reading.kept]
         if wanted:
             rows = [reading.kept.pop(name) for name in wanted]
@@ -240,7 +246,7 @@ class Snapshot:
             raise ProviderError(msg)
         rows, failures = [], {}
         for name in list(self.rows(definition.instance)) if names is None else names:
-            row, failure = self.seen(definition.instance, name)
+            row, failure = self.observation(definition.instance, name)
             if failure:
                 failures[name] = failure
             elif row is not None and exists(row):
@@ -276,10 +282,3 @@ class Snapshot:
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):  # noqa: PLR2004 - (due, why)
             return Due(answer[0], str(answer[1]))
         return Due(failure=f"due must return True, False or (True, why), not {type(answer).__name__}")
-
-
-def observe(snapshot: Snapshot, wanted: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
-    """Read every type that is wanted, once; imperative types cannot be read back and are left out."""
-    for definition, names in wanted:
-        if "imperative" not in definition.features:
-            snapshot.read(definition, names)

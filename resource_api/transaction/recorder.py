@@ -13,10 +13,10 @@ from resource_api.model.change import MADE_ANEW, Action, exists
 from resource_api.model.codec import bare, sealed
 from resource_api.model.record import MAKES_OURS, Commit, Intent, Record
 from resource_api.model.values.reference import parts
+from resource_api.plan.bulk_decisions import required_references
 from resource_api.plan.decide import protected
-from resource_api.plan.replacement import lasting
-from resource_api.plan.unchanged import required
-from resource_api.prior.moved import renames, told_apart
+from resource_api.plan.replacement import is_lasting_reason
+from resource_api.prior.moved import find_renames, with_unique_titles
 from resource_api.prior.provider_instances import unused
 from resource_api.transaction.recorded_values import are_plain, as_it_is, keep
 
@@ -48,8 +48,8 @@ class Recorder:
 
     def begin(self) -> None:
         """Write what an earlier run that was cut may have done, before anything else is."""
-        self._commit(self._plan.prior.lineup.commit)
-        self._commit(self._plan.prior.doubts)
+        self._commit(self._plan.prior.instances.commit)
+        self._commit(self._plan.prior.recovery)
 
     def configured(self, record: Record) -> None:
         """Write what a provider is configured with, before anything is made with it."""
@@ -100,7 +100,7 @@ class Recorder:
                     drop.append(run.key)
             elif (record := self.record(run, plain=plain)) is not None:
                 put.append(record)
-                if self._plan.prior.successors:
+                if self._plan.prior.predecessors:
                     put += self._replaced(run)
                     drop += self._succeeded(run, record)
         done = [*self._resolved(same), *(run.key for run in runs)]
@@ -117,13 +117,13 @@ class Recorder:
 
     def _succeeded(self, run: OperationRun, record: Record) -> list[Key]:
         """Give what was recorded of the one that went first, under another name, once the new one is there."""
-        old = self._plan.prior.successors.get(run.step.entry.index)
+        old = self._plan.prior.predecessors.get(run.step.entry.index)
         first = old is not None and run.action is Action.REPLACE and not run.step.create_first
         return [old.key] if old is not None and first and exists(record.is_) else []
 
     def _replaced(self, run: OperationRun) -> list[Record]:
         """Give the record of what has been replaced and still exists: whatever happens, it is to go."""
-        old = self._plan.prior.successors.get(run.step.entry.index)
+        old = self._plan.prior.predecessors.get(run.step.entry.index)
         if old is None or not run.step.create_first or run.outcome.status == "failed" or run.why:
             return []
         return [old._replace(status="replaced", retain=run.step.entry.meta.lifecycle.retain)]
@@ -135,7 +135,7 @@ class Recorder:
         kept = sealed(outputs, state.salt) if outputs is not None else None
         commit = Commit(
             self.news(same),
-            [*self._plan.prior.superseded, *self._gone(same)],
+            [*self._plan.prior.moved_keys, *self._gone(same)],
             self._resolved(same),
             outputs=kept if kept != state.outputs or (state.encrypted and bare(kept) < bare(state.outputs)) else None,
         )
@@ -144,7 +144,7 @@ class Recorder:
         if not commit.empty or not state.serial:
             commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
         self._commit(commit)
-        if self._known is not None and (self._plan.prior.lineup.recorded or self._plan.catalog.instances):
+        if self._known is not None and (self._plan.prior.instances.recorded or self._plan.catalog.instances):
             self._commit(Commit(drop=unused(self._known.records.values())))
 
     def _renamed(self, commit: Commit) -> list[Record]:
@@ -152,13 +152,13 @@ class Recorder:
         plan = self._plan
         looked_at = {step.entry.index: step.entry.key for step in plan.steps if not step.noop}
         moved = {index: record for index, record in plan.prior.records.items() if index in looked_at}
-        present = renames(plan.catalog, moved)
+        present = find_renames(plan.catalog, moved)
         now = {**self._store.load(self._name).records, **{record.key: record for record in commit.put}}
         touched = {*looked_at.values(), *commit.drop}
         others = [record for key, record in now.items() if key not in touched]
         taken = {record.reference for key, record in now.items() if key in touched}
         present = present.kept({str(name) for name in taken}, complete=plan.complete)
-        after = told_apart(map(present.record, others), taken)
+        after = with_unique_titles(map(present.record, others), taken)
         return [new for old, new in zip(others, after, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
@@ -177,7 +177,7 @@ class Recorder:
         if failed and before is None and not exists(run.is_):
             return None
         if run.skipped and before is not None and run.is_ == run.step.is_:
-            return before._replace(status="tainted") if lasting(run.step) else before
+            return before._replace(status="tainted") if is_lasting_reason(run.step) else before
         stays = failed and before is not None and not (run.action in MADE_ANEW and exists(run.is_))
         inputs, should, is_ = as_it_is(run) if plain else keep(run, plan.prior.state.salt, failed=failed)
         # In the order of the fields: naming nineteen of them takes as long as all the rest.
@@ -189,7 +189,7 @@ class Recorder:
             before.should if stays and before is not None else should,
             is_,
             self._owned(run, before),
-            required(plan.catalog, entry),
+            required_references(plan.catalog, entry),
             entry.pending and _value_requires(entry),
             protected(entry, before),
             lifecycle.retain,
@@ -238,7 +238,7 @@ class Recorder:
         """Give the record of what was left as it is, unless the same is recorded already."""
         if run.step.noop or run.removal or run.step.decision.error:
             return None
-        if run.step.entry.index in self._plan.settled and run.is_ is run.step.is_:
+        if run.step.entry.index in self._plan.in_sync and run.is_ is run.step.is_:
             return None
         if "imperative" in run.step.definition.features:
             return self.record(run) if _has_run(run) or run.step.entry.key in self._intents else None
@@ -263,7 +263,7 @@ def _status(run: OperationRun, before: Record | None) -> str:
     gone = run.action is Action.REPLACE or (before is not None and before.status == "pending")
     if gone and not exists(run.is_):
         return "pending"
-    return "tainted" if lasting(run.step) else "partial"
+    return "tainted" if is_lasting_reason(run.step) else "partial"
 
 
 def _has_run(run: OperationRun) -> bool:

@@ -12,18 +12,18 @@ from resource_api.catalog.functions import invoke
 from resource_api.model.change import MADE_ANEW, Action, exists
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown, same
-from resource_api.plan import unknowns as foresight
-from resource_api.plan.decide import decide, heeded
+from resource_api.plan import unknowns
+from resource_api.plan.decide import decide, effective_should
 from resource_api.plan.replacement import triggered, triggers
 from resource_api.plugins.functions import ask
-from resource_api.snapshot.configure_providers import Awaiting
+from resource_api.snapshot.configure_providers import DeferredInstances
 from resource_api.transaction.operation_run import OperationRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.function import Call
-    from resource_api.model.step import Decision, Known, Step
+    from resource_api.model.step import Decision, DecisionInputs, Step
     from resource_api.model.values.expression import Path
     from resource_api.transaction.results import Ending
 
@@ -39,7 +39,7 @@ class Reevaluation:
         self.ending = ending
         self.snapshot = ending.snapshot
         self.providers = ending.providers
-        self._awaiting = Awaiting(self.plan.catalog.instances, self.plan.prior.lineup, self.providers)
+        self._awaiting = DeferredInstances(self.plan.catalog.instances, self.plan.prior.instances, self.providers)
         #: What puts or has put something in place, by the index of its entry.
         self.runs: list[OperationRun | None] = [None] * len(self.plan.catalog.entries)
         self.resolve = self.plan.catalog.scope.resolver(self._of_resource, self._invoke)
@@ -60,7 +60,7 @@ class Reevaluation:
             live = [run for run in live if not self._holds(run)]
         self.snapshot.read(definition, [run.name for run in live], fresh=True)
         for run in live:
-            row, failure = self.snapshot.seen(definition.instance, run.name)
+            row, failure = self.snapshot.observation(definition.instance, run.name)
             if failure and run.decision.action is not Action.FORGET:
                 self._unseen(run, failure)
             elif not (row is run.is_ and self._holds(run)):
@@ -104,7 +104,7 @@ class Reevaluation:
         known = self._known(step)
         decision = decide(step.entry, run.is_, run.should, self.providers.tools(step.entry.instance), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
-            decision = step.decision._replace(differences=decision.differences, foreseen=decision.foreseen)
+            decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
         if self._unplanned(run, decision):
             run.decision = step.decision
             verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
@@ -115,7 +115,7 @@ class Reevaluation:
             return
         run.decision = decision
         if decision.action not in MADE_ANEW:
-            run.should = heeded(step.entry, run.is_, run.should)
+            run.should = effective_should(step.entry, run.is_, run.should)
         if decision.error:
             self.ending.fail(run, decision.error)
 
@@ -141,9 +141,9 @@ class Reevaluation:
         elif decision.action is not Action.REPLACE:
             self.ending.same(removal)
 
-    def _known(self, step: Step) -> Known:
+    def _known(self, step: Step) -> DecisionInputs:
         """Give what decides about a step now: what did not change after all replaces nothing."""
-        known = self.plan.known(step)
+        known = self.plan.decision_inputs(step)
         return known._replace(forced="") if self._quiet(step) else known
 
     def _quiet(self, step: Step) -> bool:
@@ -194,12 +194,12 @@ class Reevaluation:
                 self._refuse(run, f"'{name}' is still not known: {value}")
                 return
             values[name] = UNKNOWN if is_unknown(found) else found
-        run.should, problem = foresight.complete(entry, values, self.providers.tools(entry.instance))
+        run.should, problem = unknowns.complete_should(entry, values, self.providers.tools(entry.instance))
         if problem:
             self._refuse(run, problem)
 
     def _refuse(self, run: OperationRun, problem: str) -> None:
-        self.ending.fail(run, foresight.placed(self.plan.catalog, run.step.entry, problem))
+        self.ending.fail(run, unknowns.with_location(self.plan.catalog, run.step.entry, problem))
 
     def _of_resource(self, path: Path) -> Any:
         assert isinstance(path.root, Reference)
@@ -207,11 +207,11 @@ class Reevaluation:
         assert entry is not None
         run = self.runs[entry.index]
         if run is None:
-            row = self.snapshot.seen(entry.instance, entry.name).row
-            return foresight.yielded(path, entry.definition, heeded(entry, row, entry.should), row)
+            row = self.snapshot.observation(entry.instance, entry.name).row
+            return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
         if run.step.noop and not exists(run.is_):
-            return foresight.foreseen(path, run.step)
-        return foresight.yielded(path, entry.definition, run.should, run.is_)
+            return unknowns.predicted_value(path, run.step)
+        return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
     def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
         """Give what a function answers, now at the latest; under noop its provider may still be unknown."""
@@ -244,7 +244,7 @@ class Reevaluation:
 
 def _turned(before: Decision, now: Decision) -> str:
     """Give the attributes of which a provider foresees something else than it did in the plan."""
-    if not before.foreseen:
+    if not before.predicted:
         return ""
-    changed = [k for k, v in now.foreseen.items() if k in before.foreseen and not same(before.foreseen[k], v)]
+    changed = [k for k, v in now.predicted.items() if k in before.predicted and not same(before.predicted[k], v)]
     return ", ".join(changed)

@@ -14,8 +14,8 @@ from resource_api.model.change import Action, exists
 from resource_api.model.event import StepEnd, StepStart
 from resource_api.model.step import StepReport
 from resource_api.plan.operations import by_entry
-from resource_api.plan.planner import present
-from resource_api.plan.replacement import followers
+from resource_api.plan.planner import is_refreshable
+from resource_api.plan.replacement import replacement_dependents
 from resource_api.transaction.operation_run import OperationRun
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ class Ending:
         self._begun = bytearray(len(plan.catalog.entries))
         told = plan.catalog.subscribes
         self._place = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if told else {}
-        self._hearing = {i for i, n in self._place.items() if i in told and present(plan.operations[n].step)}
+        self._hearing = {i for i, n in self._place.items() if i in told and is_refreshable(plan.operations[n].step)}
         if not plan.complete:
             # What is not among the targets hears of it in a later run.
             others = (entry for entry in plan.catalog.entries if entry.index in told and entry.index not in self._place)
             self._hearing |= {entry.index for entry in others if exists(entry.should)}
         self._listeners = reverse(plan.catalog.subscribes)
         #: What waits for a step that cannot be carried out, by its entry: nothing of its chain is touched.
-        self.doomed = plan.doomed
+        self.blocked = plan.blocked
 
     @cached_property
     def after(self) -> Mapping[int, Sequence[int]]:
@@ -92,7 +92,7 @@ class Ending:
 
     @cached_property
     def _followers(self) -> Mapping[int, Sequence[Entry]]:
-        return followers(self.plan.catalog, self.plan.prior, self.plan.steps)
+        return replacement_dependents(self.plan.catalog, self.plan.prior, self.plan.steps)
 
     @property
     def unchanged(self) -> int:
@@ -106,7 +106,7 @@ class Ending:
         """Nothing was to be done at all; what that means for each is only of interest where it is recorded."""
         self._resting = True
         if self._recorder is not None:
-            settled = self.plan.settled
+            settled = self.plan.in_sync
             self.same_works = [
                 OperationRun(each) for each in self.plan.operations if each.step.entry.index not in settled
             ]
@@ -173,11 +173,11 @@ class Ending:
 
     def skip_for(self, run: OperationRun) -> bool:
         """Skip a run that waits for something that has failed; gives whether there is such a thing."""
-        if not (self.bad or self.doomed):
+        if not (self.bad or self.blocked):
             return False
         number = run.operation.number
         cause = next(
-            (self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.doomed.get(run.step.entry.index)
+            (self.bad[i] for i in self.waits.get(number, ()) if i in self.bad), self.blocked.get(run.step.entry.index)
         )
         if cause is None and run.removal and run.decision.action is Action.REPLACE:
             cause = self._lost(run)
@@ -255,9 +255,9 @@ class Ending:
 
     def _condemned(self, ended: Iterable[OperationRun]) -> list[Entry]:
         """Give what has to be replaced because of what has just changed, and has not come to its end."""
-        followers = self._followers
-        indexes = [w.step.entry.index for w in ended if self.changed[w.operation.number]] if followers else ()
-        found = (entry for index in indexes for entry in followers.get(index, ()))
+        dependents = self._followers
+        indexes = [w.step.entry.index for w in ended if self.changed[w.operation.number]] if dependents else ()
+        found = (entry for index in indexes for entry in dependents.get(index, ()))
         return [entry for entry in found if self._reported[entry.index] != _WELL]
 
     def _unbegun(self, run: OperationRun) -> bool:

@@ -48,8 +48,8 @@ class SegmentBuilder:
         inside = self._members.intersection(waits.get(operation.number, ()))
         if inside and (step.unknown or forgotten):
             return False
-        # What is foreseen of another must have come true before it is used.
-        if step.entry.pending and any(operations[index].step.decision.foreseen for index in inside):
+        # What is predicted of another must have come true before it is used.
+        if step.entry.pending and any(operations[index].step.decision.predicted for index in inside):
             return False
         # What is refreshed notifies in turn: whom it notifies comes after that.
         return not (step.refreshed_by and any(operations[index].step.refreshed_by for index in inside))

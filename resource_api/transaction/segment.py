@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
-    from resource_api.snapshot.snapshot import Seen
+    from resource_api.snapshot.snapshot import Observation
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.results import Ending
 
@@ -80,7 +80,7 @@ class Segment:
     def _ends_uncalled(self, run: OperationRun) -> bool:
         """End what needs no call: it is only read, taken over or forgotten, or has gone already."""
         action = run.decision.action
-        if run.step.entry.index in self.ending.plan.prior.ghosts and not exists(run.is_):
+        if run.step.entry.index in self.ending.plan.prior.orphans and not exists(run.is_):
             self.ending.succeed(run, Action.FORGET)
         elif action is Action.READ or (run.removal and not exists(run.is_)):
             self.ending.same(run)
@@ -170,8 +170,8 @@ class Segment:
         rows = {} if self.imperative or self.snapshot.failure(instance) else self.snapshot.rows(instance)
         arrive(runs, rows, self.ending.providers.tools(instance))
 
-    def _seen(self, run: OperationRun) -> Seen:
-        return self.snapshot.seen(self.definition.instance, run.name)
+    def _seen(self, run: OperationRun) -> Observation:
+        return self.snapshot.observation(self.definition.instance, run.name)
 
     def _missing(self, run: OperationRun) -> list[Difference]:
         """Give what of a change is not there yet, after a fresh read."""

@@ -17,7 +17,7 @@ from resource_api.model.change import Action
 from resource_api.model.event import Outputs
 from resource_api.model.step import COUNTED, SAME, Report, Summary
 from resource_api.model.values.values import is_unknown
-from resource_api.plan import unknowns as foresight
+from resource_api.plan import unknowns
 from resource_api.system import process_guard as guard
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.provider_call import CallStopped
@@ -217,7 +217,7 @@ class Transaction:
         return self.ending.stirred(operation.number)
 
     def _outputs(self) -> Mapping[str, Any]:
-        found = foresight.outputs(self.plan.catalog, self._turn.resolve)
+        found = unknowns.outputs(self.plan.catalog, self._turn.resolve)
         return {name: value for name, value in found if not is_unknown(value)}
 
     def _summary(self) -> Summary:

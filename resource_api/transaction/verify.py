@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Difference, exists
 from resource_api.model.values.values import same
-from resource_api.plan.diff import Incomparable, compare, level
+from resource_api.plan.diff import ComparisonError, compare, equal_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource
     from resource_api.snapshot.check_rows import Found
-    from resource_api.snapshot.snapshot import Seen
+    from resource_api.snapshot.snapshot import Observation
     from resource_api.transaction.operation_run import OperationRun
 
 _SHORT: Final = 16
@@ -25,10 +25,10 @@ _SHORT: Final = 16
 _ALIKE: Final = frozenset({str, type(None)})
 
 
-def arrive(runs: Iterable[OperationRun], rows: Mapping[Name, Found], tools: Tools) -> None:
+def arrive(runs: Iterable[OperationRun], rows: Mapping[Name, Found], tools: ProviderFunctions) -> None:
     """Note of which runs certainly nothing is missing, and what was read; told for all of them at once."""
     pairs = list(_comparable(runs, rows))
-    for place in level([(run.step.entry, row) for run, row in pairs], tools):
+    for place in equal_places([(run.step.entry, row) for run, row in pairs], tools):
         run, row = pairs[place]
         run.arrived = _once(row, run.should)
 
@@ -50,11 +50,11 @@ def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Ite
         entry, row = run.step.entry, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):
             continue
-        if not run.removal and run.asked() is entry.should and exists(entry.should) and not run.decision.foreseen:
+        if not run.removal and run.asked() is entry.should and exists(entry.should) and not run.decision.predicted:
             yield run, row
 
 
-def missing(run: OperationRun, seen: Seen, tools: Tools) -> list[Difference]:
+def missing(run: OperationRun, seen: Observation, tools: ProviderFunctions) -> list[Difference]:
     """Give what of a change is not there yet."""
     row, failure = seen
     asked = run.asked()
@@ -64,9 +64,9 @@ def missing(run: OperationRun, seen: Seen, tools: Tools) -> list[Difference]:
         return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
     if row is None or not exists(row):
         return [Difference("ensure", "absent", asked.get("ensure", "present"))]
-    expected = run.decision.foreseen.items()
+    expected = run.decision.predicted.items()
     unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
     try:
         return compare(run.step.entry, row, asked, tools) + unforeseen
-    except Incomparable as error:
+    except ComparisonError as error:
         return [Difference("ensure", None, None, str(error))]

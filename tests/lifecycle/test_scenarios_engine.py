@@ -119,7 +119,7 @@ class Numbered:
 
 
 def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:
-    """What was unique to the old one is not foreseen for the new one: its provider is asked as for a creation."""
+    """What was unique to the old one is not predicted for the new one: its provider is asked as for a creation."""
     tickets = Numbered()
     resources: dict[str, Any] = {"Ticket[a]": {"image": "x", "lifecycle": FIRST}, "Ticket[b]": {"image": "x"}}
     assert tickets.runtime.apply(manifest(resources)).exit_code == 0
@@ -128,7 +128,7 @@ def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:
     tickets.asked.clear()
     plan = tickets.runtime.plan(manifest(resources))
     assert tickets.asked == [("a", True), ("a", False)]
-    assert "number" not in plan.steps[0].decision.foreseen
+    assert "number" not in plan.steps[0].decision.predicted
     tickets.runtime.apply(manifest(resources))
     assert tickets.rows["a"] == {"image": "y", "number": 12}
 

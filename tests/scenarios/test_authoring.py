@@ -1,4 +1,4 @@
-"""What authors can do besides: Python manifests, foreseen plans, programs, calls side by side."""
+"""What authors can do besides: Python manifests, predicted plans, programs, calls side by side."""
 
 from __future__ import annotations
 

@@ -141,17 +141,17 @@ def test_code_that_was_replaced_meanwhile_is_not_what_concluded(site: CachedSite
     _settle(site, _gauges())
     shutil.rmtree(site.kept)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resource_api.plan.planner.calm", _after(lambda: _disagree(site)))
+        patch.setattr("resource_api.plan.planner.decide_in_bulk", _after(lambda: _disagree(site)))
         assert site.run().end.startswith("0 ")
     assert "6 to update" in site.run("plan").plan[-1]
 
 
 def _after(happens: Callable[[], None]) -> Callable[..., Any]:
-    from resource_api.plan.unchanged import calm  # noqa: PLC0415 - as it was
+    from resource_api.plan.bulk_decisions import decide_in_bulk  # noqa: PLC0415 - as it was
 
     def then(*arguments: Any) -> Any:
         happens()
-        return calm(*arguments)
+        return decide_in_bulk(*arguments)
 
     return then
 

@@ -434,6 +434,6 @@ def test_a_cancelled_run_lets_a_running_program_end(lent: Lent) -> None:
 
 
 def test_without_a_context_a_command_just_runs() -> None:
-    """Tools and tests use commands as they are."""
+    """ProviderFunctions and tests use commands as they are."""
     assert Command("sh", read_only=True)("-c", "echo x").stdout == "x\n"
     assert program.locate("sh") in {"/usr/bin/sh", "/bin/sh"}

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.values.expression import Path
 
 
-class World(NamedTuple):
+class PlannerQueries(NamedTuple):
     """What the planner is told of everything outside: by entry, what was read and whether it is due."""
 
     #: Give (row or None, failure) of an entry.
-    seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]]
+    observation: Callable[[Entry], tuple[Mapping[str, Any] | None, str]]
     #: Give (run, why, failure) of an imperative entry whose values are known.
     due: Callable[[Entry], tuple[bool, str, str]]
     #: Give a type's pure functions.
-    tools: Callable[[str], Tools]
+    tools: Callable[[str], ProviderFunctions]
     #: Give what a function answers; raises ``ValueError``.
     invoke: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN
     #: Give why an instance cannot be asked yet, and whether that is because its configuration is not known yet.

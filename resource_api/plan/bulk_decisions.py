@@ -12,15 +12,15 @@ from resource_api.model.entry import NO_META
 from resource_api.model.record import Record
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.plan.decide import creation
-from resource_api.plan.diff import level
+from resource_api.plan.decide import create_decision
+from resource_api.plan.diff import equal_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import Tools
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.step import Decision
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.prior.match import Prior
@@ -32,20 +32,20 @@ _OPTIONS: Final = slice(Record._fields.index("protect"), Record._fields.index("p
 _NO_OPTIONS: Final = (False, False, None, None, False, None)
 
 
-class Calm(NamedTuple):
+class BulkDecisions(NamedTuple):
     """What is told, by the entry's index: how each was read and what follows; which are in order and recorded so."""
 
     told: Mapping[int, tuple[Row | None, Decision]] = {}
     recorded: frozenset[int] = frozenset()
 
 
-def calm(
+def decide_in_bulk(
     entries: Iterable[Entry],
     catalog: Catalog,
     prior: Prior,
     seen: Callable[[Entry], tuple[Row | None, str]],
-    tools: Callable[[str], Tools],
-) -> Calm:
+    tools: Callable[[str], ProviderFunctions],
+) -> BulkDecisions:
     """Tell of those ``entries`` that are as they should be, or not there, and that nothing else concerns.
 
     That is: no record but that of the same name, no wish, no metaparameter.
@@ -53,21 +53,21 @@ def calm(
     told: dict[int, tuple[Row | None, Decision]] = {}
     recorded = set()
     for there, missing in _plain(entries, prior, seen):
-        for place in level(there, tools(there[0][0].instance)) if there else ():
+        for place in equal_places(there, tools(there[0][0].instance)) if there else ():
             entry, row = there[place]
             record = prior.records.get(entry.index)
             if record is None:
                 told[entry.index] = row, SAME
             elif record.status == "ready" and (record.title, record.parent) == (entry.title, entry.parent):
                 told[entry.index] = row, SAME
-                if _says_so(record, entry, row) and list(record.requires) == required(catalog, entry):
+                if _says_so(record, entry, row) and list(record.requires) == required_references(catalog, entry):
                     recorded.add(entry.index)
-        # What may not have been read yet, or is foreseen, is the planner's.
+        # What may not have been read yet, or is predicted, is the planner's.
         if missing and missing[0][0].instance not in catalog.instances and tools(missing[0][0].instance).plan is None:
             for entry, nothing in missing:
                 if type(ensure := entry.should.get("ensure")) is str and entry.index not in prior.records:
-                    told[entry.index] = nothing, creation(ensure, cut=False)
-    return Calm(told, frozenset() if prior.state.intents else frozenset(recorded))
+                    told[entry.index] = nothing, create_decision(ensure, cut=False)
+    return BulkDecisions(told, frozenset() if prior.state.intents else frozenset(recorded))
 
 
 def _plain(
@@ -75,7 +75,7 @@ def _plain(
 ) -> Iterable[tuple[list[tuple[Entry, Row]], list[tuple[Entry, Row | None]]]]:
     """Give, type by type, the entries that what was read decides about: those that exist, and those that do not."""
     found: dict[TypeDefinition, tuple[list[tuple[Entry, Row]], list[tuple[Entry, Row | None]]]] = {}
-    concerned = prior.broken.keys() | prior.successors.keys()
+    concerned = prior.errors.keys() | prior.predecessors.keys()
     for entry in entries:
         if entry.meta is NO_META and not (entry.pending or entry.sources or entry.index in concerned):
             row, failure = seen(entry)
@@ -103,7 +103,7 @@ def _says_so(record: Record, entry: Entry, row: Row) -> bool:
     )
 
 
-def required(catalog: Catalog, entry: Entry) -> list[str]:
+def required_references(catalog: Catalog, entry: Entry) -> list[str]:
     """Give the references of what must come directly before an entry."""
     before = catalog.requires.get(entry.index)
     return [catalog.entries[index].called for index in before] if before else []

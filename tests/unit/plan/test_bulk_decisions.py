@@ -13,12 +13,12 @@ from resource_api import Attribute, BaseProvider, Registry, Runtime, Sensitive, 
 from resource_api.catalog import canonicalize
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry
-from resource_api.model.provider_functions import Tools
-from resource_api.model.step import Known
+from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.step import DecisionInputs
 from resource_api.model.values.columns import are_flat, sheets
 from resource_api.model.values.values import UNKNOWN, is_flat
-from resource_api.plan.diff import Incomparable, compare, level
-from resource_api.plan.unchanged import Calm
+from resource_api.plan.bulk_decisions import BulkDecisions
+from resource_api.plan.diff import ComparisonError, compare, equal_places
 from resource_api.state.store import MemoryStore
 from tests.lifecycle.world import Bench
 
@@ -49,12 +49,12 @@ _resources: Final = st.lists(
 )
 
 
-def tools(insync: Callable[..., Any] | None = None) -> Tools:
+def tools(insync: Callable[..., Any] | None = None) -> ProviderFunctions:
     """Give the tools of a type that compares by ``insync``, or exactly."""
     asked = None
     if insync is not None:
         asked = lambda questions: (_answers(insync, *each) for each in questions)  # noqa: E731
-    return Tools(TYPE, {}, insync=asked)
+    return ProviderFunctions(TYPE, {}, insync=asked)
 
 
 def _answers(insync: Callable[..., Any], name: str, attributes: Sequence[str], *states: Any) -> list[Any] | Exception:
@@ -108,10 +108,10 @@ def entry(should: Mapping[str, Any]) -> Entry:
     return made
 
 
-def _differs(each: Entry, row: Mapping[str, Any], asked: Tools) -> bool:
+def _differs(each: Entry, row: Mapping[str, Any], asked: ProviderFunctions) -> bool:
     try:
-        return bool(compare(each, row, each.should, asked, Known()))
-    except Incomparable:
+        return bool(compare(each, row, each.should, asked, DecisionInputs()))
+    except ComparisonError:
         return True
 
 
@@ -132,7 +132,7 @@ def test_what_is_level_does_not_differ(
     """Resources that are told to be level are those of which no attribute differs, unknowns aside."""
     pairs = [(entry(should), {**should, "size": value}) for should, value in drawn]
     asked = tools(insync)
-    found = set(level(pairs, asked))
+    found = set(equal_places(pairs, asked))
     for place, (each, row) in enumerate(pairs):
         if each.should["size"] is not UNKNOWN:
             assert (place in found) != _differs(each, row, asked)
@@ -156,7 +156,7 @@ def test_a_comparison_cannot_change_what_is_compared() -> None:
         return is_[attribute] == should[attribute]
 
     pairs: Sequence[tuple[Entry, dict[str, Any]]] = [(entry({"name": "n", "size": 1}), {"name": "n", "size": 2})]
-    assert list(level(pairs, tools(greedy))) == []
+    assert list(equal_places(pairs, tools(greedy))) == []
     assert pairs[0][1] == {"name": "n", "size": 2}
 
 
@@ -191,7 +191,7 @@ def test_what_is_told_of_many_is_what_is_planned_of_each(
         then = {**then, other: {**then[other], "subscribe": one}}
     told = bench.plan(then, noop=noop)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resource_api.plan.planner.calm", lambda *_: Calm())
+        patch.setattr("resource_api.plan.planner.decide_in_bulk", lambda *_: BulkDecisions())
         each = bench.plan(then, noop=noop)
     assert _shown(told) == _shown(each)
 
