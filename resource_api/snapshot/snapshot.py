@@ -263,8 +263,8 @@ class Snapshot:
             reading.kept.pop(name, None)
             reading.seen[name] = why
 
-    def due(self, entry: Entry) -> Due:
-        """Ask whether an imperative resource is to be run."""
+    def due(self, entry: Entry, should: Mapping[str, Any] | None = None) -> Due:
+        """Return whether an imperative resource is to be run; ``should``: values known by now, None: as declared."""
         context = Context(
             entry.definition,
             self.providers.run,
@@ -274,7 +274,7 @@ class Snapshot:
         try:
             provider = self.providers.instance(entry.instance)
             with self.providers.run.calling(), guard.answering(), context.lend(provider):
-                answer = provider.due(context, entry.name, dict(entry.should))
+                answer = provider.due(context, entry.name, dict(entry.should if should is None else should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             return Due(failure=reason(error))
         if isinstance(answer, bool):

@@ -230,8 +230,7 @@ class Reevaluation:
             return
         if any(map(is_unknown, run.should.values())):
             return  # under noop it stays so, and nobody is asked about what is not known
-        entry.should.update(run.should)
-        due, why, failure = self.snapshot.due(entry)
+        due, why, failure = self.snapshot.due(entry, run.should)
         if failure:
             self._unseen(run, failure)
         elif due:
