@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.document import Document
     from resource_api.plan.planner import Plan
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.state.store import CachedConclusion, StateStore
 
@@ -49,14 +49,14 @@ class Planner(NamedTuple):
     plan: Callable[[Catalog, StackState], Plan]
 
 
-def save(request: CacheRequest, plan: Plan, providers: Providers, store: StateStore) -> None:
+def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: StateStore) -> None:
     """Keep what a run that had nothing to do has concluded, if it has written nothing either.
 
     Nothing is kept of a run in which declaring alone made somebody speak: they would be silent from then on.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName(prior.state.project, prior.state.stack)
-    said = plan.cached_unchanged or catalog.warnings or catalog.notes or providers.spoke
+    said = plan.cached_unchanged or catalog.warnings or catalog.notes or providers.wrote_output
     if said or store.load(name).serial != prior.state.serial:
         return
     found = convergence.conclude(plan)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
 
 
@@ -47,7 +47,7 @@ class Fingerprints(NamedTuple):
         return [grounds.digest(each.raw) for each in documents] == [digest for *_, digest in self.files]
 
 
-def rest(catalog: Catalog, providers: Providers, began: int) -> Fingerprints | None:
+def rest(catalog: Catalog, providers: ProviderPool, began: int) -> Fingerprints | None:
     """Give what a run that ``began`` then (in nanoseconds) rests on; None where that is not known.
 
     The code is not known of what runs in workers, or has been replaced meanwhile.

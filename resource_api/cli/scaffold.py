@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import TYPE_NAME, capital
-from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -237,7 +237,7 @@ def _refusal(name: str) -> str:
         return f"'{name}' cannot be the name of a type: it takes lower case letters, digits and underscores{hint}"
     if len(name) > LONGEST:
         return f"the name of a type has at most {LONGEST} characters, this one has {len(name)}"
-    if Path(loader.BUNDLED, "types", f"{name}.py").exists():
+    if Path(BUNDLED, "types", f"{name}.py").exists():
         return f"'{name}' is a type that comes with the package; choose another name"
     return ""
 

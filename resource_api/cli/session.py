@@ -26,9 +26,9 @@ from resource_api.model.values.errors import (
     reason,
 )
 from resource_api.model.values.text import escape, escape_lines
-from resource_api.plugins.loader import BUNDLED, Finder
+from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Run, current
+from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
 from resource_api.runtime.listing import Reader
 from resource_api.system.log import Line, Log, console, json_lines, spoken
@@ -68,8 +68,8 @@ class Session:
         sys.stdout, sys.stderr = spoken(self._printed, 1), spoken(self._printed, 2)
         if self.stream:
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
-        self.registry = Registry(Finder(_places(settings.get("module_path") or (), manifest)))
-        self.run = Run(self.log)
+        self.registry = Registry(ModulePath(_places(settings.get("module_path") or (), manifest)))
+        self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate"))
         self.reader = Reader(self.registry, self.run)
         self.interrupts = Interrupts(self.run)

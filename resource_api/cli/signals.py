@@ -17,7 +17,7 @@ from resource_api.provider.context import current
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
-    from resource_api.provider.context import Run
+    from resource_api.provider.context import RunContext
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -28,7 +28,7 @@ _PATIENCE: Final = 2.0
 class Interrupts:
     """While entered, signals stop the run in an orderly way; ``exit_code`` tells which one came."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunContext) -> None:
         """Watch over ``run``."""
         self._run = run
         self._before: dict[int, Any] = {}
@@ -71,7 +71,7 @@ class Interrupts:
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
             from resource_api.system.process import process  # noqa: PLC0415 - only when interrupted
 
-            self._run.hurry()
+            self._run.stop_soon()
             process.stop_all()
             if not self._run.applying or current.get() is not None:
                 raise KeyboardInterrupt

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.model.function import Call
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
 
 
-def ask(providers: Providers, call: Call, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the question
+def ask(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the question
     """Give what a function answers, as a secret where ``secret`` or where it says so.
 
     Raises ``ValueError`` with why there is no answer; then it is asked again the next time.
@@ -33,13 +33,13 @@ def ask(providers: Providers, call: Call, inputs: Mapping[str, Any], secret: boo
     return deepcopy(providers.answers[key])
 
 
-def _ask(providers: Providers, call: Call, inputs: Mapping[str, Any], *, secret: bool) -> Any:
+def _ask(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, secret: bool) -> Any:
     datatype, run = call.function.datatype, providers.run
     run.log.mask.add(inputs)
     try:
         provider = providers.instance(call.instance)
         context = Context(providers.tools(call.instance).definition, run, reading=True)
-        with guard.answering(), context.lend(provider), run.calling():
+        with guard.answering(), context.activate(provider), run.provider_call():
             answer = getattr(provider, call.name)(context, **copied(inputs))
     except Exception as error:  # a foreign method may fail in any way
         msg = f"function {call} failed: {reason(error)}"

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.model.policy import Policy
+    from resource_api.plugins.module_path import ModulePath
 
 
-def load(finder: loader.Finder) -> Sequence[Policy]:
+def load(finder: ModulePath) -> Sequence[Policy]:
     """Give the policies in the directories of the module path, by name; distributions are not asked.
 
     Raises ``DefinitionError`` for a file that is broken: what cannot be judged must not pass.
@@ -24,7 +25,7 @@ def load(finder: loader.Finder) -> Sequence[Policy]:
     return [_policy(finder, name) for name in finder.names("policies", installed=False)]
 
 
-def _policy(finder: loader.Finder, name: str) -> Policy:
+def _policy(finder: ModulePath, name: str) -> Policy:
     path = finder.find("policies", name, installed=False)
     assert path is not None  # noqa: S101 - it has just been listed
     module = loader.execute(path, f"resource_api.policies.{name}")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.model.type_definition import Resource, TypeDefinition
-    from resource_api.provider.context import Run
+    from resource_api.provider.context import RunContext
 
 _SEVERITIES: Final = ("error", "warning")
 
 
 def canonicalized(
-    run: Run, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
+    run: RunContext, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
 ) -> list[Resource]:
     """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
     plain = are_flat(resources)

@@ -15,6 +15,7 @@ from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError, nearest
 from resource_api.model.values.reference import TYPE_NAME, capital
 from resource_api.plugins import loader, policies
+from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.versions import Edition, newest, provider_in, the_provider, the_type
 from resource_api.provider.base import broken_promises
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Registry:
     """Types and providers by name; a second one of the same name is refused."""
 
-    def __init__(self, finder: loader.Finder | None = None) -> None:
+    def __init__(self, finder: ModulePath | None = None) -> None:
         """Begin empty, or with the files that ``finder`` finds."""
         self._finder = finder
         self._types: dict[str, TypeDefinition] = {}
@@ -48,7 +49,7 @@ class Registry:
     def from_path(cls, *directories: str | os.PathLike[str], bundled: bool = True) -> Self:
         """Give a registry of the types in ``directories`` (with ``types/`` and ``providers/``) and the bundled ones."""
         places = [os.path.realpath(directory) for directory in directories]
-        return cls(loader.Finder([*places, loader.BUNDLED] if bundled else places))
+        return cls(ModulePath([*places, BUNDLED] if bundled else places))
 
     def register_type(self, definition: TypeDefinition) -> None:
         """Add a type. Raises ``DefinitionError`` when its name is taken."""
@@ -119,7 +120,7 @@ class Registry:
         found = set(self._finder.names("components")) if self._finder else set()
         return sorted(found | {name for name, component in self._components.items() if component})
 
-    def _component_file(self, finder: loader.Finder, name: str) -> str | None:
+    def _component_file(self, finder: ModulePath, name: str) -> str | None:
         """Find a component's file; distributions are asked only for what nothing else on the module path is called."""
         path = finder.find("components", name, installed=False)
         other = finder.find("types", name, installed=False)

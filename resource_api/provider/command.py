@@ -9,7 +9,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.provider.context import current, lent_to
+from resource_api.provider.context import calling_context, current
 from resource_api.system.process.line_splitter import text
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Command:
         from resource_api.provider.command_run import Call, asked  # noqa: PLC0415 - most runs start no program
 
         invocation = asked(self.program, arguments, {**self.env, **(env or {})}, input, cwd)
-        context = lent_to(self.provider) if self.provider is not None else current.get()
+        context = calling_context(self.provider) if self.provider is not None else current.get()
         if context is not None:
             context.conceal(input)
         seconds = self.timeout if timeout is None else timeout

@@ -10,20 +10,21 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.model.change import Difference, describe
-from resource_api.model.values.errors import ProviderError, ResourceError
-from resource_api.provider.outcomes import Ledger, Outcome, Subject
-from resource_api.provider.section import Doing, Section, process
+from resource_api.model.change import Difference, describe, differing, status
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ProviderError, ResourceError, reason
+from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import Crew
 
-__all__ = ["Context", "Outcome", "Run", "Subject", "current", "lent_to"]
+__all__ = ["Context", "Outcome", "RunContext", "Subject", "calling_context", "current"]
 
 #: The context of the provider call that is running in this thread.
 current: ContextVar[Context | None] = ContextVar("current", default=None)
@@ -31,7 +32,7 @@ current: ContextVar[Context | None] = ContextVar("current", default=None)
 _LENT: Final = "_resource_api_lent"
 
 
-def lent_to(provider: object) -> Context | None:
+def calling_context(provider: object) -> Context | None:
     """Give the context of the call that ``provider`` is in, also from a thread that the provider started.
 
     Which of several calls such a thread belongs to cannot be told: under noop, if one of them is.
@@ -47,7 +48,7 @@ def _stack(provider: object) -> list[Context]:
     return found
 
 
-class Run:
+class RunContext:
     """What all contexts of one run share: the log, and whether the run has been cancelled."""
 
     def __init__(self, log: Log) -> None:
@@ -59,27 +60,27 @@ class Run:
         #: Whether programs have been stopped, and no more are to be started for a change.
         self.stopping = False
         #: The threads that carry segments out, while there are several.
-        self.crew: Crew | None = None
+        self.threads: Crew | None = None
         #: Whether all providers run in workers, not only those whose type asks for it.
         self.isolate = False
 
-    def calling(self) -> AbstractContextManager[None]:
+    def provider_call(self) -> AbstractContextManager[None]:
         """Let the others of a crew work while a provider is being called."""
-        return nullcontext() if self.crew is None else self.crew.resting()
+        return nullcontext() if self.threads is None else self.threads.resting()
 
-    def hurry(self) -> None:
+    def stop_soon(self) -> None:
         """End changes as soon as they can be; calls side by side have a few seconds. Safe in a signal handler."""
         self.stopping = True
-        if self.crew is not None:
-            self.crew.hurry()
+        if self.threads is not None:
+            self.threads.hurry()
 
     def isolates(self, definition: TypeDefinition) -> bool:
         """Whether the provider of a type runs in a worker."""
         return self.isolate or definition.isolation is not None
 
-    def ledger(self, *about: Any, **call: Any) -> Ledger:
+    def ledger(self, *about: Any, **call: Any) -> CallOutcomes:
         """Give what keeps the outcomes of one call."""
-        return Ledger(*about, **call)
+        return CallOutcomes(*about, **call)
 
 
 class Context:
@@ -88,7 +89,7 @@ class Context:
     def __init__(
         self,
         definition: TypeDefinition,
-        run: Run,
+        run: RunContext,
         *,
         subjects: Mapping[Name, Subject] | None = None,
         noop: bool = False,
@@ -102,16 +103,16 @@ class Context:
         #: When this call must have ended, in seconds of ``time.monotonic``; None: never.
         self.deadline = deadline
         #: Whether anything was said that most runs show, or concealed: who is not asked does neither.
-        self.spoke = False
+        self.wrote_output = False
         self._run = run
         #: What has been said so far: for the runtime, authors say it through the methods below.
         self.ledger = run.ledger(definition, run.log, subjects or {}, anyone=reading, noop=noop)
-        self._sections: list[Section] = []
+        self._sections: list[LoggingContext] = []
         #: The one resource that the call is about: what is observed during the call is said of it.
         self._only = self.ledger.shown(list(subjects)) if subjects is not None and len(subjects) == 1 else ""
 
     @contextmanager
-    def lend(self, provider: object) -> Iterator[Self]:
+    def activate(self, provider: object) -> Iterator[Self]:
         """Make this the current context while ``provider`` is being called."""
         stack = _stack(provider)
         stack.append(self)
@@ -157,7 +158,7 @@ class Context:
 
     def conceal(self, value: object) -> None:
         """Mask what is secret in ``value`` from now on, wherever it turns up."""
-        self.spoke = True
+        self.wrote_output = True
         self._run.log.mask.add(value)
 
     # Plain messages
@@ -189,25 +190,25 @@ class Context:
 
     # Contexts
 
-    def creating(self, titles: Any, message: str = "Creating") -> Section:
+    def creating(self, titles: Any, message: str = "Creating") -> LoggingContext:
         """Open the context of a creation."""
-        return self._open(titles, Doing(message, "created"))
+        return self._open(titles, Activity(message, "created"))
 
-    def updating(self, titles: Any, message: str = "Updating") -> Section:
+    def updating(self, titles: Any, message: str = "Updating") -> LoggingContext:
         """Open the context of an update."""
-        return self._open(titles, Doing(message, "updated"))
+        return self._open(titles, Activity(message, "updated"))
 
-    def deleting(self, titles: Any, message: str = "Deleting") -> Section:
+    def deleting(self, titles: Any, message: str = "Deleting") -> LoggingContext:
         """Open the context of a deletion."""
-        return self._open(titles, Doing(message, "deleted"))
+        return self._open(titles, Activity(message, "deleted"))
 
-    def failing(self, titles: Any, message: str = "Failing") -> Section:
+    def failing(self, titles: Any, message: str = "Failing") -> LoggingContext:
         """Open a context whose resources fail in any case."""
-        return self._open(titles, Doing(message, "failed"))
+        return self._open(titles, Activity(message, "failed"))
 
-    def processing(self, titles: Any, is_: Any, should: Any, message: str = "Processing") -> Section:
+    def processing(self, titles: Any, is_: Any, should: Any, message: str = "Processing") -> LoggingContext:
         """Open the context of a change from ``is_`` to ``should``; success reports every attribute that differs."""
-        return self._open(titles, Doing(message, "processed", (is_, should)))
+        return self._open(titles, Activity(message, "processed", (is_, should)))
 
     # Actions
 
@@ -262,9 +263,9 @@ class Context:
             msg = "nothing is changed in this call; only context.failed(name, message=...) says something of a resource"
             raise ProviderError(msg)
 
-    def _open(self, titles: Any, doing: Doing) -> Section:
+    def _open(self, titles: Any, doing: Activity) -> LoggingContext:
         self._changing()
-        return Section(self.type, self.ledger, self._sections, self.ledger.names(titles), doing)
+        return LoggingContext(self.type, self.ledger, self._sections, self.ledger.names(titles), doing)
 
     def _act(self, titles: Any, status: str, message: str) -> None:
         self._changing()
@@ -277,7 +278,7 @@ class Context:
         return self.ledger.shown(self._sections[-1].names) if self._sections else self.type.name
 
     def _say(self, level: str, titles: Any, message: str | None) -> None:
-        self.spoke = self.spoke or level not in {"debug", "info"}
+        self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:
             names = self.ledger.names(titles)
             for name in names:
@@ -286,3 +287,70 @@ class Context:
         elif self._run.log.enabled(level):
             prefix = f"{self._sections[-1].message}: " if self._sections else ""
             self._run.log.write(level, self._here(), f"{prefix}{titles}")
+
+
+class Activity(NamedTuple):
+    """What is being done: the word for it, the status that success gives, and for ``processing`` the two states."""
+
+    message: str
+    status: str
+    change: tuple[Any, Any] | None = None
+
+
+class LoggingContext:
+    """One open logging context."""
+
+    def __init__(
+        self,
+        definition: TypeDefinition,
+        ledger: CallOutcomes,
+        opened: list[LoggingContext],
+        names: list[Name],
+        doing: Activity,
+    ) -> None:
+        """Prepare to do ``doing`` to ``names``; ``opened`` are the sections around it, the innermost last."""
+        self.names = names
+        self.message = doing.message
+        self._definition = definition
+        self._ledger = ledger
+        self._opened = opened
+        self._doing = doing
+
+    def __enter__(self) -> Self:
+        """Open."""
+        self._ledger.open(self.names, {name for section in self._opened for name in section.names})
+        self._ledger.say("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
+        self._opened.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        """Close: report success, or log the error and mark what has no status yet as failed."""
+        self._opened.remove(self)
+        names = self._ledger.undecided(self.names)
+        if error is None and self._doing.status != "failed":
+            self._succeed(names)
+            return False
+        why = reason(error) if error is not None else self.message
+        self._ledger.settle(names, "failed", why)
+        self._ledger.say("err", names or self.names, f"{self.message} failed: {why}" if error else self.message)
+        return isinstance(error, Exception)
+
+    def _succeed(self, names: list[Name]) -> None:
+        if not names:
+            return
+        if self._doing.change is not None:
+            process(self._definition, self._ledger, names, self._doing.change)
+            return
+        self._ledger.settle(names, self._doing.status)
+        self._ledger.tell(names, f"Successfully {self._doing.status}")
+
+
+def process(definition: TypeDefinition, ledger: CallOutcomes, names: list[Name], change: tuple[Any, Any]) -> None:
+    """Report a finished change, attribute by attribute, with default messages."""
+    for name in names:
+        for attribute, before, after in differing(*change):
+            difference = Difference(attribute, before, after)
+            ledger.attribute(name, difference, describe(definition, difference))
+        word = status(*change)
+        ledger.settle([name], word)
+        ledger.tell([name], word.capitalize())

@@ -42,7 +42,7 @@ class Outcome:
         self.spoken = False
 
 
-class Ledger:
+class CallOutcomes:
     """Outcomes by name; ``subjects`` are the names of the call, ``anyone`` lets a reading call speak of others."""
 
     def __init__(

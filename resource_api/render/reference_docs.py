@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.render import describe
 
@@ -18,7 +18,7 @@ INDEX: Final = "README.md"
 
 def bundled() -> Registry:
     """Give a registry of the types that come with the package, whatever else is installed."""
-    return Registry(loader.Finder([loader.BUNDLED], distributions=False))
+    return Registry(ModulePath([BUNDLED], distributions=False))
 
 
 def pages(registry: Registry) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.component import Blueprint
     from resource_api.model.values.document import Document
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.system.facts import Facts
     from resource_api.system.log import Log
@@ -47,7 +47,9 @@ class Compiler:
         self._facts = facts
         self._log = log
 
-    def compile(self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any], providers: Providers) -> Catalog:
+    def compile(
+        self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any], providers: ProviderPool
+    ) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
         manifest = self._read(source.source if isinstance(source, Emptied) else source, inputs)
         providers.expect({declared.instance: declared.version for declared in manifest.providers.values()})
@@ -63,7 +65,7 @@ class Compiler:
 
         return source if isinstance(source, Manifest) else reading.read(source, python)
 
-    def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: Providers) -> Catalog:
+    def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         return compile_catalog(
             manifest,
             inputs,
@@ -80,7 +82,7 @@ class Compiler:
 
         return python_component.blueprint(*found, self._facts, self._log.mask.add)
 
-    def _emptied(self, manifest: Manifest, inputs: Mapping[str, Any], providers: Providers) -> Catalog:
+    def _emptied(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         """Give the catalog of nothing but configured providers; where they cannot be told, what is recorded must do."""
         frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
         if frame.providers:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import Reference
-from resource_api.plugins.instances import Providers
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name
     from resource_api.plugins.registry import Registry
-    from resource_api.provider.context import Run
+    from resource_api.provider.context import RunContext
 
 
 class Reader:
     """Reads with the types of a registry; what becomes of it ``run`` knows, which also takes the lines."""
 
-    def __init__(self, registry: Registry, run: Run) -> None:
+    def __init__(self, registry: Registry, run: RunContext) -> None:
         """Read nothing yet."""
         self.registry = registry
         self.run = run
@@ -47,7 +47,7 @@ class Reader:
 
         Raises ``ProviderError`` when none can.
         """
-        with Providers(self.registry, self.run) as providers:
+        with ProviderPool(self.registry, self.run) as providers:
             tools = providers.tools(type_name)
             if tools.definition.config.attributes:
                 from resource_api.catalog import provider_config  # noqa: PLC0415 - few types take a configuration
@@ -58,7 +58,7 @@ class Reader:
 
     def tools(self, type_name: str) -> ProviderFunctions:
         """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
-        return Providers(self.registry, self.run).tools(type_name)
+        return ProviderPool(self.registry, self.run).tools(type_name)
 
 
 def _title(name: Name) -> str:

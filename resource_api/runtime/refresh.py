@@ -16,7 +16,7 @@ from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError, ResourceError, UsageError, nearest
 from resource_api.model.values.text import escape
 from resource_api.plan import drift as drifting
-from resource_api.plugins.instances import Providers
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.schema_upgrade import upgrade
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
@@ -37,7 +37,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
 
     Raises ``ResourceError`` naming what could not be read; what could is written all the same.
     """
-    providers = Providers(runtime.registry, runtime.run)
+    providers = ProviderPool(runtime.registry, runtime.run)
     with runtime.store.lock("refresh", runtime.lock_timeout), providers, unhurried():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
@@ -90,7 +90,7 @@ def take_over(
     runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, Any] | None = None
 ) -> Summary:
     """Record an existing thing, declared as ``target``, as ours. Raises ``ResourceError`` when it does not exist."""
-    providers = Providers(runtime.registry, runtime.run)
+    providers = ProviderPool(runtime.registry, runtime.run)
     with runtime.store.lock("import", runtime.lock_timeout), providers, unhurried():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)

@@ -18,9 +18,9 @@ from resource_api.model.options import CacheRequest, Options, carried_out
 from resource_api.model.record import StackState
 from resource_api.model.values.errors import UsageError
 from resource_api.plan import planner as planning
-from resource_api.plugins.instances import Providers
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
-from resource_api.provider.context import Run
+from resource_api.provider.context import RunContext
 from resource_api.runtime.announce import announce, reorder
 from resource_api.runtime.compile import Compiler, Emptied
 from resource_api.runtime.listing import Reader
@@ -72,7 +72,7 @@ class Runtime(Reader):
     ) -> None:
         """Use ``registry`` for every run; nothing is read or opened yet."""
         self.log = log or Log("notice", structured())
-        super().__init__(registry, Run(self.log))
+        super().__init__(registry, RunContext(self.log))
         self.run.isolate = isolate
         self.stack = stack
         self.project = project
@@ -109,7 +109,7 @@ class Runtime(Reader):
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
-        with Providers(self.registry, self.run) as providers, unhurried(), guard.protected():
+        with ProviderPool(self.registry, self.run) as providers, unhurried(), guard.protected():
             return self.catalog(source, inputs, providers)
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
@@ -167,7 +167,7 @@ class Runtime(Reader):
             return self._carry_out(plan, snapshot, "resource", record=False)
 
     def catalog(
-        self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any] | None, providers: Providers
+        self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any] | None, providers: ProviderPool
     ) -> Catalog:
         """Give the catalog of a manifest, with ``providers`` made for this run; its secrets are masked from now on."""
         return self._met(Compiler(self.registry, self.facts, self.log).compile(source, inputs or {}, providers))
@@ -198,13 +198,19 @@ class Runtime(Reader):
         remember: bool = True,
     ) -> Iterator[tuple[Plan, Snapshot]]:
         """Give a plan and what was read for it; the providers that were made for it are closed in the end."""
-        with Providers(self.registry, self.run) as providers:
+        with ProviderPool(self.registry, self.run) as providers:
             with unhurried(), guard.protected():
                 made = self._plan(source, inputs, options, providers, remember=remember)
             yield made
 
     def _plan(
-        self, source: Any, inputs: Mapping[str, Any] | None, options: Options, providers: Providers, *, remember: bool
+        self,
+        source: Any,
+        inputs: Mapping[str, Any] | None,
+        options: Options,
+        providers: ProviderPool,
+        *,
+        remember: bool,
     ) -> tuple[Plan, Snapshot]:
         judge = self._judge()
         providers.judge = judge.resource if judge else None

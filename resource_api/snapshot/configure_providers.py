@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from resource_api.model.provider_instance import Instance
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.expression import Path
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.provider_instances import ProviderInstances
 
 
-def configure_instances(catalog: Catalog, state: StackState, providers: Providers) -> ProviderInstances:
+def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
     """Settle who answers for what, and tell ``providers``."""
     providers.expect({record.name: record.inputs.get("version", "") for record in recorded(state)})
     providers.expect({instance.name: instance.version for instance in catalog.instances.values()})
@@ -48,7 +48,7 @@ READY = Awaited()
 class DeferredInstances:
     """The providers of a run that wait for resources."""
 
-    def __init__(self, declared: Mapping[str, Instance], prior: ProviderInstances, providers: Providers) -> None:
+    def __init__(self, declared: Mapping[str, Instance], prior: ProviderInstances, providers: ProviderPool) -> None:
         """Look for those that wait."""
         self._late = {name: instance for name, instance in declared.items() if instance.pending}
         self._prior = prior

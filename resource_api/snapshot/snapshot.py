@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.snapshot.check_rows import Found
 
 
@@ -85,7 +85,7 @@ class Snapshot:
     ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
     """
 
-    def __init__(self, providers: Providers, strict: str = "error") -> None:
+    def __init__(self, providers: ProviderPool, strict: str = "error") -> None:
         """Know nothing yet."""
         self.providers = providers
         self.strict = strict
@@ -190,7 +190,7 @@ class Snapshot:
     ) -> tuple[list[Resource], dict[Name, str]]:
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
-        with self.providers.run.calling(), guard.answering(), context.lend(provider):
+        with self.providers.run.provider_call(), guard.answering(), context.activate(provider):
             answer = (
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
@@ -273,7 +273,7 @@ class Snapshot:
         )
         try:
             provider = self.providers.instance(entry.instance)
-            with self.providers.run.calling(), guard.answering(), context.lend(provider):
+            with self.providers.run.provider_call(), guard.answering(), context.activate(provider):
                 answer = provider.due(context, entry.name, dict(entry.should if should is None else should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             return Due(failure=reason(error))

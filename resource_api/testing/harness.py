@@ -20,7 +20,7 @@ from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
 from resource_api.model.values.values import reveal, same
-from resource_api.plugins.instances import Providers
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.runtime.runtime import Runtime
@@ -137,8 +137,8 @@ class Bench:
         """Give a provider as a new transaction has it."""
         return self._providers().instance(self.definition.name)
 
-    def _providers(self) -> Providers:
-        providers, name = Providers(self.registry, self.runtime.run), self.definition.name
+    def _providers(self) -> ProviderPool:
+        providers, name = ProviderPool(self.registry, self.runtime.run), self.definition.name
         providers.configure(name, provider_config.validate_config(providers.tools(name), self.examples.config)[0])
         return providers
 
@@ -147,7 +147,7 @@ class Bench:
         provider = provider or self.provider()
         context = Context(self.definition, self.runtime.run, reading=True)
         arguments = [None if names is None else list(names)] if "simple_get_filter" in self.definition.features else []
-        with guard.protected(), context.lend(provider):
+        with guard.protected(), context.activate(provider):
             rows = [dict(row) for row in provider.get(context, *arguments)]
         failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         assert not failed, f"get cannot read what is there: {failed}"
@@ -193,7 +193,7 @@ class Bench:
         subjects = {name: Subject(show(name)) for name in changes}
         provider, context = self.provider(), Witness(self.definition, self.runtime.run, subjects=subjects)
         try:
-            with guard.protected(), context.lend(provider):
+            with guard.protected(), context.activate(provider):
                 provider.set(context, changes)
         except Exception as error:  # noqa: BLE001 - the law judges it
             context.raised.append(error)

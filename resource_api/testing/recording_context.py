@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.provider.context import Context
-from resource_api.provider.section import Section
+from resource_api.provider.context import Context, LoggingContext
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from resource_api.model.type_definition import Name
-    from resource_api.provider.section import Doing
+    from resource_api.provider.context import Activity
 
 
 class Witness(Context):
@@ -25,12 +24,12 @@ class Witness(Context):
         super().__init__(*arguments, **keywords)
         self.raised: list[BaseException] = []
 
-    def _open(self, titles: Any, doing: Doing) -> Section:
+    def _open(self, titles: Any, doing: Activity) -> LoggingContext:
         return _Watched(self, self.ledger.names(titles), doing)
 
 
-class _Watched(Section):
-    def __init__(self, witness: Witness, names: list[Name], doing: Doing) -> None:
+class _Watched(LoggingContext):
+    def __init__(self, witness: Witness, names: list[Name], doing: Activity) -> None:
         super().__init__(witness.type, witness.ledger, witness._sections, names, doing)  # noqa: SLF001 - its own class
         self._raised = witness.raised
 

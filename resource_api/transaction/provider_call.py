@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.plugins.instances import Providers
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.transaction.operation_run import OperationRun
 
 
@@ -39,7 +39,7 @@ class CallStopped(Exception):  # noqa: N818 - a signal between the halves of a r
 class ProviderCaller:
     """Calls the provider of one type."""
 
-    def __init__(self, definition: TypeDefinition, providers: Providers) -> None:
+    def __init__(self, definition: TypeDefinition, providers: ProviderPool) -> None:
         """Prepare to call; the provider is made at the first call."""
         self._definition = definition
         self._providers = providers
@@ -77,7 +77,7 @@ class ProviderCaller:
         error: Exception | None = None
         try:
             provider = self._providers.instance(self._definition.instance)
-            with self._providers.run.calling(), guard.protected(), context.lend(provider):
+            with self._providers.run.provider_call(), guard.protected(), context.activate(provider):
                 call(provider)
         except Exception as caught:  # noqa: BLE001 - contained in the resources of this call
             error = caught

@@ -102,14 +102,14 @@ class Transaction:
         schedule, run = Schedule(self.plan), self.providers.run
         calls: deque[list[OperationRun]] = deque()
         try:
-            with guard.shared(), Crew(self.plan.options.parallel) as run.crew:
+            with guard.shared(), Crew(self.plan.options.parallel) as run.threads:
                 while schedule.open:
                     # What is decided is done before more is decided: what is read shall be fresh.
-                    while run.crew.idle and calls:
-                        run.crew.start(partial(self._finish, calls.popleft()))
-                    while run.crew.idle and (operations := schedule.take()):
-                        run.crew.start(partial(self._divide, operations))
-                    ended, more = run.crew.next()
+                    while run.threads.idle and calls:
+                        run.threads.start(partial(self._finish, calls.popleft()))
+                    while run.threads.idle and (operations := schedule.take()):
+                        run.threads.start(partial(self._divide, operations))
+                    ended, more = run.threads.next()
                     schedule.end(ended)
                     calls += more
         except Abandoned:
@@ -118,7 +118,7 @@ class Transaction:
             run.cancelled = True
             raise
         finally:
-            run.crew = None
+            run.threads = None
 
     def _divide(self, operations: Sequence[Operation]) -> tuple[Iterable[Operation], list[list[OperationRun]]]:
         """Begin a segment; gives which operations have ended, and the runs of each call that is to be made."""

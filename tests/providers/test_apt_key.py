@@ -18,7 +18,8 @@ import pytest
 
 from resource_api import Context, ManifestError, Registry, Runtime
 from resource_api.plugins import loader
-from resource_api.provider.context import Run
+from resource_api.plugins.module_path import BUNDLED
+from resource_api.provider.context import RunContext
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.namespaces import private_mounts
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Report
 
 TYPE = Registry.from_path().type("apt_key")
-apt_key = loader.execute(f"{loader.BUNDLED}/providers/apt_key.py", "ra_test_apt_key")
+apt_key = loader.execute(f"{BUNDLED}/providers/apt_key.py", "ra_test_apt_key")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
@@ -277,9 +278,9 @@ def test_nothing_trusted_is_an_empty_listing() -> None:
 def test_an_end_that_fits_several_keys_cannot_be_read(keys: Keys) -> None:
     """It names none of them: neither is taken for the other."""
     (TRUSTED / "bundle.asc").write_bytes(keys.export())
-    context = Context(TYPE, Run(Log("off")), reading=True)
+    context = Context(TYPE, RunContext(Log("off")), reading=True)
     provider = apt_key.Provider()
-    with context.lend(provider):
+    with context.activate(provider):
         provider.get(context, ["", keys.good])
     assert {name: outcome.status for name, outcome in context.outcomes.items()} == {"": "failed"}
 
@@ -302,7 +303,7 @@ def test_a_hostile_source_is_refused(source: str) -> None:
 
 def test_canonical_values_stay_as_they_are(keys: Keys) -> None:
     """Doing it twice is doing it once, whatever is missing."""
-    provider, context = apt_key.Provider(), Context(TYPE, Run(Log("off")), reading=True)
+    provider, context = apt_key.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
     for resource in ({}, {"id": "0xabcdef01"}, {"id": "0Xabcdef01"}, {"id": keys.good}):
         once = provider.canonicalize(context, [dict(resource)])
         assert provider.canonicalize(context, [dict(once[0])]) == once

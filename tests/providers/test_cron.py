@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from resource_api import Change, CommandError, Context, Runtime
 from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Run, Subject
+from resource_api.provider.context import RunContext, Subject
 from resource_api.system.filesystem.line_editor import Lines
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("cron")
-cron = loader.execute(f"{loader.BUNDLED}/providers/cron.py", "ra_test_cron")
+cron = loader.execute(f"{BUNDLED}/providers/cron.py", "ra_test_cron")
 SPOOL = Path("/var/spool/cron/crontabs")
 NAME = "ra-test-job"
 MARKED = f"# resource-api: {NAME}\n"
@@ -56,8 +57,8 @@ def _crontabs() -> Iterator[None]:
 
 def read(*names: str) -> dict[str, Any]:
     """Give the jobs by name, failed ones as the reason."""
-    provider, context = cron.Provider(), Context(TYPE, Run(Log("off")), reading=True)
-    with context.lend(provider):
+    provider, context = cron.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
+    with context.activate(provider):
         found = {row["name"]: row for row in provider.get(context, names or None)}
     return found | {name: outcome.reason for name, outcome in context.outcomes.items()}
 
@@ -67,8 +68,8 @@ def write(*wanted: Mapping[str, Any]) -> None:
     names = [should["name"] for should in wanted]
     is_, provider = read(*names), cron.Provider()
     canonical = provider.canonicalize(None, [dict(should) for should in wanted])
-    context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name) for name in names})
-    with context.lend(provider):
+    context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name) for name in names})
+    with context.activate(provider):
         provider.set(context, {should["name"]: Change(is_.get(should["name"]), should) for should in canonical})
     after = read(*names)
     for should in canonical:

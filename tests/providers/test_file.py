@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from resource_api import CannotList, Change, Context, Sensitive
 from resource_api.model.values.values import same
 from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Run, Subject
+from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("file")
-types = loader.execute(f"{loader.BUNDLED}/types/file.py", "ra_test_file_type")
-file = loader.execute(f"{loader.BUNDLED}/providers/file.py", "ra_test_file")
+types = loader.execute(f"{BUNDLED}/types/file.py", "ra_test_file_type")
+file = loader.execute(f"{BUNDLED}/providers/file.py", "ra_test_file")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
 def read(*paths: Path | str) -> dict[str, Any]:
     """Give the rows by path, and the reason for what cannot be read."""
-    provider, context = file.Provider(), Context(TYPE, Run(Log("off")), reading=True)
+    provider, context = file.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
     found = {row["path"]: row for row in provider.get(context, [str(path) for path in paths])}
     assert provider.canonicalize(context, [dict(row) for row in found.values()]) == list(found.values())
     assert all(TYPE.accepts[key](value) for row in found.values() for key, value in row.items())
@@ -72,7 +73,7 @@ def change(*wanted: Mapping[str, Any]) -> dict[str, str]:
     canonical = settle(*wanted)
     is_ = read(*(should["path"] for should in canonical))
     changes = {s["path"]: Change(is_.get(s["path"]), s) for s in canonical if differences(is_.get(s["path"]), s)}
-    context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name) for name in changes})
+    context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name) for name in changes})
     file.Provider().set(context, changes)
     return {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
 
@@ -346,7 +347,7 @@ class TestReading:
     def test_all_files_cannot_be_listed(self) -> None:
         """There are too many, and nobody asked."""
         with pytest.raises(CannotList):
-            file.Provider().get(Context(TYPE, Run(Log("off")), reading=True))
+            file.Provider().get(Context(TYPE, RunContext(Log("off")), reading=True))
 
 
 class TestDeclarations:

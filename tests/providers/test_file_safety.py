@@ -14,8 +14,9 @@ import pytest
 
 from resource_api import Change, Context
 from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Run, Subject
+from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 
 if TYPE_CHECKING:
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 NOBODY: Final = 65534
 TYPE = Registry.from_path().type("file")
-file = loader.execute(f"{loader.BUNDLED}/providers/file.py", "ra_test_file_safety")
+file = loader.execute(f"{BUNDLED}/providers/file.py", "ra_test_file_safety")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 
 READER: Final = """
 import os, sys
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Context, Run
+from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
 registry = Registry.from_path()
-provider, context = registry.provider("file")(), Context(registry.type("file"), Run(Log("off")), reading=True)
+provider, context = registry.provider("file")(), Context(registry.type("file"), RunContext(Log("off")), reading=True)
 list(provider.get(context, [sys.argv[1]]))
 try: os.stat("/begin")
 except OSError: pass
@@ -46,14 +47,14 @@ assert len(rows) == len(sys.argv) - 1
 
 def read(path: Path | str) -> Any:
     """Give the row of a path, or why it cannot be read, or nothing."""
-    context = Context(TYPE, Run(Log("off")), reading=True)
+    context = Context(TYPE, RunContext(Log("off")), reading=True)
     rows = list(file.Provider().get(context, [str(path)]))
     return rows[0] if rows else next((outcome.reason for outcome in context.outcomes.values()), None)
 
 
 def change(path: Path | str, is_: Any, **should: Any) -> str:
     """Call ``set`` for one path; give why it failed."""
-    context = Context(TYPE, Run(Log("off")), subjects={str(path): Subject(str(path))})
+    context = Context(TYPE, RunContext(Log("off")), subjects={str(path): Subject(str(path))})
     file.Provider().set(context, {str(path): Change(is_, {"path": str(path), "force": False, **should})})
     return next((outcome.reason for outcome in context.outcomes.values()), "")
 
@@ -204,7 +205,7 @@ def test_an_immutable_file_fails_and_the_others_do_not(tmp_path: Path) -> None:
         (tmp_path / "b").unlink()
         (tmp_path / "b").mkdir()
     try:
-        context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name) for name in names})
+        context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name) for name in names})
         should = {"ensure": "file", "content": "new", "force": False}
         file.Provider().set(context, {name: Change(None, {"path": name, **should}) for name in names})
         failed = {name: outcome.reason for name, outcome in context.outcomes.items()}

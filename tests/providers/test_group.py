@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Context, Run
+from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
@@ -130,7 +130,10 @@ def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
 @given(st.lists(st.text(min_size=1)))
 def test_members_are_a_set_in_canonical_form(members: list[str]) -> None:
     """Their order and repetitions say nothing, and canonical ones stay as they are."""
-    provider, context = REGISTRY.provider("group")(), Context(REGISTRY.type("group"), Run(Log("off")), reading=True)
+    provider, context = (
+        REGISTRY.provider("group")(),
+        Context(REGISTRY.type("group"), RunContext(Log("off")), reading=True),
+    )
     [once] = provider.canonicalize(context, [{"members": list(members)}])
     assert once["members"] == sorted(set(members))
     assert provider.canonicalize(context, [dict(once)]) == [once]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from resource_api import Change, Context, Runtime
 from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED, PACKAGE
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Run, Subject
+from resource_api.provider.context import RunContext, Subject
 from resource_api.system.filesystem.line_editor import Lines
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("host")
-host = loader.execute(f"{loader.BUNDLED}/providers/host.py", "ra_test_host")
+host = loader.execute(f"{BUNDLED}/providers/host.py", "ra_test_host")
 PEOPLE = b"""# caf\xe9
 127.0.0.1 localhost   me\t# this machine
 
@@ -49,8 +50,8 @@ def write(target: Path | str, *wanted: Mapping[str, Any]) -> None:
     provider, is_ = host.Provider(), read(target)
     resources = [{"ensure": "present", "target": str(target), **should} for should in wanted]
     names = {(should["name"], should["target"]): should for should in provider.canonicalize(None, resources)}
-    context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name[0]) for name in names})
-    with context.lend(provider):
+    context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name[0]) for name in names})
+    with context.activate(provider):
         provider.set(context, {name: Change(is_.get(name[0]), should) for name, should in names.items()})
     after = read(target)
     for (name, _), should in names.items():
@@ -126,10 +127,11 @@ def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
     """With /etc/hosts in a mount namespace of our own, so that the machine keeps its file."""
     program = f"""
 import socket, sys
-sys.path.insert(0, {loader.PACKAGE.rpartition("/")[0]!r})
+sys.path.insert(0, {PACKAGE.rpartition("/")[0]!r})
 from resource_api import Change
 from resource_api.plugins import loader
-provider = loader.execute(loader.BUNDLED + "/providers/host.py", "host").Provider()
+from resource_api.plugins.module_path import BUNDLED, PACKAGE
+provider = loader.execute(BUNDLED + "/providers/host.py", "host").Provider()
 should = {{"ensure": "present", "name": "ra-test.example", "ip": "192.0.2.7", "host_aliases": ["ra-test-alias"]}}
 provider.set(None, {{("ra-test.example", "/etc/hosts"): Change(None, should)}})
 assert "ra-test.example" in {{row["name"] for row in provider.get(None)}}

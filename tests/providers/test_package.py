@@ -15,7 +15,8 @@ import pytest
 
 from resource_api import Change, Context, Registry, Runtime
 from resource_api.plugins import loader
-from resource_api.provider.context import Run, Subject
+from resource_api.plugins.module_path import BUNDLED
+from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.namespaces import private_mounts
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Report
 
 TYPE = Registry.from_path().type("package")
-package = loader.execute(f"{loader.BUNDLED}/providers/package.py", "ra_test_package")
+package = loader.execute(f"{BUNDLED}/providers/package.py", "ra_test_package")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 REPOSITORY: Final = STAGE / "ra-test-repository"
@@ -145,7 +146,7 @@ def transactions() -> int:
 
 def provide(name: str) -> tuple[Any, Context]:
     """Give a provider and the context of a call about one name."""
-    return package.Provider(), Context(TYPE, Run(Log("off")), subjects={name: Subject(name)})
+    return package.Provider(), Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name)})
 
 
 def read(name: str, **should: Any) -> dict[str, Any] | None:
@@ -198,7 +199,7 @@ def test_purging_takes_what_an_earlier_removal_has_left() -> None:
     assert is_ == {"name": "ra-test-config", "ensure": "absent", "status": "config-files"}
     assert provider.insync(context, "ra-test-config", "ensure", is_, should) is False
     assert provider.insync(context, "ra-test-config", "ensure", is_, {**should, "purge": False}) is True
-    with context.lend(provider):
+    with context.activate(provider):
         provider.set(context, {"ra-test-config": Change(is_, should)})
     assert (read("ra-test-config"), CONFIG.exists()) == (None, False)
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from resource_api import UNKNOWN, Change, Context, ResourceError, Runtime
 from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Run, Subject
+from resource_api.provider.context import RunContext, Subject
 from resource_api.system.filesystem.line_editor import Lines
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("ssh_authorized_key")
-ssh = loader.execute(f"{loader.BUNDLED}/providers/ssh_authorized_key.py", "ra_test_ssh_authorized_key")
+ssh = loader.execute(f"{BUNDLED}/providers/ssh_authorized_key.py", "ra_test_ssh_authorized_key")
 TARGET = "~/.ssh/authorized_keys"
 NAME = "ra-test key of alice"
 RSA = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + "C" * 128
@@ -77,7 +78,7 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def read(*names: str, target: str = TARGET) -> dict[str, Any]:
     """Give the keys by comment, failed ones as the reason."""
-    context = Context(TYPE, Run(Log("off")), reading=True)
+    context = Context(TYPE, RunContext(Log("off")), reading=True)
     rows = ssh.Provider().get(context, [(name, target) for name in names] or None)
     found = {row["name"]: row for row in rows}
     return found | {name: outcome.reason for (name, _), outcome in context.outcomes.items()}
@@ -91,8 +92,8 @@ def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
     for should in names.values():
         assert all(TYPE.accepts[key](value) for key, value in should.items())
         assert provider.validate(None, should) == []
-    context = Context(TYPE, Run(Log("off")), subjects={name: Subject(name[0]) for name in names})
-    with context.lend(provider):
+    context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name[0]) for name in names})
+    with context.activate(provider):
         provider.set(context, {name: Change(is_.get(name[0]), should) for name, should in names.items()})
     after = read(*(name for name, _ in names), target=target)
     for (name, _), should in names.items():

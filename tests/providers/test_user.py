@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from resource_api import ManifestError, Runtime
 from resource_api.model.values.values import reveal
 from resource_api.plugins.registry import Registry
-from resource_api.provider.context import Context, Run
+from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
@@ -315,7 +315,10 @@ def test_a_group_whose_name_reads_as_a_number_is_shown_as_its_number() -> None:
 @given(st.fixed_dictionaries({}, optional={"gid": st.integers(0), "groups": st.lists(st.text(min_size=1))}))
 def test_canonical_values_stay_as_they_are(resource: dict[str, Any]) -> None:
     """To canonicalize twice is to canonicalize once; nothing is added."""
-    provider, context = REGISTRY.provider("user")(), Context(REGISTRY.type("user"), Run(Log("off")), reading=True)
+    provider, context = (
+        REGISTRY.provider("user")(),
+        Context(REGISTRY.type("user"), RunContext(Log("off")), reading=True),
+    )
     [once] = provider.canonicalize(context, [dict(resource)])
     assert once.keys() == resource.keys()
     assert provider.canonicalize(context, [dict(once)]) == [once]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name
     from resource_api.plugins.worker.messages import Frame
     from resource_api.plugins.worker.process import Worker
-    from resource_api.provider.context import Context, Run
+    from resource_api.provider.context import Context, RunContext
 
 #: Seconds that a call may go on after its time, once it has been asked to end.
 GRACE: Final = 5.0
@@ -37,7 +37,7 @@ class Overdue(Exception):  # noqa: N818 - reads as what it says
 class Exchange:
     """One call, from its first frame to its last."""
 
-    def __init__(self, run: Run, context: Context, method: str, config: Mapping[str, Any] | None) -> None:
+    def __init__(self, run: RunContext, context: Context, method: str, config: Mapping[str, Any] | None) -> None:
         """Call ``method`` with ``context`` of a provider that is configured with ``config``; None: not yet."""
         self._run = run
         self._context = context

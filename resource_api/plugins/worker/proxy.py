@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
     from resource_api.plugins.worker.messages import Frame
-    from resource_api.provider.context import Run
+    from resource_api.provider.context import RunContext
 
 #: Seconds that a worker has to end by itself.
 PATIENCE: Final = 2.0
@@ -36,7 +36,7 @@ _LEVELS: Final = {1: "notice", 2: "warning"}
 class Isolated:
     """Stands in for a provider that runs in workers: it has the same methods."""
 
-    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: Run) -> None:
+    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: RunContext) -> None:
         """Start the first worker. Raises ``DefinitionError`` when it cannot load the type and its provider."""
         self._workers = _Workers(definition, places, run)
         self._finalizer = weakref.finalize(self, self._workers.close)
@@ -123,7 +123,7 @@ class Isolated:
 class _Workers:
     """The worker processes of one provider."""
 
-    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: Run) -> None:
+    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: RunContext) -> None:
         self._definition = definition
         self._places = places
         self._run = run

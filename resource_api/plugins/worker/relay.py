@@ -16,8 +16,8 @@ from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import is_secret
 from resource_api.plugins.worker import exceptions as failure
 from resource_api.plugins.worker.assets import borrowed
-from resource_api.provider.context import Run
-from resource_api.provider.outcomes import Ledger, Outcome
+from resource_api.provider.context import RunContext
+from resource_api.provider.outcomes import CallOutcomes, Outcome
 from resource_api.system.log import Log
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.system.log import Line
 
 
-class DistantRun(Run):
+class DistantRun(RunContext):
     """The run of a worker: its log, its outcomes and the question whether it is cancelled go through a channel."""
 
     def __init__(self, channel: Channel, level: str) -> None:
@@ -76,7 +76,7 @@ class DistantRun(Run):
             with self._asking:
                 self._calling = False
 
-    def ledger(self, *about: Any, **call: Any) -> Ledger:
+    def ledger(self, *about: Any, **call: Any) -> CallOutcomes:
         """Give a ledger that tells what it is told."""
         return _DistantLedger(partial(self._tell, self._calls), *about, **call)
 
@@ -106,7 +106,7 @@ class DistantRun(Run):
         self._channel.send("line", level=line.level, subject=line.subject, text=line.text)
 
 
-class _DistantLedger(Ledger):
+class _DistantLedger(CallOutcomes):
     """Keeps the rules, and passes on what was said."""
 
     def __init__(self, say: Callable[..., None], *about: Any, **call: Any) -> None:
@@ -135,7 +135,7 @@ class _DistantMask(Mask):
             self._channel.send("conceal", value=value)
 
 
-def hear(run: Run, context: Context, kind: str, body: Mapping[str, Any]) -> None:
+def hear(run: RunContext, context: Context, kind: str, body: Mapping[str, Any]) -> None:
     """Take over what a worker has said of a call. Raises ``ValueError`` for what nobody says."""
     if kind == "line":
         run.log.write(body["level"], body["subject"], body["text"])

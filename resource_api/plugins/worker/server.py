@@ -20,8 +20,8 @@ from resource_api.model.change import Change, Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.reference import parts
-from resource_api.plugins.instances import Providers
-from resource_api.plugins.loader import Finder
+from resource_api.plugins.module_path import ModulePath
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import exceptions as failure
 from resource_api.plugins.worker.channel import DISCONNECTED, Channel, Disconnected, secured
@@ -57,7 +57,7 @@ def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> N
         if hello["protocol"] != PROTOCOL:
             channel.send("ready", protocol=PROTOCOL)
             return
-        _Server(channel, Registry(Finder(places, distributions=False)), hello).serve()
+        _Server(channel, Registry(ModulePath(places, distributions=False)), hello).serve()
     except Disconnected:
         os._exit(DISCONNECTED)
 
@@ -80,7 +80,7 @@ class _Server:
         self._instance: str = hello["instance"]
         self._run = DistantRun(channel, hello["level"])
         self._registry = registry
-        self._providers = Providers(registry, self._run)
+        self._providers = ProviderPool(registry, self._run)
         self._pid = os.getpid()
         process.tell(lambda pid, *, running: channel.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
@@ -147,7 +147,7 @@ class _Server:
             function = method in self._definition().functions
             provider = self._providers.instance(self._instance, configured=function or method in _CONFIGURED)
             context = self._context(**terms)
-            with guard.protected(), context.lend(provider):
+            with guard.protected(), context.activate(provider):
                 return self._ask(provider, context, method, arguments)
 
     def _ask(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:

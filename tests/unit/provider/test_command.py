@@ -23,7 +23,7 @@ from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import CommandError, ResourceError
 from resource_api.model.values.values import Sensitive
 from resource_api.provider.command import Command, Result
-from resource_api.provider.context import Context, Run, Subject
+from resource_api.provider.context import Context, RunContext, Subject
 from resource_api.system.log import Line, Log
 from resource_api.system.process import trusted_path as program
 
@@ -48,7 +48,7 @@ class Lent:
     def __init__(self, **options: Any) -> None:
         """Lend to a provider of commands."""
         self.lines: list[Line] = []
-        self.run = Run(Log("debug", self.lines.append))
+        self.run = RunContext(Log("debug", self.lines.append))
         self.provider = Provider()
         self.context = Context(TYPE, self.run, **options)
 
@@ -61,7 +61,7 @@ class Lent:
 def lent() -> Iterator[Lent]:
     """Be in a call of ``set``."""
     call = Lent()
-    with call.context.lend(call.provider):
+    with call.context.activate(call.provider):
         yield call
 
 
@@ -332,7 +332,7 @@ def test_a_limit_of_time_comes_from_command_call_or_resource() -> None:
     assert message(lambda: Command("sleep")(9, timeout=0.1)) == "'sleep 9' timed out after 0.1 s"
     assert slow("0.2", timeout=5).exit_code == 0
     call = Lent(deadline=time.monotonic() + 0.3)
-    with call.context.lend(call.provider):
+    with call.context.activate(call.provider):
         assert message(lambda: call.provider.sh("-c", "sleep 9")).endswith(
             " s, all that was left of its resource's time"
         )
@@ -361,7 +361,7 @@ def test_a_command_logs_what_it_does(lent: Lent) -> None:
     """Start and success at debug, stdout at debug, stderr at warning, one line each, without the section's word."""
     words = ("-c", "echo a; echo b; printf c; echo w >&2")
     context = Context(TYPE, lent.run, subjects={"k": Subject("k")})
-    with context.lend(lent.provider), context.updating("k"):
+    with context.activate(lent.provider), context.updating("k"):
         lent.provider.sh(*words)
     shown = shlex.join(["sh", *words])
     assert lent.said()[0] == "Debug: Apt_key[k]: Started updating"
@@ -400,7 +400,7 @@ def test_under_noop_only_what_reads_is_run(
 ) -> None:
     """What could change the system is logged and reported as a success; what only looks is run."""
     call = Lent(**options)
-    with call.context.lend(call.provider):
+    with call.context.activate(call.provider):
         chosen: Command = getattr(call.provider, command)
         words = ("-c", 'touch "$0"')
         assert chosen(*words, tmp_path / "call") == Result(0, "", "")
@@ -413,14 +413,14 @@ def test_under_noop_only_what_reads_is_run(
 def test_under_noop_the_program_may_be_missing() -> None:
     """What would be skipped need not be there: an earlier resource may install it."""
     call = Lent(noop=True)
-    with call.context.lend(call.provider):
+    with call.context.activate(call.provider):
         assert Command("ra-test-missing")("x") == Result(0, "", "")
 
 
 def test_noop_holds_in_threads_of_the_provider(tmp_path: Path) -> None:
     """A thread that the provider starts knows no context, but the command knows its provider."""
     call = Lent(noop=True)
-    with call.context.lend(call.provider):
+    with call.context.activate(call.provider):
         thread = threading.Thread(target=call.provider.sh, args=("-c", 'touch "$0"', tmp_path / "x"))
         thread.start()
         thread.join()

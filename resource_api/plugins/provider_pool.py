@@ -20,7 +20,7 @@ from resource_api.model.values.reference import parts
 from resource_api.model.values.values import copied
 from resource_api.plugins import pure_calls as answers
 from resource_api.provider.base import told
-from resource_api.provider.context import Context, Run
+from resource_api.provider.context import Context, RunContext
 from resource_api.system import process_guard as guard
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from resource_api.plugins.worker.proxy import Isolated
 
 
-class Providers:
+class ProviderPool:
     """The providers of one transaction, by instance; closed at its end, also when it ends by an exception."""
 
-    def __init__(self, registry: Registry, run: Run) -> None:
+    def __init__(self, registry: Registry, run: RunContext) -> None:
         """Make none yet."""
         self.registry = registry
         self.run = run
@@ -140,16 +140,16 @@ class Providers:
             raise ProviderError(msg)
         context = self._context(definition)
         try:
-            with guard.answering(), context.lend(made):
+            with guard.answering(), context.activate(made):
                 made.configure(context, MappingProxyType(copied(self._configs[instance])))
         except Exception as error:
             msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
             raise ProviderError(msg) from error
 
     @property
-    def spoke(self) -> bool:
+    def wrote_output(self) -> bool:
         """Whether what answers from its arguments alone has said anything beside its answer."""
-        return any(context.spoke for context in self._asking)
+        return any(context.wrote_output for context in self._asking)
 
     def tools(self, instance: str) -> ProviderFunctions:
         """Give a type's pure functions; raises ``DefinitionError`` when the type or its provider is broken."""
