@@ -15,7 +15,7 @@ from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, parse
-from resource_api.model.values.values import is_flat, same
+from resource_api.model.values.values import is_flat, same_value
 from resource_api.plan import bulk_decisions
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _alone(step: Step) -> bool:
         return False
     names = [name for name in definition.compared if name in should]
     found, request = [row.get(name) for name in names], [should[name] for name in names]
-    return found == request and all(map(same, found, request))
+    return found == request and all(map(same_value, found, request))
 
 
 def _moves(values: Mapping[str, Any]) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.columns import are_flat, sheets
+from resource_api.model.values.columnar import are_flat, column_groups
 from resource_api.model.values.errors import Problem, reason
-from resource_api.model.values.values import FLAT, UNKNOWN, Sensitive, is_unknown
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.attribute_set import AttributeSet
+    from resource_api.model.attribute import AttributeSet
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Resource, TypeDefinition
 
@@ -33,7 +33,7 @@ def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
     nulls = [name for name, value in given.items() if value is None] if None in given.values() else ()
     for name, attribute in definition.defaults:
         if name not in given:
-            given[name] = attribute.default if type(attribute.default) in FLAT else attribute.fresh_default()
+            given[name] = attribute.default if type(attribute.default) in SCALAR_TYPES else attribute.fresh_default()
     for name in nulls:
         del given[name]
     for name in definition.sensitive:
@@ -48,9 +48,9 @@ def find_suspect(tools: ProviderFunctions, resources: Sequence[Mapping[str, Any]
     All others have only declared attributes, all that are mandatory, and accepted values.
     """
     definition, familiar = tools.definition, tools.familiar
-    accepts, whole = definition.accepts, definition.whole
+    accepts, whole = definition.accepts, definition.unrestricted_types
     found: set[int] = set()
-    for places, columns in sheets(resources):
+    for places, columns in column_groups(resources):
         if not (columns.keys() <= accepts.keys() and columns.keys() >= set(definition.mandatory)):
             found.update(places)
             continue
@@ -70,7 +70,7 @@ def find_suspect(tools: ProviderFunctions, resources: Sequence[Mapping[str, Any]
 
 def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem]:
     """Check the known values of one resource against their data types; jsonschema explains what is refused."""
-    accepts, whole = definition.accepts, definition.whole
+    accepts, whole = definition.accepts, definition.unrestricted_types
     problems = []
     for name, value in resource.items():
         if type(value) in whole[name] or value is UNKNOWN or accepts[name](value):

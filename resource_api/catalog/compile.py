@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from resource_api.catalog.graph import Edge, Order
     from resource_api.catalog.resources import Definitions
     from resource_api.manifest.scope import Contents
-    from resource_api.model.component_instance import Group
+    from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_instance import Instance
+    from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.values.errors import Problem
     from resource_api.model.values.reference import Reference
 
@@ -47,11 +47,11 @@ class Catalog(NamedTuple):
     #: Give the entry that a reference means: by title, by an alias, or by its identity.
     find: Callable[[Reference], Entry | None]
     #: Components by reference and alias.
-    components: Mapping[Reference, Group] = {}
+    components: Mapping[Reference, ComponentInstance] = {}
     warnings: Sequence[Problem] = ()
     notes: Sequence[str] = ()
     #: The configured providers that are named or needed, by what their resources are told apart by.
-    instances: Mapping[str, Instance] = {}
+    instances: Mapping[str, ProviderInstance] = {}
 
 
 def compile_catalog(

@@ -13,8 +13,8 @@ from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
 from resource_api.model.values.expression import Expression
-from resource_api.model.values.reference import capital, chain, title_flaw
-from resource_api.model.values.values import FLAT, UNKNOWN, Sensitive, is_unknown, reveal
+from resource_api.model.values.reference import capitalize_type, component_chain, title_problem
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.titles import Names
     from resource_api.manifest.scope import Scope
-    from resource_api.model.component import Blueprint, ComponentDefinition
-    from resource_api.model.component_instance import Group
+    from resource_api.model.component import ComponentDefinition, LoadedComponent
+    from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Declaration
 
 #: What is said of a component by ``lifecycle`` and holds for each of its resources; these say otherwise themselves.
@@ -37,7 +37,7 @@ class Expander:
     """Builds what a manifest declares of components."""
 
     def __init__(
-        self, diagnostics: Diagnostics, scope: Scope, component: Callable[[str], Blueprint | None], names: Names
+        self, diagnostics: Diagnostics, scope: Scope, component: Callable[[str], LoadedComponent | None], names: Names
     ) -> None:
         """Complain of what is wrong; inputs see the inputs, values and facts of the manifest."""
         self._names = names
@@ -46,7 +46,7 @@ class Expander:
         self._component = component
         self._resolve = scope.resolver(lambda _path: UNKNOWN, built=False)
 
-    def expand(self, group: Group, blueprint: Blueprint) -> list[Declaration] | None:
+    def expand(self, group: ComponentInstance, blueprint: LoadedComponent) -> list[Declaration] | None:
         """Give the declarations of a component's resources, and note its outputs; None when something is wrong."""
         if flaw := self._flaw(group):
             self._diagnostics.of(group, None, flaw, "component")
@@ -69,19 +69,19 @@ class Expander:
         within = (declared._replace(parent=str(group.reference)) for declared in gathered.resources)
         return [self._inheriting(group, each) for each in filter(None, map(self._names.declaration, within))]
 
-    def _flaw(self, group: Group) -> str:
+    def _flaw(self, group: ComponentInstance) -> str:
         """Say why a component cannot be built as it is declared; nothing when it can."""
-        around = chain(group.parent)
+        around = component_chain(group.parent)
         if group.type in {each.type for each in around}:
-            names = [*map(str, around), f"{capital(group.type)}[{group.title}]"]
+            names = [*map(str, around), f"{capitalize_type(group.type)}[{group.title}]"]
             return f"a component cannot hold itself: {' => '.join(names)}"
         if odd := next((word for word in _OF_ONE if word in (group.declaration.meta.get("lifecycle") or {})), ""):
             return f"lifecycle.{odd} is about one resource; its file says it of those that the component makes"
-        return title_flaw(group.title)
+        return title_problem(group.title)
 
     # Inputs
 
-    def _inputs(self, group: Group, definition: ComponentDefinition) -> dict[str, Any]:
+    def _inputs(self, group: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
         defaults = self._manifest.defaults.get(group.declaration.file, {}).get(group.type, {})
         given = {**defaults, **group.declaration.attributes}
         known = definition.attributes
@@ -102,7 +102,7 @@ class Expander:
             found[name] = Sensitive(value) if secret else value
         return found
 
-    def _value(self, group: Group, name: str, value: Any) -> Any:
+    def _value(self, group: ComponentInstance, name: str, value: Any) -> Any:
         try:
             return self._known(value)
         except ValueError as error:
@@ -120,7 +120,7 @@ class Expander:
             return [self._known(item) for item in value]
         return Sensitive(self._known(value.reveal())) if isinstance(value, Sensitive) else value
 
-    def _check(self, group: Group, definition: ComponentDefinition, name: str, value: Any) -> None:
+    def _check(self, group: ComponentInstance, definition: ComponentDefinition, name: str, value: Any) -> None:
         """Hold what is known to the data type; what is not is held to those of the attributes that it ends in."""
         datatype = definition.attributes[name].datatype
         if _pending(value) or datatype.accepts(reveal(value)):
@@ -133,14 +133,14 @@ class Expander:
 
     # What was built
 
-    def _check_outputs(self, group: Group, definition: ComponentDefinition) -> None:
+    def _check_outputs(self, group: ComponentInstance, definition: ComponentDefinition) -> None:
         for name in group.outputs.keys() - definition.outputs.keys():
             hint = nearest(name, definition.outputs)
             self._diagnostics.of(group, None, f"gives an output '{name}' that it does not declare", "output", hint)
         for name in definition.outputs.keys() - group.outputs.keys():
             self._diagnostics.of(group, None, f"declares an output '{name}' and does not give it", "output")
 
-    def _inheriting(self, group: Group, declared: Declaration) -> Declaration:
+    def _inheriting(self, group: ComponentInstance, declared: Declaration) -> Declaration:
         outer = group.declaration.meta
         return declared._replace(meta=self._handed_down(outer, declared)) if outer else declared
 
@@ -175,13 +175,13 @@ class Expander:
             return False
 
 
-def _named(problem: Problem, group: Group) -> Problem:
+def _named(problem: Problem, group: ComponentInstance) -> Problem:
     return problem._replace(reference=f"{group.reference}{f'/{problem.reference}' if problem.reference else ''}")
 
 
 def _pending(value: Any) -> bool:
     """Whether a value is not wholly known."""
-    if type(value) in FLAT:
+    if type(value) in SCALAR_TYPES:
         return False
     if isinstance(value, (dict, list)):
         return any(map(_pending, value.values() if isinstance(value, dict) else value))

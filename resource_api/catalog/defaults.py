@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
-from resource_api.model.attribute_set import AttributeSet
+from resource_api.model.attribute import AttributeSet
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values.errors import DefinitionError, Problem, nearest
-from resource_api.model.values.reference import capital
+from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.values import Sensitive, is_unknown
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) 
                 continue
             for problem in _problems(table, evaluator, type_name, given):
                 place = manifest.defaults_place(file, type_name, *filter(None, [problem.attribute]))
-                message = f"defaults of {capital(type_name)}: {problem.message}"
+                message = f"defaults of {capitalize_type(type_name)}: {problem.message}"
                 diagnostics.problems.append(
                     problem._replace(message=message, file=place.file, line=place.line, column=place.column)
                 )

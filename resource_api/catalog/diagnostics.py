@@ -9,8 +9,8 @@ from resource_api.model.values.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.model.component_instance import Group
-    from resource_api.model.declaration import Configured, Declaration, Manifest, Moved, Removed
+    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.declaration import ConfiguredProvider, Declaration, Manifest, Moved, Removed
     from resource_api.model.entry import Entry
 
 
@@ -23,11 +23,13 @@ class Diagnostics:
         self.problems = list(problems)
         self.warnings: list[Problem] = []
 
-    def of(self, entry: Entry | Group, attribute: str | None, message: str, code: str, hint: str = "") -> None:
+    def of(
+        self, entry: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
+    ) -> None:
         """Complain of a resource or component, or of an attribute or metaparameter of it."""
         self.report(entry, Problem(attribute, message, code=code, hint=hint))
 
-    def report(self, entry: Entry | Group, problem: Problem) -> None:
+    def report(self, entry: Entry | ComponentInstance, problem: Problem) -> None:
         """Take over a problem that does not know its place; a warning is kept apart."""
         place = self.manifest.place(entry.declaration, problem.attribute)
         placed = problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
@@ -39,7 +41,7 @@ class Diagnostics:
         place = self.manifest.place(declaration, attribute)
         self.problems.append(Problem(attribute, message, "error", shown, *place, code=code))
 
-    def of_provider(self, declared: Configured, where: str | tuple[str, str], message: str) -> None:
+    def of_provider(self, declared: ConfiguredProvider, where: str | tuple[str, str], message: str) -> None:
         """Complain of a configured provider, or of what stands in it."""
         inner = (where,) if isinstance(where, str) else where
         shown = f"provider '{declared.name}': {message}"
@@ -59,7 +61,7 @@ class Diagnostics:
         """Complain of what stands under ``moved`` or ``removed``, or of a key in it."""
         self.problems.append(Problem(None, message, "error", "", *wish.place(*where), code="moved"))
 
-    def where(self, entry: Entry | Group) -> str:
+    def where(self, entry: Entry | ComponentInstance) -> str:
         """Give ``site.yaml:14`` for a resource."""
         place = self.manifest.place(entry.declaration)
         return f"{place.file}:{place.line}" if place.line else place.file

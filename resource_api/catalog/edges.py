@@ -16,7 +16,7 @@ from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_u
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.component_instance import Group
+    from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
@@ -29,7 +29,7 @@ class ReferenceResolver(Protocol):
     """What the words of a manifest mean."""
 
     @property
-    def components(self) -> Mapping[Reference, Group]:
+    def components(self) -> Mapping[Reference, ComponentInstance]:
         """Components by reference and alias: what is said of one is said of all that it has made."""
 
     def find(self, wanted: Reference) -> Entry | None:
@@ -43,7 +43,7 @@ def build_edges(
     entries: Sequence[Entry],
     references: Mapping[Entry, Sequence[Entry]],
     names: ReferenceResolver,
-    complain: Callable[[Entry | Group, str | None, str, str, str], None],
+    complain: Callable[[Entry | ComponentInstance, str | None, str, str, str], None],
 ) -> list[Edge]:
     """Give every edge among ``entries``, whose indexes are their places; a name that means nothing is complained of."""
     return list(_Binder(entries, names, complain).edges(references))
@@ -54,7 +54,7 @@ class _Binder:
         self,
         entries: Sequence[Entry],
         names: ReferenceResolver,
-        complain: Callable[[Entry | Group, str | None, str, str, str], None],
+        complain: Callable[[Entry | ComponentInstance, str | None, str, str, str], None],
     ) -> None:
         self._entries = entries
         self._names = names
@@ -78,7 +78,7 @@ class _Binder:
             if relations := self._relations(entry.definition):
                 yield from self._automatic(entry, relations)
 
-    def _explicit(self, declared: Entry | Group, subjects: Sequence[Entry]) -> Iterator[Edge]:
+    def _explicit(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
         """Give the edges that a declaration asks for; ``subjects`` are the resource itself, or all of a component."""
         said = declared.declaration.meta
         for word, (first, refresh) in _WORDS.items():
@@ -92,7 +92,7 @@ class _Binder:
         if declared.meta is not NO_META:
             yield from self._living(declared, subjects)
 
-    def _living(self, declared: Entry | Group, subjects: Sequence[Entry]) -> Iterator[Edge]:
+    def _living(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
         """Give the edges that its lifecycle asks for."""
         # What replaces a resource when it changes comes before it.
         for text in self._triggers(declared):
@@ -103,18 +103,18 @@ class _Binder:
         if host is not None:
             yield from (self._edge(each, host, first=True, automatic=True) for each in subjects if each is not host)
 
-    def _triggers(self, declared: Entry | Group) -> Sequence[str]:
+    def _triggers(self, declared: Entry | ComponentInstance) -> Sequence[str]:
         """Give what replaces a resource or component, beside what the component around it has said for all of its."""
         triggers = declared.meta.lifecycle.replace_triggered_by
         outer = self._around(declared)
         said = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
         return [text for text in triggers if text not in said] if said else triggers
 
-    def _around(self, declared: Entry | Group) -> Group | None:
+    def _around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
         """Give the component that has made a resource or component."""
         return self._names.components.get(reference.parse(declared.parent)) if declared.parent else None
 
-    def _host(self, declared: Entry | Group) -> Entry | None:
+    def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
         """Give what a resource goes with, where that is declared and no component around it has said so already."""
         with_, outer = declared.meta.lifecycle.deleted_with, self._around(declared)
         if not with_ or (outer is not None and outer.meta.lifecycle.deleted_with == with_):
@@ -129,7 +129,7 @@ class _Binder:
             self._complain(declared, "lifecycle", message, "reference", "")
         return self._find(wanted)
 
-    def _named(self, declared: Entry | Group, word: str, text: str) -> Sequence[Entry]:
+    def _named(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
         """Give what a reference in a metaparameter means, or complain."""
         try:
             wanted = reference.parse(text)

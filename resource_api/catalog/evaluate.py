@@ -9,9 +9,9 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.catalog import canonicalize
-from resource_api.model.entry import NOTHING
+from resource_api.model.entry import EMPTY
 from resource_api.model.values import expression
-from resource_api.model.values.columns import portions
+from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import nearest
 from resource_api.model.values.expression import Expression, Path
 from resource_api.model.values.reference import Reference
@@ -55,7 +55,7 @@ class Evaluator:
                 self._evaluate(entry)
                 plain.setdefault(entry.instance, []).append(entry)
         for entries in plain.values():
-            for some in portions(entries):
+            for some in batches(entries):
                 self._settle(some)
         for entry in _by_reference(self.references):
             self._evaluate(entry)
@@ -63,7 +63,7 @@ class Evaluator:
 
     def _literal(self, plain: dict[str, list[Entry]]) -> Iterator[Entry]:
         """Note what is given as it stands, by instance; give the others."""
-        for some in portions(self._table.entries):
+        for some in batches(self._table.entries):
             certain = expression.are_literal([value for entry in some for value in _given(entry).values()])
             for entry in some:
                 if certain or all(map(expression.is_literal, _given(entry).values())):
@@ -176,10 +176,10 @@ class Evaluator:
         """Give what is declared of an entry with its defaults; of what was written the names will do, mostly."""
         given = _given(entry)
         if entry.pending or entry.definition.sensitive:
-            entry.spelt = given.copy()
+            entry.written = given.copy()
         else:
             names = tuple(given)
-            entry.spelt = self._shapes.setdefault(names, names)
+            entry.written = self._shapes.setdefault(names, names)
         return canonicalize.fill_defaults(entry.definition, given)
 
     def _evaluate(self, entry: Entry) -> None:
@@ -198,7 +198,7 @@ class Evaluator:
                 pending[name] = value
                 found = UNKNOWN
             values[name] = found
-        entry.pending = pending or NOTHING
+        entry.pending = pending or EMPTY
 
     def _of_resource(self, path: Path) -> Any:
         """Give what a resource declares; what only its state tells is unknown here."""
@@ -208,7 +208,7 @@ class Evaluator:
         if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignore_changes:
             # It stays as it is, whatever is declared: only reading tells.
             return UNKNOWN
-        return expression.walk(target.should[path.keys[0]], path, path.keys[1:])
+        return expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
 
     def _identify(self, entry: Entry) -> None:
         definition, names = entry.definition, entry.definition.namevars
@@ -223,7 +223,7 @@ class Evaluator:
             what = f"is the same resource as {twin.reference} at {self._diagnostics.where(twin)}"
             self._diagnostics.of(entry, None, what, "duplicate")
         wanted = entry.meta.lifecycle.import_
-        if wanted is not None and wanted not in entry.names:
+        if wanted is not None and wanted not in entry.own_names:
             # What it is called decides what it is, also when this line has been taken away again.
             what = f"lifecycle.import: it is declared as {show(name)}, not {show(wanted)}"
             hint = f"to take that over, write {names[0]}: {show(wanted)} too" if len(names) == 1 else "name it so"
@@ -246,22 +246,22 @@ def _named(value: str) -> Expression:
 def _used(value: Any) -> list[str]:
     """Give the names of the values that a value uses; of one that cannot be read, whoever evaluates it says so."""
     try:
-        return [path.keys[0] for path in expression.find(value) if path.root == "values"]
+        return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
     except ValueError:
         return []
 
 
 def _given(entry: Entry) -> Resource:
     """Give the values of an entry that has not been settled, as they are written."""
-    assert type(entry.spelt) is dict
-    return entry.spelt
+    assert type(entry.written) is dict
+    return entry.written
 
 
 def _spell(entry: Entry, before: Resource) -> None:
     """Keep how the values of an entry were written ``before`` canonicalize, where it has changed any of them."""
-    names, should = entry.spelt, entry.should
+    names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
-        entry.spelt = {name: before.get(name) for name in names}
+        entry.written = {name: before.get(name) for name in names}
 
 
 def _by_reference(references: Mapping[T, Sequence[T]]) -> list[T]:

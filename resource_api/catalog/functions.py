@@ -13,7 +13,7 @@ from resource_api.model.attribute import hint
 from resource_api.model.function import Call
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, nearest
-from resource_api.model.values.reference import parts
+from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_secret, reveal
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Defini
         instance = type_name[:1].lower() + type_name[1:] if type_name else _owner(name, definitions)
     functions = definitions.tools(instance).definition.functions
     if name not in functions:
-        msg = f"type '{parts(instance)[0]}' has no function '{name}'{hint(name, functions)}"
+        msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
     return Call(instance, name, functions[name], given)
 

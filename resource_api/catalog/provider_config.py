@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
 from resource_api.model.attribute import hint
-from resource_api.model.provider_instance import Instance
+from resource_api.model.provider_instance import ProviderInstance
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, reason
-from resource_api.model.values.reference import parts
-from resource_api.model.values.values import UNKNOWN, copied, is_unknown
+from resource_api.model.values.reference import split_instance
+from resource_api.model.values.values import UNKNOWN, copy_resource, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.evaluate import Evaluator
     from resource_api.catalog.resources import ResourceTable
-    from resource_api.model.declaration import Configured, Input, Manifest
+    from resource_api.model.declaration import ConfiguredProvider, Input, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
 
 
-def build_instances(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> dict[str, Instance]:
+def build_instances(
+    table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics
+) -> dict[str, ProviderInstance]:
     """Give the instances that the manifest names or its resources need, by name; complains of what is wrong.
 
     The resources of an instance come after what its configuration refers to.
@@ -62,7 +64,7 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
     values: dict[str, Any] = {}
     waiting: list[Any] = [declared.config for declared in manifest.providers.values()]
     while waiting:
-        for path in expression.find(waiting.pop()):
+        for path in expression.find_paths(waiting.pop()):
             name = path.keys[0]
             if path.root == "inputs" and name in manifest.inputs:
                 inputs[name] = manifest.inputs[name]
@@ -78,7 +80,7 @@ class _Maker:
         self._evaluator = evaluator
         self._diagnostics = diagnostics
 
-    def instance(self, name: str, declared: Configured | None, users: list[Entry]) -> Instance | None:
+    def instance(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
         """Give an instance, or None when nothing can be said of it."""
         try:
             tools = self._table.tools(name)
@@ -98,10 +100,10 @@ class _Maker:
             where = ("config", problem.attribute) if problem.attribute else "config"
             self._complain(declared, users, where, problem.message)
         place = declared.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
-        return Instance(name, place, declared.version if declared else "", checked, pending)
+        return ProviderInstance(name, place, declared.version if declared else "", checked, pending)
 
     def _evaluate(
-        self, declared: Configured | None, config: Mapping[str, Any], users: list[Entry]
+        self, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Give the values with what they refer to, ``UNKNOWN`` where only a state tells, and those that are pending."""
         values: dict[str, Any] = {}
@@ -121,13 +123,13 @@ class _Maker:
         return values, pending
 
     def _complain(
-        self, declared: Configured | None, users: list[Entry], where: str | tuple[str, str], message: str
+        self, declared: ConfiguredProvider | None, users: list[Entry], where: str | tuple[str, str], message: str
     ) -> None:
         """Complain of a provider at its place; of one that is not declared, at the first resource that needs it."""
         if declared is not None:
             self._diagnostics.of_provider(declared, where, message)
         else:
-            name = parts(users[0].instance)[0]
+            name = split_instance(users[0].instance)[0]
             advice = f"configure it under providers: with {name}: {{config: {{...}}}}"
             self._diagnostics.of(users[0], None, f"the configuration of its provider: {message}", "provider", advice)
 
@@ -143,7 +145,9 @@ def validate_config(tools: ProviderFunctions, given: Mapping[str, Any]) -> tuple
     if problems or tools.check_config is None:
         return config, problems or _missing(tools, config)
     try:
-        answer = tools.check_config(copied({key: value for key, value in config.items() if not is_unknown(value)}))
+        answer = tools.check_config(
+            copy_resource({key: value for key, value in config.items() if not is_unknown(value)})
+        )
     except Exception as error:  # noqa: BLE001 - a foreign method may fail in any way
         return config, [Problem(None, reason(error))]
     if not hasattr(answer, "keys") or not answer.keys() <= definition.attributes.keys():

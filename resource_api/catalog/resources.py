@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import titles as naming
 from resource_api.catalog.components import Expander
-from resource_api.model.component_instance import Group
+from resource_api.model.component_instance import ComponentInstance
 from resource_api.model.declaration import METAPARAMETERS
-from resource_api.model.entry import NO_META, Entry, meta
+from resource_api.model.entry import NO_META, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, nearest
-from resource_api.model.values.reference import capital, chain, child, parse, parts
+from resource_api.model.values.reference import capitalize_type, child_reference, component_chain, parse, split_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.manifest.scope import Scope
     from resource_api.model.attribute import Attribute
-    from resource_api.model.component import Blueprint
+    from resource_api.model.component import LoadedComponent
     from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
@@ -37,7 +37,7 @@ class Definitions(NamedTuple):
     #: Give a type's pure functions.
     tools: Callable[[str], ProviderFunctions]
     #: Give what builds a component; None where no component has that name.
-    component: Callable[[str], Blueprint | None] = lambda _name: None
+    component: Callable[[str], LoadedComponent | None] = lambda _name: None
     #: Give the types that have a function of a name.
     functions: Callable[[str], Sequence[str]] = lambda _name: ()
 
@@ -51,7 +51,7 @@ class ResourceTable:
         self.by_title: dict[str, dict[str, Entry]] = {}
         self.by_name: dict[str, dict[Any, Entry]] = {}
         #: Components by reference and alias, each with all resources beneath it.
-        self.components: dict[Reference, Group] = scope.components
+        self.components: dict[Reference, ComponentInstance] = scope.components
         self._diagnostics = diagnostics
         self._scope = scope
         self._definitions = definitions
@@ -72,14 +72,14 @@ class ResourceTable:
                 self._unbuilt.add(declaration.type)
         for entry in self.entries:
             for alias in entry.meta.aliases:
-                name = child(entry.parent, entry.type, alias)
+                name = child_reference(entry.parent, entry.type, alias)
                 self._call(entry, alias, self.by_title[name.type].setdefault(name.title, entry))
         for group in list(self.components.values()):
             for alias in group.meta.aliases:
-                name = child(group.parent, group.type, alias)
+                name = child_reference(group.parent, group.type, alias)
                 self._call(group, alias, self.components.setdefault(name, group))
 
-    def _call(self, named: Entry | Group, alias: str, twin: Entry | Group) -> None:
+    def _call(self, named: Entry | ComponentInstance, alias: str, twin: Entry | ComponentInstance) -> None:
         """Complain where the second name of a resource or component, within whatever has made it, is another's."""
         if twin is not named:
             message = f"the alias '{alias}' is taken; first at {self._diagnostics.where(twin)}"
@@ -96,7 +96,7 @@ class ResourceTable:
 
     def broken(self, type_name: str) -> bool:
         """Whether a file is broken or a component could not be built: then they are no entries; that has been said."""
-        return any(parts(instance)[0] == type_name for instance in self._broken) or type_name in self._unbuilt
+        return any(split_instance(instance)[0] == type_name for instance in self._broken) or type_name in self._unbuilt
 
     def attributes(self, name: str) -> Mapping[str, Attribute]:
         """Give the attributes of a type, or the inputs of a component. Raises ``DefinitionError``."""
@@ -128,34 +128,34 @@ class ResourceTable:
             return
         if tools is None:
             assert blueprint is not None
-            self._build(Group(declaration), blueprint, manifest)
+            self._build(ComponentInstance(declaration), blueprint, manifest)
             return
         entry = Entry(declaration, tools.definition)
         if (twin := self._titled(entry)) is not entry:
             self._twice(entry, twin)
             return
         if declaration.meta:
-            entry.meta = meta(declaration.meta)
+            entry.meta = make_meta(declaration.meta)
             if entry.meta is not NO_META:
                 self._check_lifecycle(entry)
         entry.index = len(self.entries)
         self.entries.append(entry)
         defaults = manifest.defaults and manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
-        entry.spelt = self._gather(entry, defaults)
+        entry.written = self._gather(entry, defaults)
 
     def _titled(self, entry: Entry) -> Entry:
         """Let an entry be found by its title; gives the one that is."""
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:
-            type_name, title = child(parent, type_name, title)
+            type_name, title = child_reference(parent, type_name, title)
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
-    def _twice(self, named: Entry | Group, twin: Entry | Group) -> None:
+    def _twice(self, named: Entry | ComponentInstance, twin: Entry | ComponentInstance) -> None:
         """Complain of a second one of a name."""
         message = f"declared twice; first at {self._diagnostics.where(twin)}"
         self._diagnostics.of(named, None, message, "duplicate")
 
-    def _blueprint(self, name: str) -> Blueprint | None:
+    def _blueprint(self, name: str) -> LoadedComponent | None:
         """Give what builds a component; None where the name is a type's. Raises ``DefinitionError``."""
         if name in self._broken:
             return None
@@ -165,7 +165,7 @@ class ResourceTable:
             self._broken[name] = error
             raise
 
-    def _build(self, group: Group, blueprint: Blueprint, manifest: Manifest) -> None:
+    def _build(self, group: ComponentInstance, blueprint: LoadedComponent, manifest: Manifest) -> None:
         """Enter what a component makes; when it cannot be built, what refers into it is not wrong as well."""
         if (twin := self.components.setdefault(group.reference, group)) is not group:
             self._twice(group, twin)
@@ -196,7 +196,8 @@ class ResourceTable:
             advice = nearest(name, self._diagnostics.manifest.providers)
             problem = f"unknown provider '{name}'; name it under providers:" + (f"; {advice}" if advice else "")
         elif declared.type != declaration.type:
-            problem = f"provider '{name}' is for {capital(declared.type)}, not for {capital(declaration.type)}"
+            meant, given = capitalize_type(declared.type), capitalize_type(declaration.type)
+            problem = f"provider '{name}' is for {meant}, not for {given}"
         else:
             return declared.instance
         self._diagnostics.of_declaration(declaration, problem, "provider", "provider")
@@ -212,10 +213,10 @@ class ResourceTable:
                     message = f"lifecycle.{word}_changes: unknown attribute '{name}'"
                     self._diagnostics.of(entry, "lifecycle", message, "unknown_attribute", nearest(name, known))
 
-    def _check_aliases(self, named: Entry | Group) -> None:
+    def _check_aliases(self, named: Entry | ComponentInstance) -> None:
         for text in named.meta.lifecycle.aliases:
             try:
-                reference.alias(text, named.parent, named.type)
+                reference.parse_alias(text, named.parent, named.type)
             except ValueError as error:
                 self._diagnostics.of(named, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
@@ -226,7 +227,7 @@ class ResourceTable:
         if not known:
             self._diagnostics.of(entry, None, "its type has functions, and no resources", "type")
             return {}
-        odd = not given.keys() <= known.keys() or not entry.definition.particular.isdisjoint(given)
+        odd = not given.keys() <= known.keys() or not entry.definition.special.isdisjoint(given)
         for name in list(given) if odd else ():
             if name not in known:
                 hint = nearest(name, known.keys() | METAPARAMETERS)
@@ -235,9 +236,9 @@ class ResourceTable:
             elif known[name].kind == "read_only" and given[name] is not None:
                 self._diagnostics.of(entry, name, f"'{name}' is read_only; it is reported, never set", "read_only")
                 del given[name]
-            elif name in entry.definition.referring:
+            elif name in entry.definition.reference_types:
                 try:
-                    given[name] = self._referred(given[name], entry.definition.referring[name])
+                    given[name] = self._referred(given[name], entry.definition.reference_types[name])
                 except (ValueError, DefinitionError) as error:
                     self._diagnostics.of(entry, name, f"{name}: {error}", "reference")
                     del given[name]
@@ -255,9 +256,9 @@ class ResourceTable:
             return value
         if "[" not in value:
             return value
-        found = chain(value)[-1].type
+        found = component_chain(value)[-1].type
         if types and found not in types:
-            msg = f"expects a reference to {' or '.join(map(capital, sorted(types)))}, got {value}"
+            msg = f"expects a reference to {' or '.join(map(capitalize_type, sorted(types)))}, got {value}"
             raise ValueError(msg)
         namevars = self.tools(found).definition.namevars
         if len(namevars) > 1:
@@ -269,10 +270,10 @@ class ResourceTable:
         definition = entry.definition
         if None not in map(given.get, definition.namevars):
             return
-        if definition.named_by_title and "${" not in entry.title:
+        if definition.title_is_name and "${" not in entry.title:
             given[definition.namevars[0]] = entry.title
             return
-        captured = definition.from_title(entry.title)
+        captured = definition.namevars_from_title(entry.title)
         if captured is None:
             patterns = " or ".join(regex.pattern for regex in definition.title_regexes)
             self._diagnostics.of(entry, None, f"the title matches no title pattern ({patterns})", "title")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values.errors import UsageError, nearest
-from resource_api.model.values.reference import TYPE_NAME, Reference, around, chain, named
+from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +66,7 @@ def _reference(pattern: str, option: str) -> str:
     if not pattern.startswith("urn:"):
         return pattern
     try:
-        return str(named(pattern))
+        return str(parse_name(pattern))
     except ValueError as error:
         msg = f"{option}: {error}"
         raise UsageError(msg) from error
@@ -76,7 +76,11 @@ def _names(entry: Entry) -> list[str]:
     """Give what a resource may be called: its reference, its own part of that, and the components around it."""
     names = [str(entry.reference)]
     if entry.parent:
-        names += [str(Reference(entry.type, entry.title)), *map(str, chain(entry.parent)), *around(entry.parent)]
+        names += [
+            str(Reference(entry.type, entry.title)),
+            *map(str, component_chain(entry.parent)),
+            *enclosing_components(entry.parent),
+        ]
     return names
 
 
@@ -106,5 +110,5 @@ def check_prune(catalog: Catalog, state: StackState, options: Options, *, named:
 
 def tags(entry: Entry) -> set[str]:
     """Give a resource's tags; its type's name and its title count as tags, and those of the components around it."""
-    outer = (word for each in chain(entry.parent) for word in (each.type, each.title.lower()))
+    outer = (word for each in component_chain(entry.parent) for word in (each.type, each.title.lower()))
     return {*entry.meta.tags, entry.type, entry.title.lower(), *outer}

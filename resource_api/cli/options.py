@@ -205,11 +205,11 @@ def _content(path: str, errors: str = "strict") -> str:
 def _input_file(path: str) -> dict[str, Any]:
     """Give what a file of inputs says. Raises ``ManifestError`` for one that is wrong."""
     from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with such a file
-    from resource_api.model.values.document import refusal  # noqa: PLC0415 - the same
+    from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - the same
 
     # What is no UTF-8 the reader refuses, and says where.
     raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
     data = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path).data
     if not isinstance(data, dict):
-        raise refusal(path, (0, 0), "inputs", "inputs are a mapping of name to value")
+        raise manifest_error(path, (0, 0), "inputs", "inputs are a mapping of name to value")
     return data

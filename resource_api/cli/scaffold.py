@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
-from resource_api.model.values.reference import TYPE_NAME, capital
+from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import BUNDLED
 
 if TYPE_CHECKING:
@@ -245,5 +245,5 @@ def _refusal(name: str) -> str:
 def _named(text: str, name: str) -> str:
     """Put the type's name into an example, as references, classes and environment variables spell it."""
     camel = "".join(word.capitalize() for word in name.split("_"))
-    words = {"TestSample": f"Test{camel}", "Sample": capital(name), "SAMPLE": name.upper(), "sample": name}
+    words = {"TestSample": f"Test{camel}", "Sample": capitalize_type(name), "SAMPLE": name.upper(), "sample": name}
     return re.sub("|".join(words), lambda found: words[found[0]], text).lstrip()

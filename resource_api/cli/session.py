@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.event import Event
-    from resource_api.model.step import Report, Summary
+    from resource_api.model.report import Report, Summary
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
@@ -149,13 +149,13 @@ class Session:
     def _sum_up(self, code: int) -> None:
         """Print the summary of a run that was ended before it had one."""
         if self._runs and not self.json:
-            from resource_api.model.step import Report  # noqa: PLC0415 - what does not plan knows no steps
+            from resource_api.model.report import Report  # noqa: PLC0415 - what does not plan knows no steps
             from resource_api.render.text import report  # noqa: PLC0415 - only here
 
             self.print(report(Report((), self._nothing(), code)))
 
     def _nothing(self) -> Summary:
-        from resource_api.model.step import Summary  # noqa: PLC0415 - as above
+        from resource_api.model.report import Summary  # noqa: PLC0415 - as above
 
         return Summary(noop=bool(self.settings.get("noop")))
 

@@ -89,13 +89,13 @@ def find(known: StackState, text: str) -> Record:
 def all_of(known: StackState, text: str) -> list[Record]:
     """Give the record of a resource, or those of all that a component has made. Raises ``UsageError``."""
     wanted = str(parsed(text))
-    made = [record for record in known.records.values() if wanted in reference.around(record.parent)]
+    made = [record for record in known.records.values() if wanted in reference.enclosing_components(record.parent)]
     return made or [find(known, text)]
 
 
 def parsed(text: str) -> Reference:
     """Read a reference, or a URN, from the command line. Raises ``UsageError``."""
     try:
-        return reference.named(text)
+        return reference.parse_name(text)
     except ValueError as error:
         raise UsageError(str(error)) from error

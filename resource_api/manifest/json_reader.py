@@ -180,7 +180,7 @@ class _Scanner:
             key, end = self._string(offset, key=True)
             place = self._place(offset)
             if key in node.children:
-                self._problems.append(document.duplicate(self._file, place, node.children[key][0], key))
+                self._problems.append(document.duplicate_key(self._file, place, node.children[key][0], key))
             end = self._skip(end)
             if self._text[end : end + 1] != ":":
                 raise self._stop(end, "expected ':' after a key")
@@ -217,7 +217,7 @@ class _Scanner:
         except json.JSONDecodeError as error:
             # The library's words name the fault alone, never the text.
             raise self._stop(error.pos, error.msg[:1].lower() + error.msg[1:].removesuffix(" at")) from None
-        message = document.flaw(value, key=key)
+        message = document.character_problem(value, key=key)
         if message:
             self._add(offset, "encoding", message)
         return value, end
@@ -266,7 +266,7 @@ class _Copier:
         return self._leaf(value, path)
 
     def _key(self, key: Any, path: tuple[str, ...]) -> str:
-        message = document.flaw(key, key=True) if isinstance(key, str) else "a key must be a string"
+        message = document.character_problem(key, key=True) if isinstance(key, str) else "a key must be a string"
         if message:
             self._add(path, "encoding", message, str(key))
         return str(key)
@@ -275,7 +275,7 @@ class _Copier:
         message = ""
         if isinstance(value, str):
             value = str(value)
-            message = document.flaw(value, key=False)
+            message = document.character_problem(value, key=False)
         elif isinstance(value, float):
             message = "" if value - value == 0 else "infinity and not-a-number are not allowed"
         elif isinstance(value, int):

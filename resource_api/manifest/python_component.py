@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from resource_api.manifest import json_reader
 from resource_api.manifest.python_handles import Value
 from resource_api.manifest.python_manifest import Manifest, guarded, positions_of
-from resource_api.model.component import Blueprint
-from resource_api.model.values.expression import Expression, escaped
-from resource_api.model.values.reference import child, parse
+from resource_api.model.component import LoadedComponent
+from resource_api.model.values.expression import Expression, escape_expressions
+from resource_api.model.values.reference import child_reference, parse
 from resource_api.model.values.values import Sensitive
 from resource_api.system.sandbox import still
 
@@ -37,7 +37,7 @@ class Component(Manifest):
         self.title = ""
 
     def _outside(self, reference: Reference) -> Reference:
-        return child(self._parent, *reference)
+        return child_reference(self._parent, *reference)
 
     def invoke(self, function: str, *_given: Any, **_more: Any) -> NoReturn:
         """Refuse: whoever uses the component asks, and hands the answer over as an input."""
@@ -65,12 +65,16 @@ class Component(Manifest):
             wanted = parse(value) if isinstance(value, str) else None
         except ValueError:
             return value
-        return str(child(escaped(self._parent), *wanted)) if wanted is not None and str(wanted) in own else value
+        return (
+            str(child_reference(escape_expressions(self._parent), *wanted))
+            if wanted is not None and str(wanted) in own
+            else value
+        )
 
 
 def blueprint(
     definition: ComponentDefinition, function: Callable[[Component], object], facts: Any, told: Callable[[Any], None]
-) -> Blueprint:
+) -> LoadedComponent:
     """Give a component as the catalog builds it; ``told`` hears of its inputs before its code does."""
     file = function.__code__.co_filename if hasattr(function, "__code__") else definition.name
 
@@ -83,7 +87,7 @@ def blueprint(
         declared, lines = m.data()
         return json_reader.adopt(declared, file, lambda: positions_of(lines))
 
-    return Blueprint(definition, build)
+    return LoadedComponent(definition, build)
 
 
 def _given(value: Any) -> Any:

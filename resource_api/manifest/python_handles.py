@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from resource_api.model.values.expression import Expression, Path, escaped
+from resource_api.model.values.expression import Expression, Path, escape_expressions
 from resource_api.model.values.reference import Reference
 
 
@@ -67,7 +67,7 @@ class Handle:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
         type_name, title = self._reference
-        return Value(Expression((Path(Reference(type_name, escaped(title)), (attribute,)),)))
+        return Value(Expression((Path(Reference(type_name, escape_expressions(title)), (attribute,)),)))
 
     def __str__(self) -> str:
         """Give ``Type[title]``."""

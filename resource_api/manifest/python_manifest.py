@@ -17,8 +17,8 @@ from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values import document
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.errors import ManifestError, reason
-from resource_api.model.values.expression import Expression, Path, escaped
-from resource_api.model.values.reference import Reference, capital
+from resource_api.model.values.expression import Expression, Path, escape_expressions
+from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Manifest:
     def resource(self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> Handle:
         """Declare a resource; keywords are attributes or metaparameters. Gives its handle."""
         reference = Reference(type_name[:1].lower() + type_name[1:], title)
-        key = escaped(f"{capital(reference.type)}[{title}]")
+        key = escape_expressions(f"{capitalize_type(reference.type)}[{title}]")
         body = {**(attributes or {}), **more}
         self._note("resources", key)
         self._resources[key] = {
@@ -122,7 +122,7 @@ class Manifest:
         first = self._lines[section].setdefault(key, line)
         if key in {"resources": self._resources, "outputs": self._outputs, "values": self._values}[section]:
             message = f"{key}: declared twice; first at {self._file}:{first}"
-            raise document.refusal(self._file, (line, 1), "duplicate", message)
+            raise document.manifest_error(self._file, (line, 1), "duplicate", message)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
         """Give what was declared, as a manifest's data, and the line of each key."""
@@ -141,7 +141,7 @@ def read(
     data = {key: module[name] for name, key in CONSTANTS.items() if name in module}
     function = module.get("manifest")
     if not callable(function):
-        raise document.refusal(file, (1, 1), "manifest", "it defines no function manifest(m)")
+        raise document.manifest_error(file, (1, 1), "manifest", "it defines no function manifest(m)")
     known = _inputs(_document(data, file, raw, {}), inputs, facts)
     told(known)
     m = Manifest(file, known, facts)
@@ -186,14 +186,14 @@ def guarded(file: str, run: Callable[[], object]) -> None:
     except (ManifestError, KeyboardInterrupt):
         raise
     except SyntaxError as error:
-        raise document.refusal(file, (error.lineno or 1, error.offset or 1), "python", error.msg) from error
+        raise document.manifest_error(file, (error.lineno or 1, error.offset or 1), "python", error.msg) from error
     except (Exception, SystemExit) as error:
         line, trace = 1, error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == file:
                 line = trace.tb_lineno
             trace = trace.tb_next
-        raise document.refusal(file, (line, 1), "python", reason(error)) from error
+        raise document.manifest_error(file, (line, 1), "python", reason(error)) from error
 
 
 def _finished(answer: Any) -> None:
@@ -217,11 +217,11 @@ def _line_in(file: str) -> int:
 def _plain(value: Any) -> Any:
     """Give a value as manifests spell it: what is not known yet as ``${...}``, literal text escaped."""
     if isinstance(value, str):
-        return escaped(value)
+        return escape_expressions(value)
     if isinstance(value, Value):
         return str(value.expression)
     if isinstance(value, Handle):
-        return escaped(str(value))
+        return escape_expressions(str(value))
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -234,7 +234,7 @@ def _plain(value: Any) -> Any:
 def _relation(value: Any) -> Any:
     """Give a metaparameter's value: handles become references, the rest stays."""
     if isinstance(value, (str, Handle)):
-        return escaped(str(value))
+        return escape_expressions(str(value))
     if isinstance(value, (list, tuple)):
         return [_relation(item) for item in value]
     if isinstance(value, dict):

@@ -40,7 +40,7 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | No
         adopted = json_reader.adopt(source, MAPPING)
         if adopted.data.get("include") is not None:
             message = "include needs a file that it is relative to"
-            raise document.refusal(MAPPING, (0, 0), "include", message)
+            raise document.manifest_error(MAPPING, (0, 0), "include", message)
         return assemble([adopted])
     documents, problems = load_documents(os.fsdecode(source), python)
     return assemble(documents, problems)

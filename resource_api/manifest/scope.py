@@ -18,15 +18,15 @@ from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_u
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from resource_api.model.component_instance import Group
+    from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
-    from resource_api.model.values.assets import Content, Wish
+    from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.model.values.expression import Path
     from resource_api.model.values.reference import Reference
 
-    Contents = Callable[[Wish, str], Content]
+    Contents = Callable[[ContentSpec, str], Content]
     #: Who answers for resources, who for functions, and whether components are answered for here.
     _Ways = tuple[Callable[[Path], Any], Callable[[Call, Mapping[str, Any]], Any], bool]
 
@@ -59,7 +59,7 @@ class Scope:
         self._evaluating: list[str] = []
         self.inputs: dict[str, Any] = {}
         #: The components that have been built: their outputs are values with a name.
-        self.components: dict[Reference, Group] = {}
+        self.components: dict[Reference, ComponentInstance] = {}
         #: Values that functions are asked for, by name; None: one that cannot be, whatever it is.
         self.calls: Mapping[str, Call | None] = {}
         #: The names of values that something has been looked up for.
@@ -108,7 +108,11 @@ class Scope:
         if is_unknown(found):
             return None
         # It is shown in every message, and written on command lines.
-        flaw = "a title cannot hold a secret" if is_secret(found) else document.flaw(found, key=True, what="a title")
+        flaw = (
+            "a title cannot hold a secret"
+            if is_secret(found)
+            else document.character_problem(found, key=True, what="a title")
+        )
         if flaw:
             raise ValueError(flaw)
         return reference.parse(found)
@@ -138,7 +142,7 @@ class Scope:
         seen: set[Path] = set()
         waiting = [value]
         while waiting:
-            for path in filter(None, map(self._named, expression.find(waiting.pop()))):
+            for path in filter(None, map(self._named, expression.find_paths(waiting.pop()))):
                 yield path
                 named = path._replace(keys=path.keys[:1])
                 if named not in seen and (behind := self._behind(named)) is not None:
@@ -163,22 +167,22 @@ class Scope:
         Where any text will do, an asset of text is that text. Raises ``ValueError`` with a sentence for people.
         """
         found = expression.evaluate(written, resolve)
-        if name in entry.definition.contents and not is_unknown(found):
+        if name in entry.definition.content_attributes and not is_unknown(found):
             made = self._made(found, entry.declaration.file)
-            text = assets.text_of(made) if str in entry.definition.whole[name] else None
+            text = assets.text_of(made) if str in entry.definition.unrestricted_types[name] else None
             return made if text is None else text
         return found
 
     def _made(self, value: Any, file: str) -> Any:
         contents, root = self._contents, self._manifest.root
         place = f"{root}/{file}" if root and not file.startswith("/") else file
-        return value if contents is None else assets.made(value, lambda wish: contents(wish, place))
+        return value if contents is None else assets.build_contents(value, lambda wish: contents(wish, place))
 
     def _input(self, path: Path) -> Any:
         name = path.keys[0]
         if name not in self.inputs:
             raise ValueError(_unknown(path, "input", name, self._manifest.inputs))
-        return expression.walk(self.inputs[name], path, path.keys[1:])
+        return expression.follow_keys(self.inputs[name], path, path.keys[1:])
 
     def _fact(self, path: Path) -> Any:
         try:
@@ -186,7 +190,7 @@ class Scope:
         except KeyError:
             names = self._facts.names() if hasattr(self._facts, "names") else self._facts
             raise ValueError(_unknown(path, "fact", path.keys[0], names)) from None
-        return expression.walk(value, path, path.keys[1:])
+        return expression.follow_keys(value, path, path.keys[1:])
 
     def _value(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
         name = path.keys[0]
@@ -203,7 +207,7 @@ class Scope:
             return UNKNOWN
         given = self._evaluate(path.keys[0], dict(call.given), path._replace(keys=path.keys[:1]), resolve)
         answer = UNKNOWN if is_unknown(given) else invoke(call, given)
-        return expression.walk(answer, path, path.keys[1:])
+        return expression.follow_keys(answer, path, path.keys[1:])
 
     def _output(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
         assert isinstance(path.root, tuple)
@@ -221,7 +225,7 @@ class Scope:
             raise ValueError(msg)
         self._evaluating.append(name)
         try:
-            return expression.walk(expression.evaluate(value, resolve), path, path.keys[1:])
+            return expression.follow_keys(expression.evaluate(value, resolve), path, path.keys[1:])
         finally:
             self._evaluating.pop()
 

@@ -12,7 +12,7 @@ from resource_api.manifest.validate import Flaw
 from resource_api.model.declaration import (
     METAPARAMETERS,
     MISSING,
-    Configured,
+    ConfiguredProvider,
     Declaration,
     Input,
     Moved,
@@ -57,7 +57,7 @@ class Gatherer:
         self.project: str | None = None
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, Any]]] = {}
-        self.providers: dict[str, Configured] = {}
+        self.providers: dict[str, ConfiguredProvider] = {}
         self.named: dict[str, dict[str, Any]] = {"values": {}, "outputs": {}}
         self._origins: dict[tuple[str, str], Origin] = {}
         self.resources: list[Declaration] = []
@@ -131,10 +131,10 @@ class Gatherer:
         first = self._origins.setdefault((section, name), origin)
         kind = section.removesuffix("s")
         if first is not origin:
-            self._twice(source, origin.path, f"{kind} {document.shown(name)} is given twice", first)
+            self._twice(source, origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
         elif not _NAME.match(name):
-            message = f"{document.shown(name)} cannot be the name of an {kind}" if kind[0] in "io" else ""
-            message = message or f"{document.shown(name)} cannot be the name of a {kind}"
+            message = f"{document.quote_key(name)} cannot be the name of an {kind}" if kind[0] in "io" else ""
+            message = message or f"{document.quote_key(name)} cannot be the name of a {kind}"
             self._add(source, origin.path, message, "use letters, digits, _ and -")
         else:
             return True
@@ -182,11 +182,11 @@ class Gatherer:
         config = given.get("config", {})
         if not reference.TYPE_NAME.match(type_name):
             hint = "write type: with the name of the type that it is for"
-            self._add(source, path, f"{document.shown(given['type'])} is not the name of a type", hint)
+            self._add(source, path, f"{document.quote_key(given['type'])} is not the name of a type", hint)
         elif type(config) is not dict:
             self._add(source, (*path, "config"), "the configuration of a provider must be a mapping")
         else:
-            self.providers[name] = Configured(name, type_name, given["version"], config, Origin(source, path))
+            self.providers[name] = ConfiguredProvider(name, type_name, given["version"], config, Origin(source, path))
 
     def _take_defaults(self, source: Document, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Keep the attributes' defaults; give those of metaparameters, by type."""
@@ -197,10 +197,10 @@ class Gatherer:
             name = spelt[:1].lower() + spelt[1:]
             if not reference.TYPE_NAME.match(name):
                 self._add(
-                    source, path, f"{document.shown(spelt)} is not the name of a type", "write File, without [...]"
+                    source, path, f"{document.quote_key(spelt)} is not the name of a type", "write File, without [...]"
                 )
             elif name in taken:
-                self._add(source, path, f"defaults of {document.shown(spelt)} are given twice")
+                self._add(source, path, f"defaults of {document.quote_key(spelt)} are given twice")
             elif type(body) is not dict:
                 self._add(source, path, "defaults must be a mapping of attributes")
             else:

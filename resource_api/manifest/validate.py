@@ -53,7 +53,7 @@ def unknown(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iter
     for key in mapping:
         if key not in known:
             hint = nearest(key, known) or f"known are {', '.join(known)}"
-            yield Flaw((*path, key), f"unknown key {document.shown(key)}", hint)
+            yield Flaw((*path, key), f"unknown key {document.quote_key(key)}", hint)
 
 
 def cut(value: Any) -> bool:
@@ -65,7 +65,7 @@ def torn(value: Any) -> str:
     """Give the hint for what YAML made of a reference without quotes: a mapping, or a list in a list."""
     if type(value) is dict and len(value) == 1:
         key, rest = next(iter(value.items()))
-        return document.quoting(key if rest is None else f"{key}: {rest}")
+        return document.quoting_hint(key if rest is None else f"{key}: {rest}")
     return document.QUOTING if type(value) is list else ""
 
 

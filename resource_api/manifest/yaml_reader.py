@@ -57,15 +57,15 @@ def read(text: bytes, file: str) -> Document:
     decoded = document.decode(text, file)
     found = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
     if found:
-        place = document.place_of(decoded, found.start())
-        raise document.refusal(file, place, "syntax", "a %TAG directive is not allowed")
+        place = document.position_of(decoded, found.start())
+        raise document.manifest_error(file, place, "syntax", "a %TAG directive is not allowed")
     builder = _Builder(text)
     try:
         data = builder.document()
     except _DuplicateKey:
         raise _duplicates(text, file) from None
     except _Flaw as flaw:
-        raise document.refusal(file, _position(flaw.mark), flaw.code, flaw.message, flaw.hint) from None
+        raise document.manifest_error(file, _position(flaw.mark), flaw.code, flaw.message, flaw.hint) from None
     except YAMLError as error:
         raise _syntax(error, decoded, file) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
@@ -79,7 +79,7 @@ def _position(mark: Any) -> Position:
 def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     """Say what the parser says, in its own constant words: nothing of the text, which may hold a secret."""
     if not isinstance(error, MarkedYAMLError):
-        return document.refusal(file, (0, 0), "syntax", "this is not YAML")
+        return document.manifest_error(file, (0, 0), "syntax", "this is not YAML")
     message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
     lines = _LINE_END.split(decoded)
     place, begun = _position(error.problem_mark), _position(error.context_mark)
@@ -91,8 +91,8 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     last = place[0]
     # A key cut short by ' #' is noticed only on the line after it.
     first = begun[0] or max(last - 1, 1)
-    torn, hint = document.advice(lines, (last, last - 1, first))
-    return document.refusal(file, torn or place, "syntax", message, hint)
+    torn, hint = document.quoting_advice(lines, (last, last - 1, first))
+    return document.manifest_error(file, torn or place, "syntax", message, hint)
 
 
 def _duplicates(text: bytes, file: str) -> ManifestError:
@@ -100,7 +100,7 @@ def _duplicates(text: bytes, file: str) -> ManifestError:
     index = _Index(text)
     with suppress(YAMLError, _Flaw):
         index.document()
-    return ManifestError([document.duplicate(file, *found) for found in index.duplicates])
+    return ManifestError([document.duplicate_key(file, *found) for found in index.duplicates])
 
 
 def _scalar(event: Any) -> Any:
@@ -113,7 +113,7 @@ def _scalar(event: Any) -> Any:
             value = scalar.plain(text)
     except ValueError as error:
         raise _Flaw(event.start_mark, "value", str(error)) from None
-    message = document.flaw(value, key=False) if type(value) is str else ""
+    message = document.character_problem(value, key=False) if type(value) is str else ""
     if message:
         raise _Flaw(event.start_mark, "encoding", message)
     return value
@@ -216,7 +216,7 @@ class _Builder:
         value = self._node(event, 0)
         if type(value) is not str:
             raise _Flaw(event.start_mark, "syntax", "a key must be a string", "write it in quotes")
-        message = document.flaw(value, key=True)
+        message = document.character_problem(value, key=True)
         if message:
             raise _Flaw(event.start_mark, "encoding", message)
         if written and not event.style and event.tag is event.anchor is None:

@@ -7,6 +7,7 @@ spans several attributes belongs to ``definition``.
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.datatypes import build as datatypes
@@ -15,7 +16,7 @@ from resource_api.model.values.errors import DataTypeError, nearest
 from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Never
 
     from resource_api.model.datatypes.build import DataType
@@ -81,13 +82,46 @@ class Attribute:
         return f"Attribute({self.type!r}{kind})"
 
 
+class AttributeSet:
+    """Attributes by name, as declared."""
+
+    def __init__(self, attributes: Mapping[str, Attribute]) -> None:
+        """Hold ``attributes``; ``problems`` tells what is wrong with them."""
+        self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
+
+    @cached_property
+    def accepts(self) -> Mapping[str, Callable[[Any], bool]]:
+        """The cheapest correct check of each attribute's value."""
+        return {name: attribute.datatype.accepts for name, attribute in self.attributes.items()}
+
+    @cached_property
+    def unrestricted_types(self) -> Mapping[str, frozenset[type]]:
+        """The kinds of value of which each attribute accepts every one."""
+        return {name: attribute.datatype.unrestricted_types for name, attribute in self.attributes.items()}
+
+    @cached_property
+    def defaults(self) -> tuple[tuple[str, Attribute], ...]:
+        """The attributes that have a default."""
+        return tuple((n, a) for n, a in self.attributes.items() if a.default is not MISSING)
+
+    @cached_property
+    def mandatory(self) -> tuple[str, ...]:
+        """The attributes that must be given."""
+        return tuple(name for name, attribute in self.attributes.items() if attribute.mandatory)
+
+    @cached_property
+    def sensitive(self) -> frozenset[str]:
+        """The attributes whose values are secrets by their data type."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
+
+
 def hint(word: object, known: Iterable[str]) -> str:
     """Give ``; did you mean ...`` or nothing."""
     found = nearest(str(word), known)
     return f"; {found}" if found else ""
 
 
-def unknown_keywords(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:
+def keyword_problems(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:
     """Name each keyword that a declaration does not have."""
     return [
         f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"
@@ -97,14 +131,14 @@ def unknown_keywords(unknown: Mapping[str, object], known: Iterable[str]) -> lis
     ]
 
 
-def problems(name: object, attribute: object, reserved: Collection[str] = RESERVED) -> list[str]:
+def attribute_problems(name: object, attribute: object, reserved: Collection[str] = RESERVED) -> list[str]:
     """Give what is wrong with an attribute called ``name``; its data type is parsed on the way.
 
     ``reserved`` are names that mean something else where it stands.
     """
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
-    found = unknown_keywords(attribute.unknown, KEYWORDS)
+    found = keyword_problems(attribute.unknown, KEYWORDS)
     if not isinstance(name, str) or not TYPE_NAME.match(name):
         found.append("the name must be lower case letters, digits and underscores")
     if name in reserved:
@@ -136,4 +170,20 @@ def _value_problems(attribute: Attribute) -> list[str]:
     elif not attribute.datatype.accepts(attribute.default):
         shown = "given" if attribute.datatype.sensitive else repr(attribute.default)
         found.append(f"the default {shown} is not of its data type {attribute.type}")
+    return found
+
+
+def input_problems(held: AttributeSet, what: str) -> list[str]:
+    """Give what is wrong with the attributes of something that only takes values, so that none has a kind.
+
+    ``what`` names one of them in the message: ``config``, ``input``.
+    """
+    if not isinstance(held.attributes, dict):
+        return [f"{what} must be a mapping of Attribute(...), not {type(held.attributes).__name__}"]
+    found = []
+    for name, attribute in held.attributes.items():
+        wrong = attribute_problems(name, attribute, reserved=())
+        if not wrong and (attribute.kind or attribute.write_only):
+            wrong = ["it is given and never read back, so it has no kind"]
+        found += [f"{what} '{name}': {problem}" for problem in wrong]
     return found

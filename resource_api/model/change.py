@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, same
+from resource_api.model.values.values import Sensitive, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +47,7 @@ class Action(StrEnum):
 
 
 #: What makes a resource that did not exist, or not under this name.
-MADE_ANEW: Final = frozenset({Action.CREATE, Action.REPLACE})
+CREATING: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 
 #: Stands for an element that is not there.
@@ -97,7 +97,7 @@ class Difference(NamedTuple):
     message: str = ""
 
 
-def kind(difference: Difference) -> str:
+def difference_kind(difference: Difference) -> str:
     """Give how the value of an attribute differs: ``add``, ``update`` or ``delete``."""
     return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
 
@@ -110,7 +110,9 @@ def _present(attribute: str, value: Any) -> bool:
     return value is not None and not (attribute == "ensure" and value == "absent")
 
 
-def inner(is_: Any, should: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def nested_differences(
+    is_: Any, should: Any, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Give where within two hashes or two arrays something was added, changed or removed: (path, kind).
 
     No values: what differs may be secret. Nothing is given of values that cannot be looked into.
@@ -120,11 +122,11 @@ def inner(is_: Any, should: Any, path: tuple[str | int, ...] = ()) -> Iterator[t
     elif isinstance(is_, list) and isinstance(should, list):
         pairs = list(zip(range(max(len(is_), len(should))), *_stretched(is_, should), strict=True))
     else:
-        if path and not same(is_, should):
+        if path and not same_value(is_, should):
             yield path, _kind(is_ is not _NOTHING, should is not _NOTHING)
         return
     for key, before, after in pairs:
-        yield from inner(before, after, (*path, key))
+        yield from nested_differences(before, after, (*path, key))
 
 
 def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
@@ -144,26 +146,26 @@ def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str
         if attribute in should:
             wanted = should[attribute]
             value = is_.get(attribute)
-            if value is not wanted and not same(value, wanted):
+            if value is not wanted and not same_value(value, wanted):
                 found.append(Difference(attribute, value, wanted))
     return found
 
 
-def differing(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def state_differences(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Give (attribute, is, should) of what differs between two states that both exist."""
     if is_ is None or not exists(is_) or not exists(should):
         return []
-    return [(name, is_.get(name), value) for name, value in should.items() if not same(is_.get(name), value)]
+    return [(name, is_.get(name), value) for name, value in should.items() if not same_value(is_.get(name), value)]
 
 
-def status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
+def change_status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
     """Give the word for a finished change: created, updated or deleted."""
     if not exists(should):
         return "deleted"
     return "updated" if exists(is_) else "created"
 
 
-def describe(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
+def describe_difference(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
     """Give the change line of one attribute: ``size changed from 3 to 4``; behind a context's word with a ``colon``."""
     attribute, is_, should, message = difference
     if message:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import KINDS, Content
 from resource_api.model.values.errors import StateError
-from resource_api.model.values.values import FLAT, UNKNOWN, Sensitive, reveal
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     #: What a secret is bound to, as plain JSON data.
-    Place = tuple[Any, ...]
+    SecretPlace = tuple[Any, ...]
 
 _TAG: Final = "$resource_api"
 #: What stands in the text of every value that holds a secret.
@@ -27,12 +27,12 @@ MARK: Final = _TAG.encode()
 _SEALED: Final = ({_TAG, "digest"}, {_TAG, "digest", "box"})
 
 
-class Box:
+class EncryptedSecret:
     """A secret as ciphertext, and the place that it is bound to; ``unlock`` comes from whoever has the key."""
 
     __slots__ = ("place", "text", "unlock")
 
-    def __init__(self, text: str, place: Place, unlock: Callable[[str, Place], Any]) -> None:
+    def __init__(self, text: str, place: SecretPlace, unlock: Callable[[str, SecretPlace], Any]) -> None:
         """Keep the ciphertext; one that was only just decoded is told later where it was found and how to open it."""
         self.text = text
         self.place = place
@@ -51,7 +51,7 @@ class Sealed:
 
     __slots__ = ("digest", "secret")
 
-    def __init__(self, digest: str, secret: Sensitive[Any] | Box | None = None) -> None:
+    def __init__(self, digest: str, secret: Sensitive[Any] | EncryptedSecret | None = None) -> None:
         """Keep the digest, and what it is a digest of where that is known."""
         self.digest = digest
         self.secret = secret
@@ -75,7 +75,7 @@ class Sealed:
     __str__ = __repr__
 
 
-def seal(value: Any, salt: bytes) -> Sealed:
+def digest_secret(value: Any, salt: bytes) -> Sealed:
     """Give the digest of a secret (wrapped or plain) and nothing else: for what must not be kept in any form."""
     from resource_api.model.values._blake2 import blake2b  # noqa: PLC0415 - only for a secret
 
@@ -83,14 +83,14 @@ def seal(value: Any, salt: bytes) -> Sealed:
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 
 
-def sealed(value: Any, salt: bytes) -> Any:
+def seal_secrets(value: Any, salt: bytes) -> Any:
     """Give ``value`` with every secret in it sealed: what a record holds and is compared with."""
     if isinstance(value, Sensitive):
-        return Sealed(seal(value, salt).digest, value)
+        return Sealed(digest_secret(value, salt).digest, value)
     if isinstance(value, dict):
-        return {key: item if type(item) in FLAT else sealed(item, salt) for key, item in value.items()}
+        return {key: item if type(item) in SCALAR_TYPES else seal_secrets(item, salt) for key, item in value.items()}
     if isinstance(value, list):
-        return [sealed(item, salt) for item in value]
+        return [seal_secrets(item, salt) for item in value]
     return value
 
 
@@ -99,37 +99,38 @@ def _digest(value: Any) -> Any:
     return [value.word, value.sha256] if isinstance(value, Content) else _tagged(value)
 
 
-def resealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
+def map_sealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
     """Give ``value`` with what ``change`` makes of each sealed secret in it and of the path that leads there."""
     if isinstance(value, Sealed):
         return change(value, path)
     if hasattr(value, "items"):
         return {
-            key: item if type(item) in FLAT else resealed(item, change, (*path, key)) for key, item in value.items()
+            key: item if type(item) in SCALAR_TYPES else map_sealed(item, change, (*path, key))
+            for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [resealed(item, change, (*path, index)) for index, item in enumerate(value)]
+        return [map_sealed(item, change, (*path, index)) for index, item in enumerate(value)]
     return value
 
 
-def opened(value: Any) -> Any:
+def open_sealed(value: Any) -> Any:
     """Give ``value`` with every secret that can be opened as one again. Raises ``StateError`` for an altered box."""
-    return resealed(value, lambda found, _path: found.open() or found)
+    return map_sealed(value, lambda found, _path: found.open() or found)
 
 
-def is_sealed(value: Any) -> bool:
+def has_sealed(value: Any) -> bool:
     """Whether ``value`` is a sealed secret or holds one."""
     return bool(_all(value))
 
 
-def bare(value: Any) -> int:
+def count_digests(value: Any) -> int:
     """Give how many sealed secrets in ``value`` are digests alone."""
     return sum(each.secret is None for each in _all(value))
 
 
 def _all(value: Any) -> list[Sealed]:
     found: list[Sealed] = []
-    resealed(value, lambda each, _path: found.append(each))
+    map_sealed(value, lambda each, _path: found.append(each))
     return found
 
 
@@ -162,7 +163,7 @@ def _mark(key: str) -> str:
     return "$" if key.endswith(_TAG) and key.strip("$") == _TAG.strip("$") else ""
 
 
-def verify(value: Any) -> None:
+def check_encodable(value: Any) -> None:
     """Raise ``TypeError`` for what ``encode`` would refuse."""
     if value is None or isinstance(value, (str, int, float)):
         return
@@ -171,16 +172,16 @@ def verify(value: Any) -> None:
     elif not isinstance(value, (list, tuple)):
         value = _tagged(value).values()
     for item in value:
-        if type(item) not in FLAT:
-            verify(item)
+        if type(item) not in SCALAR_TYPES:
+            check_encodable(item)
 
 
 def _tagged(value: Any) -> Any:
     if isinstance(value, Sealed):
         kept = {_TAG: "sealed", "digest": value.digest}
-        return {**kept, "box": value.secret.text} if isinstance(value.secret, Box) else kept
+        return {**kept, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else kept
     if isinstance(value, Content):
-        return document(value)
+        return content_document(value)
     if hasattr(value, "items"):
         return dict(value.items())
     what = (
@@ -198,11 +199,11 @@ _SPELLED_BETWEEN: Final = ',"\\u0000",'
 _ENCODER: Final = json.JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def document(content: Content) -> dict[str, Any]:
+def content_document(content: Content) -> dict[str, Any]:
     """Give an asset or archive as JSON has it: what it is, its digest, where it comes from; contents only of text."""
     found = {_TAG: content.word, "sha256": content.sha256}
     if content.origin == "files":
-        return {**found, "files": [[name, document(inner)] for name, inner in content.given]}
+        return {**found, "files": [[name, content_document(inner)] for name, inner in content.given]}
     return {**found, content.origin: content.given} if content.origin else found
 
 
@@ -214,7 +215,7 @@ def decode(text: str) -> Any:
 def _untagged(found: dict[str, Any]) -> Any:
     word: Any = found.get(_TAG)
     if word == "sealed" and found.keys() in _SEALED:
-        return Sealed(found["digest"], Box(found["box"], (), _locked) if "box" in found else None)
+        return Sealed(found["digest"], EncryptedSecret(found["box"], (), _locked) if "box" in found else None)
     if word in KINDS and isinstance(found.get("sha256"), str):
         origin = next((key for key in found if key not in {_TAG, "sha256"}), "")
         given: Any = found.get(origin)
@@ -224,6 +225,6 @@ def _untagged(found: dict[str, Any]) -> Any:
     return found
 
 
-def _locked(_text: str, _place: Place) -> Any:
+def _locked(_text: str, _place: SecretPlace) -> Any:
     msg = "a secret is encrypted, and its key is not at hand"
     raise StateError(msg)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import attribute as attributes_
-from resource_api.model.attribute import unknown_keywords
+from resource_api.model.attribute import keyword_problems
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
@@ -45,7 +45,7 @@ class ComponentDefinition:
         self.docs = docs
         self.attributes: Mapping[str, Attribute] = {} if inputs is None else inputs
         self.outputs: Mapping[str, str] = {} if outputs is None else outputs
-        if problems := [*unknown_keywords(unknown, _KEYWORDS), *_problems(self)]:
+        if problems := [*keyword_problems(unknown, _KEYWORDS), *_problems(self)]:
             raise DefinitionError("\n".join(f"component '{name}': {problem}" for problem in problems))
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class ComponentDefinition:
         return f"ComponentDefinition(name={self.name!r})"
 
 
-class Blueprint(NamedTuple):
+class LoadedComponent(NamedTuple):
     """A component and what builds it: a function of the name of its resources' parent, its title, and its inputs.
 
     What it gives is a document with ``resources`` and ``outputs``, as a manifest has them. It raises
@@ -72,7 +72,7 @@ def _problems(definition: ComponentDefinition) -> list[str]:
         if not hasattr(mapping, "items"):
             return [*problems, f"{word} must be a mapping, not {type(mapping).__name__}"]
     for name, attribute in definition.attributes.items():
-        found = attributes_.problems(name, attribute)
+        found = attributes_.attribute_problems(name, attribute)
         if not found and (attribute.kind or attribute.write_only):
             found = ["an input has no kind; it is given to whatever the component makes of it"]
         problems += [f"input '{name}': {problem}" for problem in found]

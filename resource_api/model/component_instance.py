@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.entry import Lifecycle, Meta, meta
-from resource_api.model.values.reference import Reference, child
+from resource_api.model.entry import Lifecycle, Meta, make_meta
+from resource_api.model.values.reference import Reference, child_reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
 
 
-class Group:
+class ComponentInstance:
     """A declared component; ``members`` are all resources beneath it, those of components within it too."""
 
     __slots__ = ("declaration", "inputs", "members", "meta", "outputs", "title")
@@ -26,7 +26,7 @@ class Group:
         """Begin with what was declared and nothing made of it."""
         self.declaration = declaration
         self.title = declaration.title
-        self.meta: Meta = meta(declaration.meta)
+        self.meta: Meta = make_meta(declaration.meta)
         self.members: Sequence[Entry] = ()
         self.inputs: Mapping[str, Any] = {}
         self.outputs: Mapping[str, Any] = {}
@@ -44,7 +44,7 @@ class Group:
     @property
     def reference(self) -> Reference:
         """The user's name for it."""
-        return child(self.declaration.parent, self.declaration.type, self.title)
+        return child_reference(self.declaration.parent, self.declaration.type, self.title)
 
     @property
     def lifecycle(self) -> Lifecycle:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.reference import Reference, child, instance
+from resource_api.model.values.reference import Reference, child_reference, instance_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ class Removed(NamedTuple):
         return self.origin.place(*inner)
 
 
-class Configured(NamedTuple):
+class ConfiguredProvider(NamedTuple):
     """A configured provider: its name, the type it is of, the versions that will do, its configuration as written."""
 
     name: str
@@ -116,7 +116,7 @@ class Configured(NamedTuple):
     @property
     def instance(self) -> str:
         """What its resources are told apart by: ``vm_host@lab``; the type alone where it is named like its type."""
-        return instance(self.type, self.name)
+        return instance_name(self.type, self.name)
 
     def place(self, *inner: str | int) -> Place:
         """Give the place of its name, or of a key in it."""
@@ -148,7 +148,7 @@ class Declaration(NamedTuple):
     @property
     def reference(self) -> Reference:
         """Its name in relationships, in logs, in state."""
-        return child(self.parent, self.type, self.title)
+        return child_reference(self.parent, self.type, self.title)
 
     def place(self, *inner: str | int) -> Place:
         """Give the place of its key, or of an attribute and of what is inside that."""
@@ -167,7 +167,7 @@ class Manifest(NamedTuple):
     project_given: bool
     inputs: dict[str, Input]
     defaults: dict[str, dict[str, dict[str, Any]]]
-    providers: dict[str, Configured]
+    providers: dict[str, ConfiguredProvider]
     values: dict[str, Any]
     resources: tuple[Declaration, ...]
     moved: tuple[Moved, ...]
@@ -192,7 +192,7 @@ class Manifest(NamedTuple):
 
     def place(
         self,
-        what: Declaration | Input | Configured | Moved | Removed | Sequence[str | int],
+        what: Declaration | Input | ConfiguredProvider | Moved | Removed | Sequence[str | int],
         attribute: str | None = None,
         *inner: str | int,
         file: str = "",
@@ -207,7 +207,7 @@ class Manifest(NamedTuple):
             inherited = attribute not in what.attributes and attribute not in what.meta
             found = self._default(what, within) if within and inherited else None
             return found or what.place(*within)
-        if isinstance(what, (Input, Configured, Moved, Removed)):
+        if isinstance(what, (Input, ConfiguredProvider, Moved, Removed)):
             return what.place(*within)
         path = (*what, *within)
         candidates = [each for each in reversed(self.documents) if not file or each.file == file]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import exists
 from resource_api.model.declaration import RELATIONSHIPS
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.reference import Reference, capital, child, parts
+from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,10 +50,10 @@ class Meta(NamedTuple):
 
 
 NO_META: Final = Meta()
-NOTHING: Final[Mapping[str, Any]] = {}
+EMPTY: Final[Mapping[str, Any]] = {}
 
 
-def meta(raw: Mapping[str, Any]) -> Meta:
+def make_meta(raw: Mapping[str, Any]) -> Meta:
     """Give the metaparameters of a declaration, their shapes already checked; the same for all that have none."""
     if raw.keys() <= RELATIONSHIPS:
         return NO_META
@@ -87,8 +87,8 @@ class Entry:
         "pending",
         "should",
         "sources",
-        "spelt",
         "title",
+        "written",
     )
 
     def __init__(self, declaration: Declaration, definition: TypeDefinition) -> None:
@@ -101,18 +101,18 @@ class Entry:
         self.name: Name = declaration.title
         self.should: dict[str, Any] = {}
         #: Values as written: attribute → value; or the names alone of those that ``should`` has just as written.
-        self.spelt: dict[str, Any] | tuple[str, ...] = ()
+        self.written: dict[str, Any] | tuple[str, ...] = ()
         #: Values that refer to what other resources will have: attribute → value with expressions in it.
-        self.pending: Mapping[str, Any] = NOTHING
+        self.pending: Mapping[str, Any] = EMPTY
         #: Whose values an attribute was made of, known or not: attribute → those resources.
-        self.sources: Mapping[str, Sequence[Entry]] = NOTHING
+        self.sources: Mapping[str, Sequence[Entry]] = EMPTY
         self.meta = NO_META
 
     @property
-    def spelling(self) -> Mapping[str, Any]:
+    def inputs(self) -> Mapping[str, Any]:
         """Values as written, references to inputs, values and facts resolved: attribute → value."""
         # What is declared as null is nothing that should be: it is not found, and null again.
-        spelt = self.spelt
+        spelt = self.written
         return spelt if type(spelt) is dict else {name: self.should.get(name) for name in spelt}
 
     @property
@@ -128,7 +128,7 @@ class Entry:
     @property
     def provider(self) -> str | None:
         """The configured provider that it is of, None for its type's default one."""
-        return parts(self.definition.instance)[1]
+        return split_instance(self.definition.instance)[1]
 
     @property
     def key(self) -> tuple[str, Name]:
@@ -145,20 +145,22 @@ class Entry:
         """The user's name for it."""
         parent = self.declaration.parent
         return (
-            child(parent, self.definition.name, self.title) if parent else Reference(self.definition.name, self.title)
+            child_reference(parent, self.definition.name, self.title)
+            if parent
+            else Reference(self.definition.name, self.title)
         )
 
     @property
-    def called(self) -> str:
+    def reference_text(self) -> str:
         """Its reference as text."""
         parent, name = self.declaration.parent, self.definition.name
-        return str(child(parent, name, self.title)) if parent else f"{capital(name)}[{self.title}]"
+        return str(child_reference(parent, name, self.title)) if parent else f"{capitalize_type(name)}[{self.title}]"
 
     @property
-    def names(self) -> set[str]:
+    def own_names(self) -> set[str]:
         """What its own name is: its title, and the value of its only namevar, canonical and as written."""
         namevars = self.definition.namevars
-        only = (self.name, self.spelling.get(namevars[0])) if len(namevars) == 1 else ()
+        only = (self.name, self.inputs.get(namevars[0])) if len(namevars) == 1 else ()
         return {self.title, *map(str, only)}
 
     @property

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
-    from resource_api.model.step import Report, Step, StepReport
+    from resource_api.model.report import Report, StepReport
+    from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model import attribute_set
-from resource_api.model.attribute import unknown_keywords
-from resource_api.model.attribute_set import AttributeSet
+from resource_api.model.attribute import AttributeSet, input_problems, keyword_problems
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError
@@ -61,7 +59,7 @@ class Call(NamedTuple):
         return f"{self.instance.partition('@')[0]}.{self.name}"
 
 
-def problems(functions: Mapping[str, Function]) -> list[str]:
+def function_problems(functions: Mapping[str, Function]) -> list[str]:
     """Give what is wrong with the functions of a type, each with its name; their data types are parsed on the way."""
     return [f"function '{name}': {problem}" for name, each in functions.items() for problem in _problems(name, each)]
 
@@ -69,10 +67,10 @@ def problems(functions: Mapping[str, Function]) -> list[str]:
 def _problems(name: object, function: object) -> list[str]:
     if not isinstance(function, Function):
         return [f"must be a Function(...), not {type(function).__name__}"]
-    found = unknown_keywords(function.unknown, _KEYWORDS)
+    found = keyword_problems(function.unknown, _KEYWORDS)
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         found.append("the name must be that of a method, without a leading underscore")
-    found += attribute_set.problems(function.inputs, "input")
+    found += input_problems(function.inputs, "input")
     try:
         function.datatype = datatypes.parse(function.output)
     except (DataTypeError, TypeError) as error:

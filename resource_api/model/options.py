@@ -57,7 +57,7 @@ class CacheRequest(NamedTuple):
     began: int
 
 
-def carried_out(planned: Options, now: Options) -> Options:
+def apply_options(planned: Options, now: Options) -> Options:
     """Give the wishes of a plan as it is carried out: what it shows stays, how it is done may be wished anew."""
     return planned._replace(
         noop=now.noop, parallel=max(planned.parallel, now.parallel), fail_fast=planned.fail_fast or now.fail_fast

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.entry import NOTHING
+from resource_api.model.entry import EMPTY
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Place
 
 #: The type under which a configured provider itself is recorded: ``Provider[vm_host@lab]``.
-RECORDED: Final = "provider"
+PROVIDER_TYPE: Final = "provider"
 
 
-class Instance(NamedTuple):
+class ProviderInstance(NamedTuple):
     """A configured provider; ``config`` is checked and holds what is known of it."""
 
     name: str
     place: Place
     version: str = ""
-    config: Mapping[str, Any] = NOTHING
+    config: Mapping[str, Any] = EMPTY
     #: Values that refer to what resources will have: attribute → value with expressions in it.
-    pending: Mapping[str, Any] = NOTHING
+    pending: Mapping[str, Any] = EMPTY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.reference import Reference, child, instance
+from resource_api.model.values.reference import Reference, child_reference, instance_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Key = tuple[str, Any]
 
 
 #: What makes a resource ours.
-MAKES_OURS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
+OWNING_ACTIONS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
 
 #: How a record can stand. ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and
 #: the replacement is still to be made; replaced: another has taken its place, and it is to go.
@@ -61,7 +61,7 @@ class Record(NamedTuple):
     @property
     def instance(self) -> str:
         """The configured provider that it is of."""
-        return instance(self.type, self.provider)
+        return instance_name(self.type, self.provider)
 
     @property
     def key(self) -> Key:
@@ -69,16 +69,16 @@ class Record(NamedTuple):
         return self.type if self.provider is None else self.instance, self.name
 
     @property
-    def condemned(self) -> bool:
+    def is_replaced(self) -> bool:
         """Whether it is to go without being asked for: a replacement was cut before it had."""
         return self.status == "replaced"
 
     @property
     def reference(self) -> Reference:
         """The user's name of it."""
-        return child(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
+        return child_reference(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
 
-    def asks_as(self, other: Record) -> bool:
+    def equals_except_is(self, other: Record) -> bool:
         """Whether two records say the same of everything but of how the resource was when it was read."""
         return self[:_IS] == other[:_IS] and self[_IS + 1 :] == other[_IS + 1 :]
 
@@ -103,17 +103,17 @@ class Intent(NamedTuple):
     @property
     def reference(self) -> Reference:
         """The user's name of it."""
-        return child(self.parent, self.type, self.title)
+        return child_reference(self.parent, self.type, self.title)
 
     @property
     def key(self) -> Key:
         """The resource that it was about."""
-        return self.type if self.provider is None else instance(self.type, self.provider), self.name
+        return self.type if self.provider is None else instance_name(self.type, self.provider), self.name
 
     @property
     def makes(self) -> bool:
         """Whether it was to make the resource ours."""
-        return self.action in MAKES_OURS
+        return self.action in OWNING_ACTIONS
 
 
 class StackState(NamedTuple):

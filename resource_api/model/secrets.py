@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.codec import is_sealed
+from resource_api.model.codec import has_sealed
 from resource_api.model.values.masking import Mask
-from resource_api.model.values.values import FLAT, Sensitive, is_flat, is_secret
+from resource_api.model.values.values import SCALAR_TYPES, Sensitive, is_flat, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
 
 
-def secret(value: Any) -> bool:
+def holds_secret(value: Any) -> bool:
     """Whether a value, as declared, read or recorded, is a secret or holds one."""
-    return type(value) not in FLAT and (is_secret(value) or is_sealed(value))
+    return type(value) not in SCALAR_TYPES and (is_secret(value) or has_sealed(value))
 
 
-def marked(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[str, Any]) -> Mapping[str, Any]:
+def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give what was read of a resource with every secret in it wrapped; what holds none is given as it is.
 
     ``should`` is what it should be, as declared or as recorded: what is secret in it comes back plain from where it was
@@ -30,11 +30,11 @@ def marked(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[
     """
     if not definition.sensitive and all(map(is_flat, should)) and is_flat(row):
         return row
-    hidden = {name for state in (*should, row) for name, value in state.items() if secret(value)}
+    hidden = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
     hidden |= definition.sensitive & row.keys()
     if not hidden:
         return row
-    hidden |= {name for name, source in definition.derived.items() if source in hidden}
+    hidden |= {name for name, source in definition.derived_from.items() if source in hidden}
     known = [value for state in (*should, row) for name, value in state.items() if name in hidden]
     told = [name for name in row if name in definition.read_only and name not in hidden]
     hidden.update(_repeating(row, told, known))
@@ -42,7 +42,7 @@ def marked(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[
 
 
 def _wrapped(value: Any) -> Any:
-    return value if value is None or secret(value) else Sensitive(value)
+    return value if value is None or holds_secret(value) else Sensitive(value)
 
 
 def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -> list[str]:
@@ -51,5 +51,5 @@ def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -
     if not candidates:
         return []
     mask = Mask()
-    mask.add([each if is_secret(each) else Sensitive(each) for each in known if not is_sealed(each)])
+    mask.add([each if is_secret(each) else Sensitive(each) for each in known if not has_sealed(each)])
     return [name for name in candidates if mask.document(row[name]) != row[name]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference
-from resource_api.model.secrets import marked
+from resource_api.model.secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_secret
 
@@ -67,10 +67,10 @@ class Operation(NamedTuple):
     @property
     def definition(self) -> TypeDefinition:
         """The type, as the configured provider has it that is asked."""
-        return self.step.former or self.step.entry.definition if self.removal else self.step.entry.definition
+        return self.step.old_definition or self.step.entry.definition if self.removal else self.step.entry.definition
 
 
-class Around(NamedTuple):
+class PlanContext(NamedTuple):
     """What the steps of one plan have in common: how its resources are called, and how they relate."""
 
     #: Gives a resource's name across stacks.
@@ -80,7 +80,7 @@ class Around(NamedTuple):
     requires: Mapping[int, Sequence[int]]
     notifies: Callable[[], Mapping[int, Sequence[int]]]
 
-    def named(self, indices: Iterable[int]) -> tuple[Reference, ...]:
+    def references(self, indices: Iterable[int]) -> tuple[Reference, ...]:
         """Give the references of entries."""
         return tuple(self.entries[index].reference for index in indices)
 
@@ -94,7 +94,7 @@ class Step(NamedTuple):
     decision: Decision = SAME
     noop: bool = False
     #: What it shares with the other steps; None: it stands alone.
-    around: Around | None = None
+    context: PlanContext | None = None
     #: What was recorded of it; of a replacement under other namevars, of the one that goes.
     record: Record | None = None
     #: References of those whose change refreshes it.
@@ -108,24 +108,24 @@ class Step(NamedTuple):
     #: What is declared equals what was recorded as asked, and the system had moved away.
     corrective: bool = False
     #: The type of the one that goes, where another configured provider answers for it than for the new one.
-    former: TypeDefinition | None = None
+    old_definition: TypeDefinition | None = None
 
     @property
     def urn(self) -> str:
         """The resource's name across stacks."""
-        return self.around.urn(self.entry) if self.around is not None else ""
+        return self.context.urn(self.entry) if self.context is not None else ""
 
     @property
     def depends_on(self) -> Sequence[Reference]:
         """What comes directly before it."""
-        around = self.around
-        return around.named(around.requires.get(self.entry.index, ())) if around is not None else ()
+        context = self.context
+        return context.references(context.requires.get(self.entry.index, ())) if context is not None else ()
 
     @property
     def notifies(self) -> Sequence[Reference]:
         """What is refreshed when this changes."""
-        around = self.around
-        return around.named(around.notifies().get(self.entry.index, ())) if around is not None else ()
+        context = self.context
+        return context.references(context.notifies().get(self.entry.index, ())) if context is not None else ()
 
     @property
     def expressions(self) -> Mapping[str, Any]:
@@ -144,12 +144,12 @@ class Step(NamedTuple):
         return {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
 
     @property
-    def shown(self) -> Mapping[str, Any] | None:
+    def masked_is(self) -> Mapping[str, Any] | None:
         """What was read, with every secret wrapped: those of now, and those that were asked for before."""
         if self.is_ is None:
             return None
         before = () if self.record is None else (self.record.should,)
-        return marked(self.definition, self.is_, self.should, *before)
+        return mark_secrets(self.definition, self.is_, self.should, *before)
 
     @property
     def action(self) -> Action:
@@ -163,7 +163,7 @@ class Step(NamedTuple):
         """Every attribute that the step would change; a creation sets all that is declared."""
         found = {difference.attribute: difference for difference in self.decision.differences}
         if self.action in {Action.CREATE, Action.REPLACE}:
-            shown = (self.action is Action.REPLACE and self.shown) or {}
+            shown = (self.action is Action.REPLACE and self.masked_is) or {}
             for name in self.definition.managed:
                 if name in self.should and name not in found:
                     is_ = shown.get(name)
@@ -194,9 +194,9 @@ class Step(NamedTuple):
             return False
         return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
 
-    def idle(self, *, telling: bool) -> bool:
+    def is_noop(self, *, noop_run: bool) -> bool:
         """Whether it is left alone: by its run, or, where that is only ``telling``, by the one that is told of."""
-        return bool(self.entry.meta.noop) if telling else self.noop
+        return bool(self.entry.meta.noop) if noop_run else self.noop
 
     @property
     def definition(self) -> TypeDefinition:
@@ -222,77 +222,3 @@ class Step(NamedTuple):
     def old_name(self) -> Name:
         """What the one that goes is called: another name than the new one's when the namevars have changed."""
         return self.record.name if self.record is not None else self.entry.name
-
-
-class StepReport(NamedTuple):
-    """What became of one step: only those that acted, failed, were skipped or noop have one."""
-
-    step: Step
-    action: Action
-    status: str
-    changes: Sequence[Difference] = ()
-    error: str = ""
-    seconds: float = 0.0
-
-    @property
-    def reference(self) -> str:
-        """The user's name of the resource."""
-        return str(self.step.reference)
-
-    @property
-    def urn(self) -> str:
-        """The resource's name across stacks."""
-        return self.step.urn
-
-    @property
-    def corrective(self) -> bool:
-        """Whether the system had moved away from what was declared before and is declared now."""
-        return self.step.corrective
-
-
-#: The counts of a summary, by the action that has succeeded (or, under noop, would be done).
-COUNTED: Final[Mapping[Action, str]] = {
-    Action.CREATE: "created",
-    Action.UPDATE: "updated",
-    Action.REPLACE: "replaced",
-    Action.DELETE: "deleted",
-    Action.IMPORT: "imported",
-    Action.FORGET: "forgotten",
-    Action.REFRESH: "refreshed",
-    Action.RUN: "updated",
-}
-
-
-class Summary(NamedTuple):
-    """How many resources met which end; under noop the counts say what would happen."""
-
-    created: int = 0
-    updated: int = 0
-    replaced: int = 0
-    deleted: int = 0
-    imported: int = 0
-    forgotten: int = 0
-    refreshed: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    skipped: int = 0
-    noop: bool = False
-
-    @property
-    def changed(self) -> int:
-        """How many were changed, or would be."""
-        return (
-            self.created + self.updated + self.replaced + self.deleted
-            + self.imported + self.forgotten + self.refreshed
-        )  # fmt: skip
-
-
-class Report(NamedTuple):
-    """What happened in one run."""
-
-    steps: Sequence[StepReport]
-    summary: Summary
-    exit_code: int = 0
-    seconds: float = 0.0
-    outputs: Mapping[str, Any] = {}
-    run: str = ""

@@ -13,10 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
-from resource_api.model import attribute_set
 from resource_api.model import function as functions_
-from resource_api.model.attribute import hint, unknown_keywords
-from resource_api.model.attribute_set import AttributeSet
+from resource_api.model.attribute import AttributeSet, hint, input_problems, keyword_problems
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
@@ -110,7 +108,7 @@ class TypeDefinition(AttributeSet):
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES, key=str)
         )
-        problems = [*unknown_keywords(unknown, _KEYWORDS), *_type_problems(self)]
+        problems = [*keyword_problems(unknown, _KEYWORDS), *_type_problems(self)]
         if problems:
             raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
         self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
@@ -121,7 +119,7 @@ class TypeDefinition(AttributeSet):
         """Show the name."""
         return f"TypeDefinition(name={self.name!r})"
 
-    def of_instance(self, name: str) -> TypeDefinition:
+    def for_instance(self, name: str) -> TypeDefinition:
         """Give the same type for the resources of one configured provider, ``vm_host@lab``."""
         if name == self.instance:
             return self
@@ -129,19 +127,19 @@ class TypeDefinition(AttributeSet):
         found.instance = name
         return found
 
-    def of_kind(self, kind: Kind | None) -> tuple[str, ...]:
+    def names_of_kind(self, kind: Kind | None) -> tuple[str, ...]:
         """Give the names of the attributes of one kind (None: the properties), as declared."""
         return tuple(name for name, attribute in self.attributes.items() if attribute.kind == kind)
 
     @cached_property
     def namevars(self) -> tuple[str, ...]:
         """The attributes that identify a resource."""
-        return self.of_kind("namevar")
+        return self.names_of_kind("namevar")
 
     @cached_property
     def managed(self) -> tuple[str, ...]:
         """What is compared and set: properties and init_only attributes, ``ensure`` first."""
-        names = [*self.of_kind(None), *self.of_kind("init_only")]
+        names = [*self.names_of_kind(None), *self.names_of_kind("init_only")]
         return tuple(sorted(names, key=lambda name: name != "ensure"))
 
     @cached_property
@@ -152,7 +150,7 @@ class TypeDefinition(AttributeSet):
     @cached_property
     def read_only(self) -> frozenset[str]:
         """The attributes that are reported and never set."""
-        return frozenset(self.of_kind("read_only"))
+        return frozenset(self.names_of_kind("read_only"))
 
     @cached_property
     def compared(self) -> tuple[str, ...]:
@@ -160,28 +158,28 @@ class TypeDefinition(AttributeSet):
         return tuple(name for name in self.managed if name not in self.write_only)
 
     @cached_property
-    def kept(self) -> frozenset[str]:
+    def recorded_attributes(self) -> frozenset[str]:
         """What is kept of a resource that was read, beside what is declared of it."""
         return frozenset({*self.namevars, *self.read_only, "ensure"})
 
     @cached_property
-    def referring(self) -> Mapping[str, frozenset[str]]:
+    def reference_types(self) -> Mapping[str, frozenset[str]]:
         """The attributes whose values may be references to resources, and of which types; empty: of any."""
         found = {name: attribute.datatype.refers_to for name, attribute in self.attributes.items()}
         return {name: types for name, types in found.items() if types is not None}
 
     @cached_property
-    def particular(self) -> frozenset[str]:
+    def special(self) -> frozenset[str]:
         """The attributes that cannot be taken from a manifest just as they stand there."""
-        return self.read_only.union(self.referring)
+        return self.read_only.union(self.reference_types)
 
     @cached_property
-    def contents(self) -> frozenset[str]:
+    def content_attributes(self) -> frozenset[str]:
         """The attributes whose values may be, or hold, assets and archives."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
 
     @cached_property
-    def derived(self) -> Mapping[str, str]:
+    def derived_from(self) -> Mapping[str, str]:
         """What is as secret as another attribute is, because it is derived from that one."""
         return {name: attribute.derived_from for name, attribute in self.attributes.items() if attribute.derived_from}
 
@@ -196,22 +194,22 @@ class TypeDefinition(AttributeSet):
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
-    def absent(self, name: Name) -> dict[str, Any]:
+    def absent_row(self, name: Name) -> dict[str, Any]:
         """Give the row of what does not exist under ``name``."""
         row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
         return {**row, "ensure": "absent"} if self.ensurable else row
 
     @cached_property
-    def named_by_title(self) -> bool:
+    def title_is_name(self) -> bool:
         """Whether the title is the name, as it stands, where no other is given."""
         return not self.title_regexes and len(self.namevars) == 1
 
-    def from_title(self, title: str) -> dict[str, Any] | None:
+    def namevars_from_title(self, title: str) -> dict[str, Any] | None:
         """Give the namevars that a title says (itself, or what the first matching pattern gives), else defaults.
 
         None when no pattern matches.
         """
-        if self.named_by_title:
+        if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
         if self.title_regexes:
@@ -240,7 +238,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():
-        problems += [f"attribute '{name}': {problem}" for problem in attributes_.problems(name, attribute)]
+        problems += [f"attribute '{name}': {problem}" for problem in attributes_.attribute_problems(name, attribute)]
         if (source := getattr(attribute, "derived_from", "")) and source not in definition.attributes:
             near = hint(source, definition.attributes)
             problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
@@ -253,10 +251,10 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:
     """Check what a manifest can say of the type's provider: its version, its configuration, its functions."""
-    version, found = definition.version, attribute_set.problems(definition.config, "config")
+    version, found = definition.version, input_problems(definition.config, "config")
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
         found.append(f"version must be text such as '1.2.0', not {version!r}")
-    return found + functions_.problems(definition.functions)
+    return found + functions_.function_problems(definition.functions)
 
 
 def _pattern_problems(definition: TypeDefinition) -> list[str]:

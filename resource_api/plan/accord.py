@@ -24,7 +24,7 @@ def spare(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
     going = {
         str(step.reference): index
         for index, step in steps.items()
-        if step.decision.action is Action.DELETE and not (step.decision.error or step.idle(telling=noop))
+        if step.decision.action is Action.DELETE and not (step.decision.error or step.is_noop(noop_run=noop))
     }
     hosts = {
         index: going[with_]

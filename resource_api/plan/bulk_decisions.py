@@ -96,7 +96,7 @@ def _says_so(record: Record, entry: Entry, row: Row) -> bool:
         record.is_ is not None
         and record.is_.items() <= row.items()
         and record.should == entry.should
-        and record.inputs == entry.spelling
+        and record.inputs == entry.inputs
         and record[_OPTIONS] == _NO_OPTIONS
         and record.schema_version == entry.definition.schema_version
         and not record.value_requires
@@ -106,4 +106,4 @@ def _says_so(record: Record, entry: Entry, row: Row) -> bool:
 def required_references(catalog: Catalog, entry: Entry) -> list[str]:
     """Give the references of what must come directly before an entry."""
     before = catalog.requires.get(entry.index)
-    return [catalog.entries[index].called for index in before] if before else []
+    return [catalog.entries[index].reference_text for index in before] if before else []

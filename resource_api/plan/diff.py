@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, diff, exists
-from resource_api.model.codec import seal
-from resource_api.model.secrets import secret
-from resource_api.model.values.columns import are_flat
+from resource_api.model.codec import digest_secret
+from resource_api.model.secrets import holds_secret
+from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN, Sensitive, copied, same
+from resource_api.model.values.values import UNKNOWN, Sensitive, copy_resource, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ def compare(
 
 def _veiled(difference: Difference, recorded: Any) -> Difference:
     """Give a difference whose present value is as secret as what is to take its place, or what was last asked for."""
-    if difference.is_ is None or not (secret(difference.should) or secret(recorded)):
+    if difference.is_ is None or not (holds_secret(difference.should) or holds_secret(recorded)):
         return difference
     return difference._replace(is_=Sensitive(difference.is_))
 
@@ -62,7 +62,7 @@ def equal_places(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: Provid
     if tools.insync is not None:
         # What a comparison changes in what it gets is nobody else's: it may not, or gets copies.
         flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
-        lent = MappingProxyType if flat else copied
+        lent = MappingProxyType if flat else copy_resource
         answers = tools.insync(
             (entry.name, names, lent(row), lent(entry.should))
             for (entry, row), names in zip(pairs, wanted, strict=True)
@@ -74,7 +74,7 @@ def equal_places(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: Provid
         for name, verdict in zip(names, verdicts, strict=False):
             if verdict is not True:
                 value, should = row.get(name), entry.should[name]
-                if verdict is not None or not (value is should or same(value, should)):
+                if verdict is not None or not (value is should or same_value(value, should)):
                     break
         else:
             yield place
@@ -93,7 +93,7 @@ def _wanted(resources: Sequence[Mapping[str, Any]], compared: Sequence[str]) -> 
 def _asked(
     entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: ProviderFunctions
 ) -> Iterator[Difference]:
-    shown = copied(is_), copied(should)
+    shown = copy_resource(is_), copy_resource(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
             continue
@@ -103,7 +103,7 @@ def _asked(
             continue
         verdict, message = _ask(entry, attribute, shown, tools)
         if verdict is None:
-            verdict = value is wanted or same(value, wanted)
+            verdict = value is wanted or same_value(value, wanted)
         if not verdict:
             yield Difference(attribute, value, wanted, message)
 
@@ -114,7 +114,7 @@ def _unread(entry: Entry, should: Mapping[str, Any], known: DecisionInputs) -> I
         if attribute not in should:
             continue
         value = should[attribute]
-        if value is UNKNOWN or recorded.get(attribute) != seal(value, known.salt):
+        if value is UNKNOWN or recorded.get(attribute) != digest_secret(value, known.salt):
             yield Difference(attribute, Sensitive(None), value)
 
 
@@ -123,7 +123,7 @@ def absence_differs(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, A
     return (
         not exists(should)
         and tools.insync is not None
-        and _ask(entry, "ensure", (copied(is_), copied(should)), tools)[0] is False
+        and _ask(entry, "ensure", (copy_resource(is_), copy_resource(should)), tools)[0] is False
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, exists
-from resource_api.model.codec import Sealed, seal, sealed
-from resource_api.model.secrets import secret
+from resource_api.model.codec import Sealed, digest_secret, seal_secrets
+from resource_api.model.secrets import holds_secret
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import Sensitive, same
+from resource_api.model.values.values import Sensitive, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,8 +65,8 @@ def drifted_attributes(
         if not recorded or attribute in definition.write_only:
             continue
         before, after = record.is_.get(attribute), row.get(attribute)
-        if before is not after and not same(before, after) and before != _as_kept(before, after, salt):
-            changes.append(Difference(attribute, before, Sensitive(after) if secret(before) else after))
+        if before is not after and not same_value(before, after) and before != _as_kept(before, after, salt):
+            changes.append(Difference(attribute, before, Sensitive(after) if holds_secret(before) else after))
     return changes
 
 
@@ -76,8 +76,8 @@ def corrective(step: Step, record: Record, salt: bytes) -> bool:
     for attribute in definition.managed:
         declared, asked = step.should.get(attribute), record.should.get(attribute)
         if attribute in definition.write_only and declared is not None:
-            declared = seal(declared, salt)
-        if not same(declared, asked) and sealed(declared, salt) != asked:
+            declared = digest_secret(declared, salt)
+        if not same_value(declared, asked) and seal_secrets(declared, salt) != asked:
             return False
     return bool(drifted_attributes(definition, record, step.is_, salt)) or _seen_before(step, record, salt)
 
@@ -91,4 +91,4 @@ def _seen_before(step: Step, record: Record, salt: bytes) -> bool:
 
 def _as_kept(before: Any, value: Any, salt: bytes) -> Any:
     """Give a value in the form in which one was recorded: a secret that is one only by reference comes back plain."""
-    return seal(value, salt) if isinstance(before, Sealed) else sealed(value, salt)
+    return digest_secret(value, salt) if isinstance(before, Sealed) else seal_secrets(value, salt)

@@ -10,8 +10,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.graph import reverse
-from resource_api.model.change import MADE_ANEW, Action, exists
-from resource_api.model.step import COUNTED, SAME, Around, Decision, DecisionInputs, Operation, Step, Summary
+from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.report import SUMMARY_FIELDS, Summary
+from resource_api.model.step import SAME, Decision, DecisionInputs, Operation, PlanContext, Step
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
@@ -120,8 +121,8 @@ class _Planner:
         self.acting = False
         self.wishes = DecisionContext(catalog, prior, options)
         notifies = cache(lambda: reverse(catalog.subscribes))
-        self._around = Around(prior.urn, catalog.entries, catalog.requires, notifies)
-        self._make = partial(Step, around=self._around)
+        self._around = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies)
+        self._make = partial(Step, context=self._around)
 
     def add(self, entry: Entry) -> None:
         step = self._step(entry)
@@ -164,7 +165,7 @@ class _Planner:
             return self._make(entry, None, should, decision._replace(error=failure), noop)
         known = self.wishes.known(entry, self.steps)
         decision = decide(entry, row, should, self.world.tools(entry.instance), known)
-        if decision.action not in MADE_ANEW:
+        if decision.action not in CREATING:
             should = effective_should(entry, row, should)
         return self._make(entry, row, should, decision, noop or self._waits_for_noop(entry, unknown), unknown=unknown)
 
@@ -209,7 +210,7 @@ class _Planner:
                 return step
             other = successor.instance != step.definition.instance
             former = self.world.tools(successor.instance).definition if other else None
-            return step._replace(record=successor, former=former)
+            return step._replace(record=successor, old_definition=former)
         named = record.title == step.entry.title and record.parent == step.entry.parent
         previous = "" if named else str(record.reference)
         corrective = would_change(step) and drifting.corrective(step, record, self.prior.state.salt)
@@ -301,6 +302,6 @@ def summarize(steps: Sequence[Step], blocked: Collection[int] = (), *, noop: boo
     """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
-        kind = "unchanged" if step.idle(telling=noop) else COUNTED.get(step.action, "unchanged")
+        kind = "unchanged" if step.is_noop(noop_run=noop) else SUMMARY_FIELDS.get(step.action, "unchanged")
         totals["failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN, same
+from resource_api.model.values.values import UNKNOWN, same_value
 from resource_api.plan.diff import ComparisonError
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def _broken_rules(
         if name not in definition.attributes or name in planned.unknown:
             continue
         if name in should:
-            if should[name] is not UNKNOWN and not same(value, should[name]):
+            if should[name] is not UNKNOWN and not same_value(value, should[name]):
                 yield f"'{name}' is planned as {_shown(definition, name, value, should[name])} is declared"
-        elif definition.attributes[name].kind != "read_only" and not same(value, is_.get(name)):
+        elif definition.attributes[name].kind != "read_only" and not same_value(value, is_.get(name)):
             now = _shown(definition, name, value, is_.get(name))
             yield f"'{name}' is planned as {now} is there, and nobody declares it"
 

@@ -107,7 +107,7 @@ class DecisionContext:
 
     def _foretold(self, step: Step) -> bool:
         """Whether a step will be carried out, or would be by the run that this one only tells of."""
-        return not (step.decision.error or step.idle(telling=self._noop))
+        return not (step.decision.error or step.is_noop(noop_run=self._noop))
 
     def _vanishing(self, entry: Entry) -> str:
         """What goes with another goes when that is replaced too."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
 from resource_api.model.change import Action, exists
-from resource_api.model.secrets import marked
+from resource_api.model.secrets import mark_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 
@@ -30,10 +30,10 @@ def predicted_value(path: Path, step: Step) -> Any:
     """Give what a path into a planned resource leads to, ``UNKNOWN`` where only doing the step tells."""
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
-        return expression.walk(step.should[attribute], path, path.keys[1:])
+        return expression.follow_keys(step.should[attribute], path, path.keys[1:])
     if attribute in step.decision.predicted:
-        return expression.walk(
-            marked(step.definition, step.decision.predicted, step.should)[attribute], path, path.keys[1:]
+        return expression.follow_keys(
+            mark_secrets(step.definition, step.decision.predicted, step.should)[attribute], path, path.keys[1:]
         )
     if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
         return UNKNOWN
@@ -46,11 +46,11 @@ def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], 
     """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
-        return expression.walk(should[attribute], path, path.keys[1:])
+        return expression.follow_keys(should[attribute], path, path.keys[1:])
     if is_ is None or not exists(is_):
         msg = f"{path}: {path.root} does not exist"
         raise ValueError(msg)
-    return expression.walk(marked(definition, is_, should).get(attribute), path, path.keys[1:])
+    return expression.follow_keys(mark_secrets(definition, is_, should).get(attribute), path, path.keys[1:])
 
 
 def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.model.provider_functions import ProviderFunctions
-from resource_api.model.values.columns import are_flat
+from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import Problem, ProviderError, reason
-from resource_api.model.values.reference import parts
-from resource_api.model.values.values import copied
+from resource_api.model.values.reference import split_instance
+from resource_api.model.values.values import copy_resource
 from resource_api.plugins import pure_calls as answers
 from resource_api.provider.base import told
 from resource_api.provider.context import Context, RunContext
@@ -114,7 +114,7 @@ class ProviderPool:
         return self._made[instance]
 
     def _definition(self, instance: str) -> TypeDefinition:
-        return self.registry.type(parts(instance)[0], self._versions.get(instance, "")).of_instance(instance)
+        return self.registry.type(split_instance(instance)[0], self._versions.get(instance, "")).for_instance(instance)
 
     def _isolate(self, definition: TypeDefinition, versions: str) -> Isolated:
         from resource_api.plugins.worker.proxy import Isolated  # noqa: PLC0415 - only for a provider in a worker
@@ -141,7 +141,7 @@ class ProviderPool:
         context = self._context(definition)
         try:
             with guard.answering(), context.activate(made):
-                made.configure(context, MappingProxyType(copied(self._configs[instance])))
+                made.configure(context, MappingProxyType(copy_resource(self._configs[instance])))
         except Exception as error:
             msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
             raise ProviderError(msg) from error
@@ -219,7 +219,7 @@ class ProviderPool:
             if definition.sensitive:
                 self.run.log.mask.add(resources)
             found: list[Problem] | Exception
-            for each in map(dict, resources) if are_flat(resources) else map(copied, resources):
+            for each in map(dict, resources) if are_flat(resources) else map(copy_resource, resources):
                 try:
                     answer = guard.answer(method(), context, each)
                     found = [] if answer is None or answer == [] else answers.problems(answer)

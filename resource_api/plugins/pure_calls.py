@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.columns import are_flat
+from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import Problem, ProviderError
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, copied
+from resource_api.model.values.values import Sensitive, copy_resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ def canonicalized(
     copies: list[Resource] = list(map(dict, resources)) if plain else []
     wrapped: dict[int, set[str]] = {}
     for index, resource in enumerate(() if plain else resources):
-        copy = copied(resource)
+        copy = copy_resource(resource)
         copies.append(copy)
         wrapped[index] = {key for key in copy.keys() - definition.sensitive if isinstance(copy[key], Sensitive)}
         for key in wrapped[index]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError, nearest
-from resource_api.model.values.reference import TYPE_NAME, capital
+from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins import loader, policies
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.versions import Edition, newest, provider_in, the_provider, the_type
@@ -216,7 +216,7 @@ class Registry:
         if kind == "providers":
             return f"type '{name}' has no provider; expected providers/{name}.py on the module path"
         hint = nearest(name, [*self.names(), *self.component_names()])
-        return f"unknown type '{capital(name)}'" + (f"; {hint}" if hint else "")
+        return f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else "")
 
 
 def _component(path: str, name: str, value: Any, build: Any) -> Component:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import Attribute
-from resource_api.model.codec import is_sealed, opened
+from resource_api.model.codec import has_sealed, open_sealed
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry, Lifecycle, Meta
 from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
-from resource_api.model.values.reference import Reference, around, urn
+from resource_api.model.values.reference import Reference, enclosing_components, make_urn
 from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
 from resource_api.prior.provider_instances import ProviderInstances, current
 from resource_api.prior.schema_upgrade import upgrade
@@ -52,7 +52,7 @@ class Prior(NamedTuple):
 
     def urn(self, entry: Entry) -> str:
         """Give a resource's name across stacks."""
-        return str(urn(self.state.stack, self.state.project, entry.parent, Reference(entry.type, entry.title)))
+        return str(make_urn(self.state.stack, self.state.project, entry.parent, Reference(entry.type, entry.title)))
 
 
 def match(
@@ -180,7 +180,7 @@ def _claim_renamed(
 ) -> list[Key]:
     """Add to ``found`` what is recorded under a former name, which must be one record's and one entry's."""
     declared = {entry.key for entry in catalog.entries}
-    free = [record for record in state.records.values() if not (record.condemned or record.key in declared)]
+    free = [record for record in state.records.values() if not (record.is_replaced or record.key in declared)]
     by_name = {record.reference: record for record in free}
     claimed: dict[Key, Entry] = {}
     problems: list[Problem] = []
@@ -208,7 +208,7 @@ def _successors(
     catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
     """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
-    by_name = {record.reference: record for record in left.values() if not record.condemned}
+    by_name = {record.reference: record for record in left.values() if not record.is_replaced}
     found = {}
     met = {(current(record.instance), record.name): record for record in left.values() if record.instance in replaced}
     for entry in catalog.entries if by_name else ():
@@ -224,9 +224,9 @@ def _successors(
 
 def _why(record: Record, removed: set[str], *, prune: bool) -> str:
     """Give why a record that nobody claims is to go; empty: it stays."""
-    if removed and not removed.isdisjoint([str(record.reference), *around(record.parent)]):
+    if removed and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)]):
         return "removed"
-    if record.condemned:
+    if record.is_replaced:
         return "replaced"
     if record.status == "pending":
         return "pending"
@@ -264,7 +264,7 @@ def _definition(record: Record, tools: Callable[[str], ProviderFunctions]) -> Ty
         attributes = {f"name{number}": Attribute("Any", "A name.", kind="namevar") for number in range(len(names))}
         ensure = Attribute("Enum[present, absent]", "Whether it exists.")
         gone = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
-        return gone.of_instance(record.instance)
+        return gone.for_instance(record.instance)
 
 
 def orphan(record: Record, tools: Callable[[str], ProviderFunctions]) -> Entry:
@@ -289,5 +289,9 @@ def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
 
     A secret of which only the digest is kept is left out: it is no value.
     """
-    kept = {name: opened(record.should[name]) for name in definition.of_kind("parameter") if name in record.should}
-    return {name: value for name, value in kept.items() if not is_sealed(value)}
+    kept = {
+        name: open_sealed(record.should[name])
+        for name in definition.names_of_kind("parameter")
+        if name in record.should
+    }
+    return {name: value for name, value in kept.items() if not has_sealed(value)}

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.reference import Reference, alias, chain, child, parse
+from resource_api.model.values.reference import Reference, child_reference, component_chain, parse, parse_alias
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.component_instance import Group
+    from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
@@ -27,7 +27,7 @@ class FormerNames:
         """Look up who has moved."""
         self._moved = _moves(catalog.manifest)
         self._groups = catalog.components
-        self._known: dict[Group, Sequence[Reference]] = {}
+        self._known: dict[ComponentInstance, Sequence[Reference]] = {}
         self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
 
     def names(self, entry: Entry) -> Sequence[Reference]:
@@ -41,16 +41,16 @@ class FormerNames:
         found = ((former, group) for group in self._groups.values() for former in self._of_group(group))
         return {str(former): str(group.reference) for former, group in found if former not in self._groups}
 
-    def _of_group(self, group: Group) -> Sequence[Reference]:
+    def _of_group(self, group: ComponentInstance) -> Sequence[Reference]:
         if group not in self._known:
             self._known[group] = list(self._all(group))
         return self._known[group]
 
-    def _all(self, named: Entry | Group) -> Iterator[Reference]:
+    def _all(self, named: Entry | ComponentInstance) -> Iterator[Reference]:
         yield from self._sources(named.reference)
         aliases = named.meta.lifecycle.aliases
         for text in aliases:
-            found = alias(text, named.parent, named.type)
+            found = parse_alias(text, named.parent, named.type)
             yield found
             yield from self._sources(found)
         if not named.parent or not self._any:
@@ -58,8 +58,8 @@ class FormerNames:
         around = self._groups[parse(named.parent)]
         for outer in self._of_group(around):
             titles = [named.title, *(text for text in aliases if "[" not in text and not text.startswith("urn:"))]
-            for title in _swapped(named.title, around.title, chain(str(outer))[-1].title) + titles:
-                yield child(str(outer), named.type, title)
+            for title in _swapped(named.title, around.title, component_chain(str(outer))[-1].title) + titles:
+                yield child_reference(str(outer), named.type, title)
 
     def _sources(self, name: Reference) -> Iterator[Reference]:
         """Follow ``moved`` back from a name, through a chain too."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import provider_config
-from resource_api.model.codec import bare, is_sealed, opened, sealed
-from resource_api.model.provider_instance import RECORDED, Instance
+from resource_api.model.codec import count_digests, has_sealed, open_sealed, seal_secrets
+from resource_api.model.provider_instance import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record
 from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import reason
-from resource_api.model.values.reference import instance as instance_of
-from resource_api.model.values.reference import parts
+from resource_api.model.values.reference import instance_name as instance_of
+from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_unknown
 
 if TYPE_CHECKING:
@@ -50,20 +50,20 @@ class ProviderInstances(NamedTuple):
 
 def recorded(state: StackState) -> Iterable[Record]:
     """Give the records of providers."""
-    return (record for record in state.records.values() if record.type == RECORDED)
+    return (record for record in state.records.values() if record.type == PROVIDER_TYPE)
 
 
 def unused(records: Iterable[Record]) -> list[Key]:
     """Give the recorded providers of which nothing is recorded any more."""
     kept = list(records)
-    used = {record.instance for record in kept if record.type != RECORDED}
-    return [record.key for record in kept if record.type == RECORDED and record.name not in used]
+    used = {record.instance for record in kept if record.type != PROVIDER_TYPE}
+    return [record.key for record in kept if record.type == PROVIDER_TYPE and record.name not in used]
 
 
-def record_of(instance: Instance, config: Mapping[str, Any], salt: bytes) -> Record:
+def record_of(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
     """Give what is recorded of a provider with a configuration that is known."""
     inputs = {"version": instance.version}
-    return Record(RECORDED, instance.name, instance.name, inputs, sealed(dict(config), salt), {})
+    return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(dict(config), salt), {})
 
 
 def settle(catalog: Catalog, state: StackState, tools: Callable[[str], ProviderFunctions]) -> ProviderInstances:
@@ -97,19 +97,19 @@ class _Settler:
         self.refused: dict[str, str] = {}
         self._state = state
         self._tools = tools
-        self._resources = {key: record for key, record in state.records.items() if record.type != RECORDED}
+        self._resources = {key: record for key, record in state.records.items() if record.type != PROVIDER_TYPE}
         self.in_use = {record.instance for record in self._resources.values()}
         self._replaced: dict[str, str] = {}
         self._put: dict[Key, Record] = {}
         self._drop: dict[Key, None] = {}
 
-    def declared(self, instance: Instance) -> None:
+    def declared(self, instance: ProviderInstance) -> None:
         """Take over the configuration of the manifest; where it cannot reach what there is, the old one stays too."""
         name, before = instance.name, self.recorded.get(instance.name)
         after = record_of(instance, instance.config, self._state.salt)
         self.configs[name] = instance.config
         if before is not None and (before.inputs, before.should) == (after.inputs, after.should):
-            if self._state.encrypted and bare(after.should) < bare(before.should):
+            if self._state.encrypted and count_digests(after.should) < count_digests(before.should):
                 self._write(after)
             return
         if before is not None and before.should != after.should and name in self.in_use:
@@ -147,7 +147,7 @@ class _Settler:
         """Keep a provider under another name, with all that it has made."""
         taken = {name.partition(_OLDER)[2] for name in self.recorded}
         number = next(number for number in range(1, len(taken) + 2) if str(number) not in taken)
-        type_name, provider = parts(before.name)
+        type_name, provider = split_instance(before.name)
         older = f"{type_name}@{provider or type_name}{_OLDER}{number}"
         self._write(before._replace(name=older, title=older))
         self._hand_over(before.name, older)
@@ -169,7 +169,7 @@ class _Settler:
         resources = {}
         for key, record in self._resources.items():
             if record.instance == source:
-                record = record._replace(provider=parts(target)[1])  # noqa: PLW2901 - the same one under another key
+                record = record._replace(provider=split_instance(target)[1])  # noqa: PLW2901 - the same one under another key
                 self._drop[key] = None
                 self._put[record.key] = record
             resources[record.key] = record
@@ -182,7 +182,7 @@ class _Settler:
 
 def current(name: str) -> str:
     """Give the provider that an older one was: ``vm_host@lab`` of ``vm_host@lab~1``."""
-    type_name, provider = parts(name)
+    type_name, provider = split_instance(name)
     return instance_of(type_name, provider.partition(_OLDER)[0] if provider else None)
 
 
@@ -193,10 +193,10 @@ def remembered(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[d
     """
     config, hidden = {}, []
     for name, value in record.should.items():
-        config[name] = opened(value)
-        if is_sealed(config[name]):
+        config[name] = open_sealed(value)
+        if has_sealed(config[name]):
             del config[name]
-            if name in other and sealed(other[name], salt) == value:
+            if name in other and seal_secrets(other[name], salt) == value:
                 config[name] = other[name]
             else:
                 hidden.append(name)
@@ -225,7 +225,7 @@ def unreachable(before: Record, config: Mapping[str, Any], tools: ProviderFuncti
 
 
 def deferred_configuration(
-    instance: Instance, resolve: Callable[[Path], Any], tools: ProviderFunctions, instances: ProviderInstances
+    instance: ProviderInstance, resolve: Callable[[Path], Any], tools: ProviderFunctions, instances: ProviderInstances
 ) -> tuple[Mapping[str, Any], str, bool]:
     """Give the configuration of a provider that waits for resources; or why not, and whether that may change."""
     prefix = f"the configuration of its provider '{instance.name}'"

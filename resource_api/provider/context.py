@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.model.change import Difference, describe, differing, status
+from resource_api.model.change import Difference, change_status, describe_difference, state_differences
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError, ResourceError, reason
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
@@ -251,7 +251,7 @@ class Context:
         difference = Difference(attribute, is_, should, message)
         for name in names:
             section = next((s for s in reversed(self._sections) if name in s.names), None)
-            told = describe(self.type, difference, colon=section is not None)
+            told = describe_difference(self.type, difference, colon=section is not None)
             self.ledger.attribute(name, difference, f"{section.message} {told}" if section else told)
 
     def fail(self, message: str) -> None:
@@ -348,9 +348,9 @@ class LoggingContext:
 def process(definition: TypeDefinition, ledger: CallOutcomes, names: list[Name], change: tuple[Any, Any]) -> None:
     """Report a finished change, attribute by attribute, with default messages."""
     for name in names:
-        for attribute, before, after in differing(*change):
+        for attribute, before, after in state_differences(*change):
             difference = Difference(attribute, before, after)
-            ledger.attribute(name, difference, describe(definition, difference))
-        word = status(*change)
+            ledger.attribute(name, difference, describe_difference(definition, difference))
+        word = change_status(*change)
         ledger.settle([name], word)
         ledger.tell([name], word.capitalize())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
-from resource_api.model.values.reference import capital
+from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class CallOutcomes:
         for name in names:
             subject = self.subjects.get(name)
             within.setdefault(f"{subject.parent}/" if subject and subject.parent else "", []).append(self._title(name))
-        head = capital(self._definition.name)
+        head = capitalize_type(self._definition.name)
         return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (within or {"": []}).items())
 
     def say(self, level: str, names: list[Name], text: object) -> None:

@@ -196,7 +196,7 @@ def _sections(definition: TypeDefinition | ComponentDefinition) -> Iterator[tupl
                 for regex in definition.title_regexes
             ],
         )
-    kinds = [kind for kind in _KINDS if kind and definition.of_kind(kind)]
+    kinds = [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]
     yield "Kinds", [f"{kind}: {_MEANINGS[kind]}" for kind in kinds]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from resource_api.catalog.edges import build_edges
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.reference import Reference, around
+from resource_api.model.values.reference import Reference, enclosing_components
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _boxed(
     boxes: dict[str, dict[str, None]] = {}
     for index, entry in enumerate(entries):
         outer = ""
-        for name in reversed(around(entry.parent)):
+        for name in reversed(enclosing_components(entry.parent)):
             boxes.setdefault(outer, {})[name] = None
             outer = name
         inside.setdefault(entry.parent, []).append((index, entry))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model import codec, event
-from resource_api.model.change import inner, kind
+from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import Sealed
 from resource_api.model.values.assets import Content
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
-    from resource_api.model.step import Report, Step, StepReport, Summary
+    from resource_api.model.report import Report, StepReport, Summary
+    from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import Plan
     from resource_api.system.log import Line
@@ -34,7 +35,7 @@ def plain(value: Any) -> Any:
     if value is UNKNOWN:
         return None
     if isinstance(value, Content):
-        return codec.document(value)
+        return codec.content_document(value)
     if hasattr(value, "items"):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -72,7 +73,7 @@ def step(each: Step) -> dict[str, Any]:
         "action": str(each.action),
         "previous": each.previous or None,
         "reasons": list(each.reasons),
-        "is": plain(each.shown),
+        "is": plain(each.masked_is),
         "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
         "unknown": list(each.unknown),
         "expressions": {
@@ -123,9 +124,11 @@ def change(difference: Difference) -> dict[str, Any]:
 def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
     """Give what a plan says of one attribute: the change, its kind, and where in a hash or an array it is."""
     replaces = "-replace" if difference.attribute in each.decision.replaces_because else ""
-    document = {**change(difference), "kind": f"{kind(difference)}{replaces}"}
+    document = {**change(difference), "kind": f"{difference_kind(difference)}{replaces}"}
     if not (is_secret(difference.is_) or is_secret(difference.should)):
-        paths = [{"path": list(path), "kind": word} for path, word in inner(difference.is_, difference.should)]
+        paths = [
+            {"path": list(path), "kind": word} for path, word in nested_differences(difference.is_, difference.should)
+        ]
         if paths:
             document["paths"] = paths
     return document

@@ -9,7 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.step import Summary
+from resource_api.model.report import Summary
 from resource_api.model.values.text import escape, escape_lines, show
 from resource_api.state import export as state_export
 

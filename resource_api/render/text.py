@@ -15,7 +15,8 @@ from resource_api.model.values.values import UNKNOWN, Sensitive
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from resource_api.model.step import Report, Step, Summary
+    from resource_api.model.report import Report, Summary
+    from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import Plan
 

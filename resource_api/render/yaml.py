@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Content
-from resource_api.model.values.document import flaw
+from resource_api.model.values.document import character_problem
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import is_secret
@@ -85,17 +85,17 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]
     except ValueError as error:
         return str(error)
     needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
-    return flaw(title, key=True) or next(filter(None, (_flaw(row.get(name)) for name in needed)), "")
+    return character_problem(title, key=True) or next(filter(None, (_flaw(row.get(name)) for name in needed)), "")
 
 
 def _flaw(value: Any) -> str:
     """Say why no manifest can hold a value; nothing when one can."""
     if isinstance(value, str):
-        return flaw(value, key=False)
+        return character_problem(value, key=False)
     if isinstance(value, float):
         return "" if isfinite(value) else "a number is finite"
     if isinstance(value, dict):
-        keys = (flaw(str(key), key=True) for key in value)
+        keys = (character_problem(str(key), key=True) for key in value)
         return next(filter(None, keys), "") or _flaw(list(value.values()))
     return next(filter(None, map(_flaw, value)), "") if isinstance(value, list) else ""
 

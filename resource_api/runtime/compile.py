@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.component import Blueprint
+    from resource_api.model.component import LoadedComponent
     from resource_api.model.values.document import Document
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
@@ -74,7 +74,7 @@ class Compiler:
             assets.Assets(),
         )
 
-    def _component(self, name: str) -> Blueprint | None:
+    def _component(self, name: str) -> LoadedComponent | None:
         """Give what builds a component; None where no component has that name. Raises ``DefinitionError``."""
         if (found := self._registry.component(name)) is None:
             return None

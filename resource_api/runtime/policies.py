@@ -14,7 +14,7 @@ from resource_api.model.declaration import Place
 from resource_api.model.event import Diagnosed
 from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
 from resource_api.model.values.errors import Problem, ResourceError, reason
-from resource_api.model.values.values import copied
+from resource_api.model.values.values import copy_resource
 from resource_api.plan.planner import would_change
 from resource_api.plugins import loader
 from resource_api.system import process_guard as guard
@@ -75,7 +75,7 @@ class Judge:
             entry.name,
             entry.parent,
             frozenset(tags(entry)),
-            MappingProxyType(copied(should)),
+            MappingProxyType(copy_resource(should)),
             bool(entry.meta.lifecycle.protect),
             bool(entry.meta.noop),
         )
@@ -176,8 +176,8 @@ def _step(step: Step) -> PolicyStep:
         entry.parent,
         frozenset(tags(entry)),
         str(step.action),
-        None if step.is_ is None else MappingProxyType(copied(step.is_)),
-        MappingProxyType(copied(step.should)),
+        None if step.is_ is None else MappingProxyType(copy_resource(step.is_)),
+        MappingProxyType(copy_resource(step.should)),
         tuple(difference.attribute for difference in step.decision.differences),
         step.noop,
         step.decision.error,

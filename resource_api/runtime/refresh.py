@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import exists
-from resource_api.model.codec import sealed
+from resource_api.model.codec import seal_secrets
 from resource_api.model.event import Drifted
 from resource_api.model.record import Commit, Record
-from resource_api.model.step import Summary
+from resource_api.model.report import Summary
 from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError, ResourceError, UsageError, nearest
 from resource_api.model.values.text import escape
@@ -82,7 +82,7 @@ def _reread(
             runtime.tell(Drifted(str(record.reference), changes))
             known = {**(record.is_ or {}), **record.should}
             is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
-            put.append(record._replace(is_=sealed(is_, state.salt), schema_version=definition.schema_version))
+            put.append(record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version))
     return failures
 
 
@@ -94,7 +94,7 @@ def take_over(
     with runtime.store.lock("import", runtime.lock_timeout), providers, unhurried():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
-        if name is not None and name not in entry.names:
+        if name is not None and name not in entry.own_names:
             msg = f"{entry.reference} is declared as '{entry.name}', not '{name}'; declare what is to be imported"
             raise UsageError(msg)
         stack = runtime.name(catalog)
@@ -119,7 +119,7 @@ def take_over(
 
 def _declared(catalog: Catalog, target: str) -> Entry:
     try:
-        wanted = reference.named(target)
+        wanted = reference.parse_name(target)
     except ValueError as error:
         raise UsageError(str(error)) from error
     entry = catalog.find(wanted)
@@ -142,8 +142,8 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         entry.name,
         entry.title,
         recorded_inputs(entry, entry.should, state.salt),
-        sealed({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
-        sealed(recorded_state(entry.definition, entry.should, row), state.salt),
+        seal_secrets({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
+        seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
         protect=bool(entry.meta.lifecycle.protect),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import targets
 from resource_api.manifest import read as reading
 from resource_api.model.event import Diagnosed, Finished
-from resource_api.model.options import CacheRequest, Options, carried_out
+from resource_api.model.options import CacheRequest, Options, apply_options
 from resource_api.model.record import StackState
 from resource_api.model.values.errors import UsageError
 from resource_api.plan import planner as planning
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from resource_api.plan.planner import Plan
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.policies import Judge
@@ -216,7 +216,7 @@ class Runtime(Reader):
         providers.judge = judge.resource if judge else None
         snapshot = Snapshot(providers, options.strict)
         if isinstance(source, planning.Plan):
-            catalog, options = source.catalog, carried_out(source.options, options)
+            catalog, options = source.catalog, apply_options(source.options, options)
             catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.orphans])
         elif remember and (made := self._incremental_plan(source, inputs, options, snapshot)) is not None:
             return made, snapshot

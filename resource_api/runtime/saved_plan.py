@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
-from resource_api.model.codec import encode, is_sealed, seal, sealed
+from resource_api.model.codec import digest_secret, encode, has_sealed, seal_secrets
 from resource_api.model.options import Options
-from resource_api.model.values.assets import spelt
+from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import is_secret, is_unknown, reveal
 from resource_api.render import json as documents
@@ -25,7 +25,7 @@ from resource_api.render import json as documents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from resource_api.plan.planner import Plan
     from resource_api.runtime.runtime import Runtime
     from resource_api.state.encryption.keys import Key
@@ -43,7 +43,7 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
     embedded = {
         "files": plan.catalog.manifest.text,
         "directory": os.getcwd(),  # noqa: PTH109 - text
-        "inputs": spelt(reveal(dict(plan.catalog.scope.inputs))),
+        "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
     document["manifest"] = embedded if key is None else _locked(plan, document, embedded, key)
@@ -106,9 +106,9 @@ def _secrets(plan: Plan, salt: bytes) -> list[list[str]]:
     """Give, by step, the digest of the secrets in its two states, which the document itself does not show."""
     found = []
     for step in plan.steps:
-        states = sealed([dict(step.is_ or {}), {k: v for k, v in step.should.items() if not is_unknown(v)}], salt)
-        if is_sealed(states):
-            found.append([step.urn, str(step.reference), seal(encode(states), salt).digest])
+        states = seal_secrets([dict(step.is_ or {}), {k: v for k, v in step.should.items() if not is_unknown(v)}], salt)
+        if has_sealed(states):
+            found.append([step.urn, str(step.reference), digest_secret(encode(states), salt).digest])
     return found
 
 

@@ -10,10 +10,10 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
-from resource_api.model.values.columns import portions
+from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import ProviderError, nearest, reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, is_secret, same
+from resource_api.model.values.values import Sensitive, is_secret, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -71,7 +71,7 @@ class RowChecker:
 
     def judge(self, tools: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
         """Give what each row says of its resource, or why it cannot be believed."""
-        return [found for some in portions(rows) for found in self._judge(tools, some)]
+        return [found for some in batches(rows) for found in self._judge(tools, some)]
 
     def _judge(self, tools: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
         definition, canonicalize = tools.definition, tools.canonicalize
@@ -173,7 +173,7 @@ def _shown(name: Name) -> str:
 
 def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:
     for key, value in row.items():
-        if key not in canonical or not same(value, canonical[key]):
+        if key not in canonical or not same_value(value, canonical[key]):
             if key in definition.sensitive or is_secret(value):
                 return f"get returned a value of '{key}' that is not canonical"
             return (

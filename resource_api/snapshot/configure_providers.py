@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.provider_instance import Instance
+    from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.expression import Path
     from resource_api.plugins.provider_pool import ProviderPool
@@ -48,7 +48,9 @@ READY = Awaited()
 class DeferredInstances:
     """The providers of a run that wait for resources."""
 
-    def __init__(self, declared: Mapping[str, Instance], prior: ProviderInstances, providers: ProviderPool) -> None:
+    def __init__(
+        self, declared: Mapping[str, ProviderInstance], prior: ProviderInstances, providers: ProviderPool
+    ) -> None:
         """Look for those that wait."""
         self._late = {name: instance for name, instance in declared.items() if instance.pending}
         self._prior = prior

@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
-from resource_api.model.secrets import marked
+from resource_api.model.secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CannotList, ProviderError, reason
 from resource_api.provider.base import collect
@@ -250,9 +250,9 @@ class Snapshot:
             if failure:
                 failures[name] = failure
             elif row is not None and exists(row):
-                rows.append(dict(marked(definition, row)))
+                rows.append(dict(mark_secrets(definition, row)))
             elif names is not None:
-                rows.append(definition.absent(name))
+                rows.append(definition.absent_row(name))
         return rows, failures
 
     def _refuse(self, reading: _Reading, asked: _Asked, why: str) -> None:

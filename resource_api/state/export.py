@@ -79,7 +79,7 @@ def record_document(state: StackState, record: Record) -> dict[str, Any]:
 def record_urn(state: StackState, record: Record) -> str:
     """Give the name of a resource across stacks."""
     own = reference.Reference(record.type, record.title)
-    return str(reference.urn(state.stack, state.project, record.parent, own))
+    return str(reference.make_urn(state.stack, state.project, record.parent, own))
 
 
 def from_document(text: str, file: str, key: keys.Key | None = None) -> StackState:
@@ -163,8 +163,8 @@ def _wrong_record(each: Any, where: str, document: Mapping[str, Any]) -> list[st
         return [f"{where}{error}"]
     try:
         own = reference.Reference(each["type"], each["title"])
-        whole = reference.child(each["parent"], *own)
-        across = str(reference.urn(document["stack"], document["project"], each["parent"], own))
+        whole = reference.child_reference(each["parent"], *own)
+        across = str(reference.make_urn(document["stack"], document["project"], each["parent"], own))
     except ValueError as error:
         return [f"{where}'parent': {error}"]
     if named != whole:

@@ -160,15 +160,15 @@ class MemoryStore:
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Note what is about to be changed."""
         state = self.load(name)
-        codec.verify(intents)
+        codec.check_encodable(intents)
         noted = {**state.intents, **{intent.key: intent for intent in intents}}
         self._states[name] = state._replace(intents=noted)
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write, and give what is known then."""
         state = self.load(name)
-        codec.verify(commit.put)
-        codec.verify(commit.outputs)
+        codec.check_encodable(commit.put)
+        codec.check_encodable(commit.outputs)
         done = set(commit.done)
         changed = state._replace(intents={k: v for k, v in state.intents.items() if k not in done})
         if not commit.empty:

@@ -86,7 +86,7 @@ class GetLaws:
         assert listed is not None, (
             f"'resource {bench.definition.name}' would not show {show(name)}: get(None) leaves it out"
         )
-        moving = bench.definition.of_kind("read_only")
+        moving = bench.definition.names_of_kind("read_only")
         changed = [each for each in differing(listed, found) if each not in moving]
         assert not changed, f"get says other {changed} of {show(name)} when asked for it than when it lists all"
 

@@ -19,7 +19,7 @@ from resource_api.model.values.errors import CannotList, ManifestError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
-from resource_api.model.values.values import reveal, same
+from resource_api.model.values.values import reveal, same_value
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import Plan
     from resource_api.plugins.registry import Registry
@@ -177,7 +177,7 @@ class Bench:
 
     def look(self, provider: Any = None) -> list[tuple[Any, Resource]]:
         """Give everything of the type that exists, by name; ``read_only`` values may move by themselves."""
-        moving = self.definition.of_kind("read_only")
+        moving = self.definition.names_of_kind("read_only")
         rows = [row for row in self.rows(provider) if exists(row)]
         return sorted(((self.definition.name_of(row), _without(reveal(row), moving)) for row in rows), key=repr)
 
@@ -297,4 +297,4 @@ def _without(row: Mapping[str, Any], names: Collection[str]) -> Resource:
 
 def differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[str]:
     """Give the attributes whose values are not the same."""
-    return sorted(name for name in {*left, *right} if not same(left.get(name), right.get(name)))
+    return sorted(name for name in {*left, *right} if not same_value(left.get(name), right.get(name)))

@@ -66,7 +66,7 @@ class SetLaws:
         report = bench.converge(ours.updated)
         assert report.summary.updated == 1, f"{wanted} differ, and the update was not made: {report.summary}"
         after = bench.existing([entry.name])[entry.name]
-        moving = bench.definition.of_kind("read_only")
+        moving = bench.definition.names_of_kind("read_only")
         strange = [name for name in differing(before, after) if name not in wanted and name not in moving]
         assert not strange, f"updating {wanted} has changed {strange} too, which the user does not expect"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from resource_api.model.codec import Sealed, seal
+from resource_api.model.codec import Sealed, digest_secret
 from resource_api.model.record import Commit, Intent
 from resource_api.model.values.errors import StateLocked
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -158,11 +158,11 @@ class StateCompliance:
         """It is equal to what the same salt makes of the same secret, and to nothing else."""
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
-            store.commit(WEB, Commit([record(should={"password": seal("sesame", salt)})]))
+            store.commit(WEB, Commit([record(should={"password": digest_secret("sesame", salt)})]))
             found = reopen().load(WEB).records[record().key].should["password"]
             assert isinstance(found, Sealed)
-            assert found == seal("sesame", salt)
-            assert found != seal("other", salt)
+            assert found == digest_secret("sesame", salt)
+            assert found != digest_secret("other", salt)
 
     def test_finished_runs_are_remembered_in_order(self) -> None:
         """By stack, with what was said of them."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from resource_api.model import codec
-from resource_api.model.codec import seal
+from resource_api.model.codec import digest_secret
 from resource_api.model.record import STATUSES, Commit, Intent, Record
 from resource_api.state.store import StackName
 
@@ -31,7 +31,7 @@ values = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | texts
-    | st.builds(lambda text: seal(text, b"salt"), texts),
+    | st.builds(lambda text: digest_secret(text, b"salt"), texts),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import MADE_ANEW, Action, Change, describe, exists
-from resource_api.model.values.values import copied, is_flat
+from resource_api.model.change import CREATING, Action, Change, describe_difference, exists
+from resource_api.model.values.values import copy_resource, is_flat
 from resource_api.provider.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class OperationRun:
 
     def change(self) -> Change:
         """Give what ``set`` gets: a provider cannot change what the runtime compares with."""
-        made_anew = self.decision.action in MADE_ANEW and not self.removal
+        made_anew = self.decision.action in CREATING and not self.removal
         return Change(None if made_anew or self.is_ is None else _lent(self.is_), _lent(self.asked()))
 
     @property
@@ -108,7 +108,7 @@ class OperationRun:
         if self.removal:
             return {**self._identity(), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
-        if not ignored or self.decision.action in MADE_ANEW:
+        if not ignored or self.decision.action in CREATING:
             return self.should
         return {name: value for name, value in self.should.items() if name not in ignored}
 
@@ -116,7 +116,7 @@ class OperationRun:
         """Give the namevars of what goes, with the parameters that its deletion may need."""
         definition = self.step.definition
         name = self.name if isinstance(self.name, tuple) else (self.name,)
-        parameters = {key: self.should[key] for key in definition.of_kind("parameter") if key in self.should}
+        parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
         return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
 
     @property
@@ -130,7 +130,7 @@ class OperationRun:
         hidden = self.step.definition.write_only
         if not hidden or self.removal or not exists(self.should):
             return False
-        if self.decision.action in MADE_ANEW:
+        if self.decision.action in CREATING:
             return not hidden.isdisjoint(self.should)
         return any(difference.attribute in hidden for difference in self.decision.differences)
 
@@ -142,7 +142,7 @@ class OperationRun:
             return [f"{word}{end}"] if self.outcome.status is None else []
         told = {difference.attribute for difference in self.outcome.attributes}
         left = [difference for difference in self.decision.differences if difference.attribute not in told]
-        return [describe(self.step.definition, difference) + end for difference in left]
+        return [describe_difference(self.step.definition, difference) + end for difference in left]
 
 
 class LazyChanges(Mapping[Any, Change]):
@@ -173,7 +173,7 @@ class LazyChanges(Mapping[Any, Change]):
 
 def _lent(resource: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give a view through which nothing can be changed; what holds something else could be, and is copied."""
-    return MappingProxyType(resource if is_flat(resource) else copied(resource))
+    return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
 
 
 def deadline(runs: list[OperationRun]) -> float | None:

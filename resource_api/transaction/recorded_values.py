@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.codec import seal, sealed
-from resource_api.model.secrets import marked
-from resource_api.model.values.columns import are_flat
+from resource_api.model.codec import digest_secret, seal_secrets
+from resource_api.model.secrets import mark_secrets
+from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.values import is_flat, is_secret, is_unknown
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def are_plain(runs: Sequence[OperationRun]) -> bool:
         # What is read or recorded_inputs as it should be has been looked at there.
         if run.is_ is not None and run.is_ is not run.should:
             states.append(run.is_)
-        if type(entry.spelt) is dict or run.should is not entry.should:
-            states.append(entry.spelling)
+        if type(entry.written) is dict or run.should is not entry.should:
+            states.append(entry.inputs)
     return are_flat(states)
 
 
@@ -43,9 +43,9 @@ def as_it_is(run: OperationRun) -> Kept:
     """Give what is kept of a run all of whose values are plain."""
     should, row = run.should, run.is_
     if row is not None and row is not should:
-        kept = run.step.definition.kept
+        kept = run.step.definition.recorded_attributes
         row = {name: row[name] for name in row if name in should or name in kept}
-    return run.step.entry.spelling, should, row
+    return run.step.entry.inputs, should, row
 
 
 def keep(run: OperationRun, salt: bytes, *, failed: bool) -> Kept:
@@ -61,9 +61,9 @@ def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Map
     hidden = definition.sensitive | definition.write_only
     if not is_flat(should):
         hidden |= {name for name, value in should.items() if is_secret(value)}
-    kept = _sealed(entry.spelling, salt)
+    kept = _sealed(entry.inputs, salt)
     if hidden := hidden & kept.keys():
-        return {**kept, **{name: seal(entry.spelling[name], salt) for name in hidden}}
+        return {**kept, **{name: digest_secret(entry.inputs[name], salt) for name in hidden}}
     return kept
 
 
@@ -72,8 +72,10 @@ def recorded_state(definition: TypeDefinition, should: Mapping[str, Any], row: M
 
     ``should`` may be as declared or as recorded: what is secret in it comes back plain from where it was put.
     """
-    kept = definition.kept
-    return {name: value for name, value in marked(definition, row, should).items() if name in should or name in kept}
+    kept = definition.recorded_attributes
+    return {
+        name: value for name, value in mark_secrets(definition, row, should).items() if name in should or name in kept
+    }
 
 
 def _should(run: OperationRun, salt: bytes, *, failed: bool) -> Mapping[str, Any]:
@@ -84,11 +86,11 @@ def _should(run: OperationRun, salt: bytes, *, failed: bool) -> Mapping[str, Any
     if failed:
         # Nobody can tell whether it was set: the next run sets it again.
         return {name: value for name, value in known.items() if name not in hidden}
-    return {**known, **{name: seal(run.should[name], salt) for name in hidden & known.keys()}}
+    return {**known, **{name: digest_secret(run.should[name], salt) for name in hidden & known.keys()}}
 
 
 def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
     """Give what is known of values, secrets sealed; what holds neither is kept as it is."""
     if is_flat(values):
         return values
-    return {name: sealed(value, salt) for name, value in values.items() if not is_unknown(value)}
+    return {name: seal_secrets(value, salt) for name, value in values.items() if not is_unknown(value)}

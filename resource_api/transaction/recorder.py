@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import MADE_ANEW, Action, exists
-from resource_api.model.codec import bare, sealed
-from resource_api.model.record import MAKES_OURS, Commit, Intent, Record
-from resource_api.model.values.reference import parts
+from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.codec import count_digests, seal_secrets
+from resource_api.model.record import OWNING_ACTIONS, Commit, Intent, Record
+from resource_api.model.values.reference import split_instance
 from resource_api.plan.bulk_decisions import required_references
 from resource_api.plan.decide import protected
 from resource_api.plan.replacement import is_lasting_reason
@@ -65,7 +65,7 @@ class Recorder:
         cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
             action = cut.action
-        type_name, provider = parts(run.definition.instance)
+        type_name, provider = split_instance(run.definition.instance)
         protect = not run.removal and protected(entry, None)
         return Intent(self._run, type_name, run.name, entry.title, action, provider, protect, entry.parent)
 
@@ -132,12 +132,14 @@ class Recorder:
         """Write what was only read and differs from what is recorded; nothing when all is as it was."""
         state = self._plan.prior.state
         manifest = self._plan.catalog.manifest.file
-        kept = sealed(outputs, state.salt) if outputs is not None else None
+        kept = seal_secrets(outputs, state.salt) if outputs is not None else None
         commit = Commit(
             self.news(same),
             [*self._plan.prior.moved_keys, *self._gone(same)],
             self._resolved(same),
-            outputs=kept if kept != state.outputs or (state.encrypted and bare(kept) < bare(state.outputs)) else None,
+            outputs=kept
+            if kept != state.outputs or (state.encrypted and count_digests(kept) < count_digests(state.outputs))
+            else None,
         )
         if self._plan.prior.undeclared or not self._plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit)])
@@ -178,7 +180,7 @@ class Recorder:
             return None
         if run.skipped and before is not None and run.is_ == run.step.is_:
             return before._replace(status="tainted") if is_lasting_reason(run.step) else before
-        stays = failed and before is not None and not (run.action in MADE_ANEW and exists(run.is_))
+        stays = failed and before is not None and not (run.action in CREATING and exists(run.is_))
         inputs, should, is_ = as_it_is(run) if plain else keep(run, plan.prior.state.salt, failed=failed)
         # In the order of the fields: naming nineteen of them takes as long as all the rest.
         return Record(
@@ -212,7 +214,7 @@ class Recorder:
         if lifecycle.owned is not None or lifecycle.external:
             return bool(lifecycle.owned) and not lifecycle.external
         recorded = before is not None and before.owned
-        if recorded or run.action in MAKES_OURS or _has_run(run):
+        if recorded or run.action in OWNING_ACTIONS or _has_run(run):
             return True
         cut = self._intents.get(run.step.entry.key)
         return cut is not None and cut.makes
@@ -251,7 +253,7 @@ class Recorder:
         if before is None or record is None:
             return record
         # What only the resource can tell may have changed by itself: that alone is not news.
-        if not record.asks_as(before) or (self._plan.prior.state.encrypted and _fuller(record, before)):
+        if not record.equals_except_is(before) or (self._plan.prior.state.encrypted and _fuller(record, before)):
             return record
         managed = run.step.definition.managed
         read_as = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
@@ -286,7 +288,9 @@ def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
 
 def _fuller(record: Record, before: Record) -> bool:
     """Whether a record keeps a secret of which the one before has only the digest: it was made without a key."""
-    return bare(record.should) < bare(before.should) or bare(record.is_) < bare(before.is_)
+    return count_digests(record.should) < count_digests(before.should) or count_digests(record.is_) < count_digests(
+        before.is_
+    )
 
 
 def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:

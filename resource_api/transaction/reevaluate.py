@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.functions import invoke
-from resource_api.model.change import MADE_ANEW, Action, exists
+from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import UNKNOWN, is_unknown, same
+from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
 from resource_api.plan.replacement import triggered, triggers
@@ -114,7 +114,7 @@ class Reevaluation:
             self.ending.fail(run, f"its provider plans {turned} otherwise than before; run again")
             return
         run.decision = decision
-        if decision.action not in MADE_ANEW:
+        if decision.action not in CREATING:
             run.should = effective_should(step.entry, run.is_, run.should)
         if decision.error:
             self.ending.fail(run, decision.error)
@@ -245,5 +245,5 @@ def _turned(before: Decision, now: Decision) -> str:
     """Give the attributes of which a provider foresees something else than it did in the plan."""
     if not before.predicted:
         return ""
-    changed = [k for k, v in now.predicted.items() if k in before.predicted and not same(before.predicted[k], v)]
+    changed = [k for k, v in now.predicted.items() if k in before.predicted and not same_value(before.predicted[k], v)]
     return ", ".join(changed)

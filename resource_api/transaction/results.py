@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, exists
 from resource_api.model.event import StepEnd, StepStart
-from resource_api.model.step import StepReport
+from resource_api.model.report import StepReport
 from resource_api.plan.operations import by_entry
 from resource_api.plan.planner import is_refreshable
 from resource_api.plan.replacement import replacement_dependents
@@ -128,7 +128,7 @@ class Ending:
         step, action = run.step, run.decision.action
         level = step.entry.meta.loglevel
         if self.log.enabled(level) and (action is not Action.REPLACE or run.removal == step.create_first):
-            self.log.write(level, step.entry.called, *run.lines())
+            self.log.write(level, step.entry.reference_text, *run.lines())
         self.succeed(run, action)
 
     def succeed(self, run: OperationRun, action: Action) -> None:

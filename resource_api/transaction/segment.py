@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from resource_api.model.change import Action, Change, Difference, exists
-from resource_api.model.values.columns import portions
+from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
 from resource_api.provider.outcomes import Outcome
@@ -183,7 +183,7 @@ class Segment:
         """Read again, and settle each run: succeeded, failed, or skipped because its prerequisite failed."""
         if not self.imperative:
             self.snapshot.read(self.definition, [run.name for run in called], fresh=True)
-        for runs in portions(self.runs):
+        for runs in batches(self.runs):
             # Not while the log is held: a provider that compares may wait for one that has something to say.
             self._compare(run for run in runs if run.started and not run.finished)
             with self.ending.log.together():

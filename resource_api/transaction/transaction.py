@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action
 from resource_api.model.event import Outputs
-from resource_api.model.step import COUNTED, SAME, Report, Summary
+from resource_api.model.report import SUMMARY_FIELDS, Report, Summary
+from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
 from resource_api.system import process_guard as guard
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.event import Event
-    from resource_api.model.step import Operation, StepReport
+    from resource_api.model.report import StepReport
+    from resource_api.model.step import Operation
     from resource_api.plan.planner import Plan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.recorder import Recorder
@@ -85,7 +87,7 @@ class Transaction:
     def _veil(self) -> None:
         """Mask what a secret takes the place of: it is one too, and providers speak of what they change."""
         for step in self.plan.steps:
-            if step.is_ is not None and step.decision is not SAME and (shown := step.shown) is not step.is_:
+            if step.is_ is not None and step.decision is not SAME and (shown := step.masked_is) is not step.is_:
                 self.providers.run.log.mask.add(shown)
 
     def _one_by_one(self) -> None:
@@ -231,5 +233,5 @@ class Transaction:
         """Give what a step counts as: of what would be done, only a run that touches nothing at all counts anything."""
         if report.status in {"failed", "skipped"}:
             return report.status
-        told = report.status == "noop" and report.step.idle(telling=self.plan.options.noop)
-        return "unchanged" if told else COUNTED[report.action]
+        told = report.status == "noop" and report.step.is_noop(noop_run=self.plan.options.noop)
+        return "unchanged" if told else SUMMARY_FIELDS[report.action]

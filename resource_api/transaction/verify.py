@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Difference, exists
-from resource_api.model.values.values import same
+from resource_api.model.values.values import same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def missing(run: OperationRun, seen: Observation, tools: ProviderFunctions) -> l
     if row is None or not exists(row):
         return [Difference("ensure", "absent", asked.get("ensure", "present"))]
     expected = run.decision.predicted.items()
-    unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same(row.get(k), v)]
+    unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same_value(row.get(k), v)]
     try:
         return compare(run.step.entry, row, asked, tools) + unforeseen
     except ComparisonError as error:

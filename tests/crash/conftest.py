@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record, StackState
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
 
 MODULES: Final = Path(__file__).parent / "modules"
 

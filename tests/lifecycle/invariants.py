@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.model import codec
 from resource_api.model.change import Action
-from resource_api.model.values.values import same
+from resource_api.model.values.values import same_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.model.record import StackState
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from resource_api.plan.planner import Plan
     from tests.lifecycle.world import Bench
 
@@ -112,7 +112,9 @@ def _truthful(bench: Bench, before: Before, report: Report) -> None:
             continue
         assert record.is_ is not None, f"{key} exists and is recorded as absent"
         for attribute, value in record.is_.items():
-            assert same(row.get(attribute), value), f"{key}.{attribute}: recorded {value!r}, is {row.get(attribute)!r}"
+            assert same_value(row.get(attribute), value), (
+                f"{key}.{attribute}: recorded {value!r}, is {row.get(attribute)!r}"
+            )
 
 
 def _protected(bench: Bench, before: Before) -> None:

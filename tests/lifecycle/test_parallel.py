@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
 
 PROJECT: Final = "side"
 _ATTRIBUTES: Final = {

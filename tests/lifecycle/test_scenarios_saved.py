@@ -14,7 +14,7 @@ from tests.lifecycle.world import acted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from tests.lifecycle.world import Bench
 
 

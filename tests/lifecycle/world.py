@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.event import Event
     from resource_api.model.record import Intent, Record, StackState
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from resource_api.plan.planner import Plan
 
 PROJECT: Final = "world"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
 
 TYPE = Registry.from_path().type("apt_key")
 apt_key = loader.execute(f"{BUNDLED}/providers/apt_key.py", "ra_test_apt_key")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resource_api import Resource
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
 
 REGISTRY = Registry.from_path()
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
     from resource_api.model.event import Event
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()

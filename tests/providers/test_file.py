@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import CannotList, Change, Context, Sensitive
-from resource_api.model.values.values import same
+from resource_api.model.values.values import same_value
 from resource_api.plugins import loader
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
@@ -62,7 +62,7 @@ def differences(row: Mapping[str, Any] | None, should: Mapping[str, Any]) -> lis
         if attribute in should:
             verdict = file.Provider().insync(None, should["path"], attribute, row, should)
             if verdict is None:
-                verdict = same(row.get(attribute), should[attribute])
+                verdict = same_value(row.get(attribute), should[attribute])
             if verdict is not True:
                 found.append(attribute)
     return found

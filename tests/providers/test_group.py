@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.step import Summary
+    from resource_api.model.report import Summary
 
 REGISTRY = Registry.from_path()
 NAME = "ra-test-group"

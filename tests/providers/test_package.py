@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api import Resource
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
 
 TYPE = Registry.from_path().type("package")
 package = loader.execute(f"{BUNDLED}/providers/package.py", "ra_test_package")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.step import Summary
+    from resource_api.model.report import Summary
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.cli.main import COMMANDS, run
-from resource_api.model.codec import seal
+from resource_api.model.codec import digest_secret
 from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.values.errors import ManifestError
 from resource_api.state import export as state_export
@@ -75,7 +75,7 @@ def command(empty: Command) -> Command:
     """Give the command with two files recorded, the second of which needs the first."""
     store = empty.store
     with store.lock("test", 0):
-        secret = seal("sesame", store.load(WEB).salt)
+        secret = digest_secret("sesame", store.load(WEB).salt)
         second = record("/b", title="second", requires=[A], value_requires={"content": [A]}, deleted_with=A)
         owed = {("service", "s"): [A]}
         store.commit(WEB, Commit([record("/a"), second._replace(should={"content": secret})], owed=owed))

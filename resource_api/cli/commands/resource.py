@@ -93,7 +93,7 @@ def _identity(session: Session, definition: TypeDefinition, title: str, given: M
     from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for a name
 
     named = {key: value for key, value in given.items() if key in definition.namevars}
-    captured = definition.from_title(title) if len(named) < len(definition.namevars) else {}
+    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
     row = {**(captured or {}), **named}
     if len(row) != len(definition.namevars):
         missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)

@@ -228,8 +228,8 @@ def _revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
     from resource_api.model import codec  # noqa: PLC0415 - only for secrets
     from resource_api.model.values import values  # noqa: PLC0415 - only for secrets
 
-    found = {name: values.reveal(codec.opened(value)) for name, value in outputs.items()}
-    if hidden := [name for name, value in found.items() if codec.is_sealed(value)]:
+    found = {name: values.reveal(codec.open_sealed(value)) for name, value in outputs.items()}
+    if hidden := [name for name, value in found.items() if codec.has_sealed(value)]:
         msg = (
             f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
             f" {', '.join(hidden)}"

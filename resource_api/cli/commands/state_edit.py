@@ -12,7 +12,7 @@ from resource_api.cli.stack import Recorded, all_of, find, parsed
 from resource_api.model.record import Commit
 from resource_api.model.values import document
 from resource_api.model.values.errors import UsageError
-from resource_api.model.values.reference import within
+from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def mv(source: str, target: str, **settings: Any) -> int:
     def change(known: StackState) -> Commit:
         found = find(known, source)
         wanted = parsed(target)
-        if flaw := document.flaw(wanted.title, key=True, what="a title"):
+        if flaw := document.character_problem(wanted.title, key=True, what="a title"):
             raise UsageError(flaw)
-        parent, own = within(wanted, found.type)
+        parent, own = split_component(wanted, found.type)
         if own.type != found.type:
             msg = f"{found.reference} cannot become {wanted}: a resource keeps its type"
             raise UsageError(msg)

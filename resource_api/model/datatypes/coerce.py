@@ -36,7 +36,11 @@ def coerce(datatype: DataType, text: str) -> Any:
     candidates: list[Any] = []
     for branch in found:
         value = _read(branch, text)
-        if value is not _NOTHING and datatype.accepts(value) and not any(values.same(value, c) for c in candidates):
+        if (
+            value is not _NOTHING
+            and datatype.accepts(value)
+            and not any(values.same_value(value, c) for c in candidates)
+        ):
             candidates.append(value)
     shown = "the text" if datatype.sensitive else spell(text)
     if len(candidates) > 1:

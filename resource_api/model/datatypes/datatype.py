@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BY_MATCH: Final = frozenset({"Enum", "Pattern"})
 _CONTAINERS: Final = frozenset({"Array", "Hash", "Struct", "Tuple"})
-_WHOLE: Final[dict[str, frozenset[type]]] = {
+_UNRESTRICTED: Final[dict[str, frozenset[type]]] = {
     "String": frozenset({str}),
     "Integer": frozenset({int}),
     "Boolean": frozenset({bool}),
@@ -82,13 +82,13 @@ class DataType(NamedTuple):
         return (frozenset().union(*found) if all(found) else frozenset()) if found else None
 
     @property
-    def whole(self) -> frozenset[type]:
+    def unrestricted_types(self) -> frozenset[type]:
         """The kinds of value of which it accepts every one: those need no call of ``accepts``."""
         if self.kind in {"Optional", "Variant"}:
             undef = {type(None)} if self.kind == "Optional" else ()
-            return frozenset(undef).union(*(part.whole for part in self.parts))
+            return frozenset(undef).union(*(part.unrestricted_types for part in self.parts))
         limited = self.low is not None or self.high is not None or len(self.words) == 1
-        return frozenset() if limited else _WHOLE.get(self.kind, frozenset())
+        return frozenset() if limited else _UNRESTRICTED.get(self.kind, frozenset())
 
     @property
     def branches(self) -> tuple[DataType, ...]:

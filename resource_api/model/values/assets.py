@@ -138,7 +138,7 @@ ORIGINS: Final[Mapping[str, tuple[str, ...]]] = {
 KINDS: Final[Mapping[str, type[Content]]] = {"asset": Asset, "archive": Archive}
 
 
-class Wish(NamedTuple):
+class ContentSpec(NamedTuple):
     """What a manifest says of one asset or archive; ``given`` of ``files`` are names and contents, sorted."""
 
     word: str
@@ -147,25 +147,25 @@ class Wish(NamedTuple):
     sha256: str = ""
 
 
-def made(value: Any, read: Callable[[Wish], Content]) -> Any:
+def build_contents(value: Any, read: Callable[[ContentSpec], Content]) -> Any:
     """Give ``value`` with what ``read`` makes of each ``{asset: ...}`` and ``{archive: ...}`` in it.
 
     One with a secret anywhere in it is a secret as a whole. Raises ``ValueError`` with a sentence for people.
     """
     if type(value) is Sensitive:
-        return Sensitive(made(value.reveal(), read))
+        return Sensitive(build_contents(value.reveal(), read))
     if type(value) is list:
-        return [made(item, read) for item in value]
+        return [build_contents(item, read) for item in value]
     if type(value) is not dict:
         return value
     word = next(iter(value)) if len(value) == 1 else ""
     if word not in ORIGINS:
-        return {key: made(item, read) for key, item in value.items()}
+        return {key: build_contents(item, read) for key, item in value.items()}
     found = read(_wish(word, reveal(value[word]), read))
     return Sensitive(found) if is_secret(value) else found
 
 
-def _wish(word: str, body: Any, read: Callable[[Wish], Content]) -> Wish:
+def _wish(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
     origins = ORIGINS[word]
     given = [key for key in origins if isinstance(body, dict) and key in body]
     if len(given) != 1:
@@ -184,25 +184,25 @@ def _wish(word: str, body: Any, read: Callable[[Wish], Content]) -> Wish:
         raise ValueError(msg)
     what = body[origin]
     if origin == "files":
-        return Wish(word, origin, _named(what, read), pin or "")
+        return ContentSpec(word, origin, _named(what, read), pin or "")
     if not isinstance(what, str) or (not what and origin != "text"):
         msg = f"{origin} of {_an(word)} must be a text"
         raise ValueError(msg)
-    return Wish(word, origin, what, pin or "")
+    return ContentSpec(word, origin, what, pin or "")
 
 
 def _an(word: str) -> str:
     return f"an {word}"
 
 
-def _named(files: Any, read: Callable[[Wish], Content]) -> tuple[tuple[str, Content], ...]:
+def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
     """Give the contents of a literal archive by name, each made as it is met."""
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people
     found: dict[str, Content] = {}
     for spelt, item in files.items():
-        name, content = member_name(spelt), made(item, read)
+        name, content = member_name(spelt), build_contents(item, read)
         if not isinstance(content, Content):
             msg = f"'{spelt}' in an archive must be {{asset: ...}} or {{archive: ...}}"
             raise ValueError(msg)  # noqa: TRY004 - a sentence for people
@@ -213,14 +213,14 @@ def _named(files: Any, read: Callable[[Wish], Content]) -> tuple[tuple[str, Cont
     return tuple(sorted(found.items()))
 
 
-def spelt(value: Any) -> Any:
+def spell_contents(value: Any) -> Any:
     """Give ``value`` with every asset and archive in it as a manifest spells it: what ``made`` takes."""
     if isinstance(value, Content):
-        given = {name: spelt(each) for name, each in value.given} if value.origin == "files" else value.given
+        given = {name: spell_contents(each) for name, each in value.given} if value.origin == "files" else value.given
         return {value.word: {value.origin: given, **({"sha256": value.sha256} if value.origin == "url" else {})}}
     if isinstance(value, dict):
-        return {key: spelt(item) for key, item in value.items()}
-    return [spelt(item) for item in value] if isinstance(value, list) else value
+        return {key: spell_contents(item) for key, item in value.items()}
+    return [spell_contents(item) for item in value] if isinstance(value, list) else value
 
 
 def text_of(value: Any) -> str | Sensitive[str] | None:
@@ -246,7 +246,7 @@ def member_name(spelt: str) -> str:
     return "/".join(parts)
 
 
-def inside(name: str, target: str) -> bool:
+def link_stays_inside(name: str, target: str) -> bool:
     """Whether a link called ``name`` that leads to ``target`` stays within its archive, whatever other links are in it.
 
     It may go up first and then down: behind a name that is a link itself, going up would lead anywhere.

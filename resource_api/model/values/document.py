@@ -78,7 +78,7 @@ class Document:
     def quoting(self, line: int) -> str:
         """Give the hint for a line that has a reference without its end: the text to paste, where that can be told."""
         lines = self.raw.splitlines()[line - 1 : line] if line else []
-        return next(filter(None, (quoting(each.decode(errors="replace")) for each in lines)), QUOTING)
+        return next(filter(None, (quoting_hint(each.decode(errors="replace")) for each in lines)), QUOTING)
 
     def position(self, path: Sequence[str | int], *, value: bool = False) -> Position:
         """Give line and column, from 1, of the key at ``path``, or of its value.
@@ -108,31 +108,31 @@ def decode(raw: bytes, file: str) -> str:
     Raises ``ManifestError`` naming the line and column of the first that is not.
     """
     if len(raw) > MAX_BYTES:
-        raise refusal(file, (0, 0), "limit", f"the file is larger than {MAX_BYTES // 1_000_000} MB")
+        raise manifest_error(file, (0, 0), "limit", f"the file is larger than {MAX_BYTES // 1_000_000} MB")
     if raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
         hint = "save it as UTF-8 without one"
-        raise refusal(file, (1, 1), "encoding", "the file begins with a byte order mark", hint)
+        raise manifest_error(file, (1, 1), "encoding", "the file begins with a byte order mark", hint)
     try:
         decoded = raw.decode()
     except UnicodeDecodeError as error:
         line = raw.rfind(b"\n", 0, error.start) + 1
         place = (raw.count(b"\n", 0, error.start) + 1, len(raw[line : error.start].decode()) + 1)
-        raise refusal(file, place, "encoding", "this is not UTF-8") from None
+        raise manifest_error(file, place, "encoding", "this is not UTF-8") from None
     # Counting bytes is many times faster than searching characters, and nearly all files are plain ASCII.
     if len(decoded) != len(raw) or len(raw.translate(None, _CONTROL_BYTES)) != len(raw):
         found = _FORBIDDEN.search(decoded)
         if found:
             message = f"control character U+{ord(found[0]):04X}"
-            raise refusal(file, place_of(decoded, found.start()), "encoding", message)
+            raise manifest_error(file, position_of(decoded, found.start()), "encoding", message)
     return decoded
 
 
-def place_of(text: str, offset: int) -> Position:
+def position_of(text: str, offset: int) -> Position:
     """Give line and column, from 1, of a character's offset."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def refusal(file: str, place: Position, code: str, message: str, hint: str = "") -> ManifestError:
+def manifest_error(file: str, place: Position, code: str, message: str, hint: str = "") -> ManifestError:
     """Make the error of one problem at one place."""
     return ManifestError([problem(file, place, code, message, hint)])
 
@@ -142,7 +142,7 @@ def problem(file: str, place: Position, code: str, message: str, hint: str = "")
     return Problem(None, message, file=file, line=place[0], column=place[1], code=code, hint=hint)
 
 
-def flaw(value: str, *, key: bool, what: str = "") -> str:
+def character_problem(value: str, *, key: bool, what: str = "") -> str:
     """Say what is wrong with the characters of a string or, stricter, of a key; empty when nothing is.
 
     A NUL reaches no file system, program or database unharmed, and a lone surrogate is no character;
@@ -156,18 +156,18 @@ def flaw(value: str, *, key: bool, what: str = "") -> str:
     return f"{what or ('a key' if key else 'a string')} cannot hold the control character U+{ord(found[0]):04X}"
 
 
-def duplicate(file: str, place: Position, first: Position, key: str) -> Problem:
+def duplicate_key(file: str, place: Position, first: Position, key: str) -> Problem:
     """Make the problem of a key that stands twice in one mapping."""
-    message = f"duplicate key {shown(key)}"
+    message = f"duplicate key {quote_key(key)}"
     return problem(file, place, "duplicate", message, f"first at line {first[0]}, column {first[1]}")
 
 
-def shown(key: str) -> str:
+def quote_key(key: str) -> str:
     """Give a key in quotes, cut when it is long, its control characters escaped."""
     return f"'{text.escape(key if len(key) <= _SHOWN else key[:_SHOWN] + '…')}'"
 
 
-def quoting(line: str) -> str:
+def quoting_hint(line: str) -> str:
     """Give the hint for a line of YAML that may have failed for want of quotes around a reference; else nothing."""
     line = line[:_LONGEST_LINE]
     starts = [found.start() for found in _PASTABLE.finditer(line) if not _inside_quotes(line[: found.start()])]
@@ -179,7 +179,7 @@ def quoting(line: str) -> str:
     return f"{QUOTING}: write {', '.join(map(_quoted, dict.fromkeys(pastable)))}" if pastable else QUOTING
 
 
-def advice(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
+def quoting_advice(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
     """Give the hint for the first of some lines, numbered from 1, that may have failed for want of quotes.
 
     A line in which a comment cuts a reference off goes before the others, and then with the place of that.
@@ -187,8 +187,8 @@ def advice(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, 
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:
         if column := _torn(lines[number - 1]):
-            return (number, column), quoting(lines[number - 1])
-    return None, next(filter(None, (quoting(lines[number - 1]) for number in numbers)), "")
+            return (number, column), quoting_hint(lines[number - 1])
+    return None, next(filter(None, (quoting_hint(lines[number - 1]) for number in numbers)), "")
 
 
 def _torn(line: str) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import FLAT, UNKNOWN, Sensitive
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,10 +43,10 @@ class Expression(NamedTuple):
 
     def __str__(self) -> str:
         """Spell it as it was written."""
-        return "".join(escaped(p) if isinstance(p, str) else str(p) for p in self.parts)
+        return "".join(escape_expressions(p) if isinstance(p, str) else str(p) for p in self.parts)
 
 
-def escaped(text: str) -> str:
+def escape_expressions(text: str) -> str:
     """Give ``text`` as it must be written to stand for itself."""
     return text.replace("${", "$${")
 
@@ -93,17 +93,17 @@ def _path(text: str, start: int) -> tuple[Path, int]:
 
 def is_literal(value: Any) -> bool:
     """Whether a value is what it says, without looking into it: nearly all are."""
-    return "${" not in value if type(value) is str else type(value) in FLAT
+    return "${" not in value if type(value) is str else type(value) in SCALAR_TYPES
 
 
 def are_literal(values: Sequence[Any]) -> bool:
     """Whether all values are what they say, told for thousands at once; of those that hold others nothing is told."""
     kinds = set(map(type, values))
     texts = values if kinds == {str} else [value for value in values if type(value) is str]
-    return kinds <= FLAT and "${" not in "\n".join(texts)
+    return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)
 
 
-def find(value: Any) -> Iterator[Path]:
+def find_paths(value: Any) -> Iterator[Path]:
     """Give every path in a value as it is written, at any depth. Raises ``ValueError`` like ``parse``."""
     if type(value) is str:
         value = parse(value) if "${" in value else None
@@ -112,12 +112,12 @@ def find(value: Any) -> Iterator[Path]:
             if isinstance(path, Path):
                 yield path
                 # The title of a resource may have paths in it itself.
-                yield from find(path.root[1] if isinstance(path.root, tuple) else "")
+                yield from find_paths(path.root[1] if isinstance(path.root, tuple) else "")
     elif isinstance(value, Sensitive):
-        yield from find(value.reveal())
+        yield from find_paths(value.reveal())
     elif isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from find(item)
+            yield from find_paths(item)
 
 
 def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:
@@ -163,7 +163,7 @@ def _text(source: str | Path, value: Any) -> str:
     raise ValueError(msg)
 
 
-def walk(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
+def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
     """Follow ``keys`` into ``value``. Raises ``ValueError`` naming the key that is not there."""
     for key in keys:
         secret = isinstance(value, Sensitive)

@@ -29,10 +29,10 @@ class Reference(NamedTuple):
 
     def __str__(self) -> str:
         """Read as people write it: the type with its first letter upper case."""
-        return f"{capital(self.type)}[{self.title}]"
+        return f"{capitalize_type(self.type)}[{self.title}]"
 
 
-def instance(type_name: str, provider: str | None) -> str:
+def instance_name(type_name: str, provider: str | None) -> str:
     """Give what tells the resources of one configured provider from others of their type: ``vm_host@lab``.
 
     The default provider of a type, which may be called like the type, is the type's name alone.
@@ -41,14 +41,14 @@ def instance(type_name: str, provider: str | None) -> str:
 
 
 @lru_cache
-def parts(instance_name: str) -> tuple[str, str | None]:
+def split_instance(instance: str) -> tuple[str, str | None]:
     """Give the type's and the provider's name of an instance, None for the default provider."""
-    type_name, _, provider = instance_name.partition("@")
+    type_name, _, provider = instance.partition("@")
     return type_name, provider or None
 
 
 @lru_cache
-def capital(type_name: str) -> str:
+def capitalize_type(type_name: str) -> str:
     """Give a type's name as references spell it: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
     return type_name[:1].upper() + type_name[1:]
 
@@ -83,7 +83,7 @@ def _type_name(head: str) -> str:
     return name
 
 
-def child(parent: str, type_name: str, title: str) -> Reference:
+def child_reference(parent: str, type_name: str, title: str) -> Reference:
     """Name a resource within the component ``parent``; where that is empty, a resource of its own."""
     own = Reference(type_name, title)
     if not parent:
@@ -92,22 +92,22 @@ def child(parent: str, type_name: str, title: str) -> Reference:
     return Reference(head[:1].lower() + head[1:], rest[:-1])
 
 
-def chain(parent: str) -> list[Reference]:
+def component_chain(parent: str) -> list[Reference]:
     """Give each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first."""
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
 
-def named(text: str) -> Reference:
+def parse_name(text: str) -> Reference:
     """Read what people call a resource: a reference, or a URN. Raises ``ValueError``."""
     return parse_urn(text).reference if text.startswith("urn:") else parse(text)
 
 
-def alias(text: str, parent: str, type_name: str) -> Reference:
+def parse_alias(text: str, parent: str, type_name: str) -> Reference:
     """Read a name that a resource had: a title, a reference, or a URN. Raises ``ValueError``."""
-    return named(text) if "[" in text or text.startswith("urn:") else child(parent, type_name, text)
+    return parse_name(text) if "[" in text or text.startswith("urn:") else child_reference(parent, type_name, text)
 
 
-def within(name: Reference, type_name: str) -> tuple[str, Reference]:
+def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
     """Give the component around a resource of a type, and its own name; a name of another type is given back."""
     text = str(name)
     found = next((each for each in _STEP.finditer(text) if each[1].lower() == type_name), None)
@@ -116,7 +116,7 @@ def within(name: Reference, type_name: str) -> tuple[str, Reference]:
     return text[: found.start() + 1], parse(text[found.end() :])
 
 
-def around(parent: str) -> list[str]:
+def enclosing_components(parent: str) -> list[str]:
     """Give ``parent`` and each component around it by its whole reference, the innermost first."""
     names = [parent] if parent else []
     while "]/" in (names[-1] if names else ""):
@@ -124,7 +124,7 @@ def around(parent: str) -> list[str]:
     return names
 
 
-def title_flaw(title: str) -> str:
+def title_problem(title: str) -> str:
     """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
     if title[:1] in {"'", '"'}:
         return "the title of a component cannot begin with a quote"
@@ -154,14 +154,14 @@ class URN(NamedTuple):
         """The name within its own stack."""
         *parents, title = self.title.split("::", len(self.qualified) - 1)
         outer = "/".join(map(str, map(Reference, self.qualified, parents)))
-        return child(outer, self.qualified[-1], title)
+        return child_reference(outer, self.qualified[-1], title)
 
 
-def urn(stack: str, project: str, parent: str, own: Reference) -> URN:
+def make_urn(stack: str, project: str, parent: str, own: Reference) -> URN:
     """Give the URN of the resource ``own`` within the component ``parent``; empty: within none."""
     if not parent:
         return URN(stack, project, (own.type,), own.title)
-    names = [*chain(parent), own]
+    names = [*component_chain(parent), own]
     return URN(stack, project, tuple(name.type for name in names), "::".join(name.title for name in names))
 
 
@@ -175,8 +175,10 @@ def parse_urn(text: str) -> URN:
     stack, project, qualified, title = parts
     types = tuple(qualified.split("$"))
     titles = title.split("::", len(types) - 1)
-    named = len(titles) == len(types) and all(titles) and not any("]" in each or "\n" in each for each in titles[:-1])
-    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and named):
+    complete = (
+        len(titles) == len(types) and all(titles) and not any("]" in each or "\n" in each for each in titles[:-1])
+    )
+    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and complete):
         msg = f"'{text}' is not a URN"
         raise ValueError(msg)
     return URN(stack, project, types, title)

@@ -88,29 +88,29 @@ UNKNOWN: Final = Unknown()
 
 
 #: What holds nothing else; nearly all values are of these, and are told by one look-up.
-FLAT: Final = frozenset({str, int, bool, float, type(None)})
+SCALAR_TYPES: Final = frozenset({str, int, bool, float, type(None)})
 
 
 def is_secret(value: object) -> bool:
     """Whether ``value`` is sensitive or holds something sensitive at any depth."""
-    return type(value) not in FLAT and _any(value, lambda v: isinstance(v, Sensitive))
+    return type(value) not in SCALAR_TYPES and _any(value, lambda v: isinstance(v, Sensitive))
 
 
 def is_unknown(value: object) -> bool:
     """Whether ``value`` is unknown or holds something unknown at any depth."""
-    return type(value) not in FLAT and _any(value, lambda v: v is UNKNOWN)
+    return type(value) not in SCALAR_TYPES and _any(value, lambda v: v is UNKNOWN)
 
 
 def is_flat(resource: Mapping[str, Any]) -> bool:
     """Whether no value of a resource holds anything else: then there is nothing in it to look for, or to copy."""
-    return FLAT.issuperset(map(type, resource.values()))
+    return SCALAR_TYPES.issuperset(map(type, resource.values()))
 
 
-def copied(resource: Mapping[str, Any]) -> dict[str, Any]:
+def copy_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
     """Give a copy of a resource that shares nothing that can be changed."""
     if is_flat(resource):
         return dict(resource)
-    return {name: value if type(value) in FLAT else deepcopy(value) for name, value in resource.items()}
+    return {name: value if type(value) in SCALAR_TYPES else deepcopy(value) for name, value in resource.items()}
 
 
 def _any(value: object, test: Callable[[object], bool]) -> bool:
@@ -138,7 +138,7 @@ def reveal(value: Any) -> Any:
     return value
 
 
-def same(left: Any, right: Any) -> bool:
+def same_value(left: Any, right: Any) -> bool:
     """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` are three different values.
 
     Whether a value came wrapped as sensitive makes no difference.

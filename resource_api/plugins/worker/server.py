@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Change, Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import Problem
-from resource_api.model.values.reference import parts
+from resource_api.model.values.reference import split_instance
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
@@ -107,7 +107,7 @@ class _Server:
         }
 
     def _definition(self) -> TypeDefinition:
-        return self._registry.type(parts(self._instance)[0]).of_instance(self._instance)
+        return self._registry.type(split_instance(self._instance)[0]).for_instance(self._instance)
 
     def _close(self, *, interrupted: bool) -> Mapping[str, Any]:
         self._providers.close(interrupted=interrupted)

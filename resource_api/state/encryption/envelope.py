@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model import codec
-from resource_api.model.codec import Box, Sealed
+from resource_api.model.codec import EncryptedSecret, Sealed
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateError, UsageError
-from resource_api.model.values.reference import Reference, urn
+from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.values import is_flat, reveal
 from resource_api.state.encryption import aes_gcm as cipher
 from resource_api.state.store import RECOVER
@@ -21,7 +21,7 @@ from resource_api.state.store import RECOVER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.model.codec import Place
+    from resource_api.model.codec import SecretPlace
     from resource_api.model.record import Record, StackState
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.database import Row
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
     #: From a sealed secret and the place where it stands to what is to stand there.
-    _Change = Callable[[Sealed, Place], Sealed]
+    _Change = Callable[[Sealed, SecretPlace], Sealed]
 
 #: The version of all this, written beside what is wrapped.
 FORMAT: Final = 1
@@ -108,22 +108,24 @@ class DataKey:
 
     def _record(self, name: StackName, record: Record, change: _Change) -> Record:
         own = Reference(record.type, record.title)
-        place = [str(urn(name.stack, name.project, record.parent, own)), *record.key]
+        place = [str(make_urn(name.stack, name.project, record.parent, own)), *record.key]
         return _each(record, lambda found, path: change(found, (*place, *path)))
 
     def _outputs(self, name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
         place = ["output", name.project, name.stack]
-        changed: Mapping[str, Any] = codec.resealed(outputs, lambda found, path: change(found, (*place, *path)))
+        changed: Mapping[str, Any] = codec.map_sealed(outputs, lambda found, path: change(found, (*place, *path)))
         return changed
 
-    def _box(self, found: Sealed, place: Place) -> Sealed:
+    def _box(self, found: Sealed, place: SecretPlace) -> Sealed:
         secret = found.secret
-        if secret is None or (isinstance(secret, Box) and secret.place == place and secret.unlock == self.decrypt):
+        if secret is None or (
+            isinstance(secret, EncryptedSecret) and secret.place == place and secret.unlock == self.decrypt
+        ):
             return found
-        return Sealed(found.digest, Box(self.encrypt(reveal(secret.reveal()), place), place, self.decrypt))
+        return Sealed(found.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), place), place, self.decrypt))
 
-    def _placed(self, found: Sealed, place: Place) -> Sealed:
-        if isinstance(found.secret, Box):
+    def _placed(self, found: Sealed, place: SecretPlace) -> Sealed:
+        if isinstance(found.secret, EncryptedSecret):
             found.secret.place, found.secret.unlock = place, self.decrypt
         return found
 
@@ -146,7 +148,7 @@ def rewritten(state: StackState, name: StackName, vault: DataKey | None) -> Stac
         records = {key: vault.kept(name, record) for key, record in state.records.items()}
         return state._replace(records=records, outputs=vault.kept_outputs(name, state.outputs), encrypted=True)
     bare = {key: _each(record, lambda found, _path: Sealed(found.digest)) for key, record in state.records.items()}
-    outputs = codec.resealed(state.outputs, lambda found, _path: Sealed(found.digest))
+    outputs = codec.map_sealed(state.outputs, lambda found, _path: Sealed(found.digest))
     return state._replace(records=bare, outputs=outputs, encrypted=False)
 
 
@@ -156,9 +158,9 @@ def placed(state: StackState, name: StackName, vault: DataKey) -> StackState:
     return state._replace(records=records, outputs=vault.found_outputs(name, state.outputs), encrypted=True)
 
 
-def _each(record: Record, change: Callable[[Sealed, Place], Sealed]) -> Record:
+def _each(record: Record, change: Callable[[Sealed, SecretPlace], Sealed]) -> Record:
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
-    return record._replace(**codec.resealed(values, change))
+    return record._replace(**codec.map_sealed(values, change))
 
 
 def _text(value: Any) -> bytes:

@@ -10,7 +10,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.record import Intent, Record
-from resource_api.model.values.values import FLAT
+from resource_api.model.values.values import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,4 +90,4 @@ def _with(base: dict[str, Any], beyond: list[Any]) -> dict[str, Any]:
 def _alike(left: Any, right: Any) -> bool:
     """Whether one may be written for the other; what holds something else is compared by nobody."""
     kind = type(left)
-    return kind is type(right) and kind in FLAT and bool(left == right)
+    return kind is type(right) and kind in SCALAR_TYPES and bool(left == right)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model import codec
 from resource_api.model.record import StackState
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.columns import portions
+from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import StateError
 from resource_api.state.sqlite.database import damage, row
 from resource_api.state.sqlite.record_rows import pack, unpack, unpack_intent, unpack_owed
@@ -259,7 +259,7 @@ class Stack:
             self._save(database)
 
     def _put(self, database: Database, records: Sequence[Record]) -> None:
-        for some in portions(records):
+        for some in batches(records):
             self._tables["resource"].put(database, {record.key: pack(record) for record in some})
 
     def _write_owed(self, database: Database, keys: set[Key]) -> None:

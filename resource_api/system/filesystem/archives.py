@@ -10,7 +10,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from resource_api.model.values.assets import Limits, Member, inside, member_name
+from resource_api.model.values.assets import Limits, Member, link_stays_inside, member_name
 from resource_api.model.values.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def bounded(found: Iterable[Member], limits: Limits) -> Iterator[Member]:
         if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
             msg = f"'{member.name}' is in it twice"
             raise ResourceError(msg)
-        if member.kind == "link" and not inside(member.name, member.target):
+        if member.kind == "link" and not link_stays_inside(member.name, member.target):
             msg = f"the link '{member.name}' leads out of it, or up behind a name: {member.target}"
             raise ResourceError(msg)
         kinds[member.name] = member.kind

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 from weakref import finalize
 
-from resource_api.model.values.assets import KINDS, Content, Wish
+from resource_api.model.values.assets import KINDS, Content, ContentSpec
 from resource_api.model.values.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class Assets:
         self._listings: dict[str, Listing] = {}
         self._fetched: dict[str, BinaryIO] = {}
 
-    def __call__(self, wish: Wish, file: str) -> Content:
+    def __call__(self, wish: ContentSpec, file: str) -> Content:
         """Give the content that a manifest's ``file`` asks for. Raises ``ValueError`` with a sentence for people."""
-        look: Callable[[Wish, str], Found] = getattr(self, f"_{wish.origin}")
+        look: Callable[[ContentSpec, str], Found] = getattr(self, f"_{wish.origin}")
         try:
             digest, read = look(wish, os.path.join(os.path.dirname(file), str(wish.given)))  # noqa: PTH118, PTH120 - text
         except OSError as error:
@@ -47,13 +47,13 @@ class Assets:
             raise ValueError(msg)
         return KINDS[wish.word](digest, wish.origin, wish.given, read)
 
-    def _text(self, wish: Wish, _path: str) -> Found:
+    def _text(self, wish: ContentSpec, _path: str) -> Found:
         from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
 
         raw = str(wish.given).encode()
         return contents.digest(raw), partial(contents.held, raw)
 
-    def _file(self, wish: Wish, path: str) -> Found:
+    def _file(self, wish: ContentSpec, path: str) -> Found:
         from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
 
         digest = self._digests.get(path)
@@ -63,7 +63,7 @@ class Assets:
             return digest, partial(contents.Verified, path, digest)
         return digest, partial(contents.unpacked, partial(contents.whole, path, digest))
 
-    def _url(self, wish: Wish, _path: str) -> Found:
+    def _url(self, wish: ContentSpec, _path: str) -> Found:
         from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
         from resource_api.system.filesystem import download as fetching  # noqa: PLC0415 - the same
 
@@ -79,7 +79,7 @@ class Assets:
             finalize(self, file.close)
         return fetching.again(self._fetched[digest])
 
-    def _directory(self, _wish: Wish, path: str) -> Found:
+    def _directory(self, _wish: ContentSpec, path: str) -> Found:
         from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
 
         listing = self._listings.get(path)
@@ -88,7 +88,7 @@ class Assets:
         told = [[member.name, member.kind, member.mode, digest or member.target] for member, digest in listing]
         return contents.digest_told(told), partial(contents.members_listed, path, listing)
 
-    def _files(self, wish: Wish, _path: str) -> Found:
+    def _files(self, wish: ContentSpec, _path: str) -> Found:
         from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
 
         told = [[name, content.word, content.sha256] for name, content in wish.given]

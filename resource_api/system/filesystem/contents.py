@@ -15,7 +15,7 @@ from functools import partial
 from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from resource_api.model.values.assets import Archive, Asset, Content, Limits, Member, inside
+from resource_api.model.values.assets import Archive, Asset, Content, Limits, Member, link_stays_inside
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import archives
 
@@ -144,7 +144,7 @@ def listed(top: str) -> Iterator[tuple[Member, str]]:
             mode = entry.stat(follow_symlinks=False).st_mode
             if entry.is_symlink():
                 target = os.readlink(entry.path)  # noqa: PTH115 - text
-                if not inside(name, target):
+                if not link_stays_inside(name, target):
                     msg = f"the link '{name}' leads out of {top}, or up behind a name: {target}"
                     raise ResourceError(msg)
                 yield Member(name, "link", 0o777, target), ""

@@ -18,7 +18,7 @@ from resource_api.system.log import Log
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.model.step import Report
+    from resource_api.model.report import Report
     from resource_api.plan.planner import Plan
 
 MODULES: Final = Path(__file__).parents[2] / "scenarios" / "modules"

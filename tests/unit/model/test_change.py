@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.model.change import Difference, inner, kind
-from resource_api.model.values.values import same
+from resource_api.model.change import Difference, difference_kind, nested_differences
+from resource_api.model.values.values import same_value
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "b"])
 VALUES = st.recursive(
@@ -31,14 +31,14 @@ VALUES = st.recursive(
 )
 def test_a_difference_is_of_one_kind(difference: Difference, word: str) -> None:
     """Nothing is what is not there, and what is absent."""
-    assert kind(difference) == word
+    assert difference_kind(difference) == word
 
 
 def test_what_was_added_changed_and_removed_within_a_value_is_named() -> None:
     """By the keys and places that lead there; what is the same is not."""
     is_ = {"a": 1, "b": [1, 2, 3], "c": {"d": 1}, "same": [1]}
     should = {"a": 2, "b": [1, 9], "c": {"d": 1, "e": 2}, "same": [1]}
-    assert list(inner(is_, should)) == [
+    assert list(nested_differences(is_, should)) == [
         (("a",), "update"),
         (("b", 1), "update"),
         (("b", 2), "delete"),
@@ -49,7 +49,7 @@ def test_what_was_added_changed_and_removed_within_a_value_is_named() -> None:
 @given(is_=VALUES, should=VALUES)
 def test_the_paths_are_all_that_differs(is_: Any, should: Any) -> None:
     """Doing what they say with one value gives the other; where one cannot be looked into, nothing is said."""
-    found = list(inner(is_, should))
+    found = list(nested_differences(is_, should))
     if type(is_) is not type(should) or not isinstance(is_, (dict, list)):
         assert not found
         return
@@ -57,7 +57,7 @@ def test_the_paths_are_all_that_differs(is_: Any, should: Any) -> None:
     deletions = [each for each in found if each[1] == "delete"]
     for path, word in [*(each for each in found if each not in deletions), *reversed(deletions)]:
         value = _done(value, should, path, word)
-    assert same(value, should)
+    assert same_value(value, should)
 
 
 def _done(value: Any, should: Any, path: tuple[Any, ...], word: str) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.datatypes import coerce as coercion
-from resource_api.model.values.values import same
+from resource_api.model.values.values import same_value
 
 MEANT: list[tuple[str, str, Any]] = [
     ("String", "5", "5"),
@@ -61,7 +61,7 @@ MEANT: list[tuple[str, str, Any]] = [
 def test_text_becomes_the_value_that_was_meant(text: str, given_: str, value: Any) -> None:
     """Integers, floats with a point, true and false; a string only where nothing else fits."""
     found = coercion.coerce(datatypes.parse(text), given_)
-    assert same(found, value)
+    assert same_value(found, value)
 
 
 REFUSED = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.model.values.expression import Expression, Path, evaluate, find, parse
+from resource_api.model.values.expression import Expression, Path, evaluate, find_paths, parse
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
@@ -84,4 +84,4 @@ def test_what_is_no_reference_says_what_to_write(text: str) -> None:
 def test_references_are_found_at_any_depth() -> None:
     """In lists, mappings and secrets."""
     value = {"a": ["${inputs.a}", {"b": Sensitive("${facts.os}")}]}
-    assert [str(path) for path in find(value)] == ["${inputs.a}", "${facts.os}"]
+    assert [str(path) for path in find_paths(value)] == ["${inputs.a}", "${facts.os}"]

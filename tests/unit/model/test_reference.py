@@ -8,12 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.model.values.reference import Reference, chain, child, parse, parse_urn, title_flaw, urn, within
+from resource_api.model.values.reference import (
+    Reference,
+    child_reference,
+    component_chain,
+    make_urn,
+    parse,
+    parse_urn,
+    split_component,
+    title_problem,
+)
 
 TYPES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 QUOTED = re.compile(r"""(['"]).*\1\Z""", re.DOTALL)
 TITLES = st.text(min_size=1).filter(lambda title: not (len(title) > 1 and QUOTED.match(title)))
-COMPONENTS = st.lists(st.tuples(TYPES, TITLES.filter(lambda title: not title_flaw(title))), max_size=3)
+COMPONENTS = st.lists(st.tuples(TYPES, TITLES.filter(lambda title: not title_problem(title))), max_size=3)
 STACKS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,10}", fullmatch=True)
 
 
@@ -34,18 +43,18 @@ def test_the_first_letter_of_a_type_may_be_small(type_name: str, title: str) -> 
 def test_a_urn_reads_back(stack: str, project: str, around: list[tuple[str, str]], type_name: str, title: str) -> None:
     """The title comes last and may hold anything, colons included; the parents' types and titles stand before."""
     parent = "/".join(str(Reference(*each)) for each in around)
-    made = urn(stack, project, parent, Reference(type_name, title))
+    made = make_urn(stack, project, parent, Reference(type_name, title))
     assert made.qualified == (*(each[0] for each in around), type_name)
     assert parse_urn(str(made)) == made
-    assert made.reference == child(parent, type_name, title)
+    assert made.reference == child_reference(parent, type_name, title)
 
 
 @given(COMPONENTS, TYPES, TITLES)
 def test_a_reference_within_components_reads_back(around: list[tuple[str, str]], type_name: str, title: str) -> None:
     """From the outside in; the chain of components is found again in its text."""
     parent = "/".join(str(Reference(*each)) for each in around)
-    assert chain(parent) == around
-    found = child(parent, type_name, title)
+    assert component_chain(parent) == around
+    found = child_reference(parent, type_name, title)
     assert parse(str(found)) == found
     assert str(found) == f"{parent}/{Reference(type_name, title)}".removeprefix("/")
 
@@ -60,7 +69,7 @@ def test_two_resources_have_two_urns(
 ) -> None:
     """Also where the titles of one, put together, spell those of the other."""
     parents = ["/".join(str(Reference(*each)) for each in names) for names in (around, other)]
-    urns = {str(urn(stack, "p", parent, Reference(*own))) for parent, own in zip(parents, (one, two), strict=True)}
+    urns = {str(make_urn(stack, "p", parent, Reference(*own))) for parent, own in zip(parents, (one, two), strict=True)}
     assert (len(urns) == 1) == ([*around, one] == [*other, two])
 
 
@@ -100,4 +109,7 @@ def test_a_name_is_told_from_what_is_around_it(around: list[tuple[str, str]], ty
     """By its type, which no component has."""
     outer = [(f"c_{name}", inner) for name, inner in around]
     parent = "/".join(str(Reference(*each)) for each in outer)
-    assert within(child(parent, f"t_{type_name}", title), f"t_{type_name}") == (parent, (f"t_{type_name}", title))
+    assert split_component(child_reference(parent, f"t_{type_name}", title), f"t_{type_name}") == (
+        parent,
+        (f"t_{type_name}", title),
+    )

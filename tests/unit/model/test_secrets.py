@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
-from resource_api.model.codec import Sealed, seal
-from resource_api.model.secrets import marked
+from resource_api.model.codec import Sealed, digest_secret
+from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.values import Sensitive
 from resource_api.render import json as documents
 from resource_api.render import text as render
@@ -118,33 +118,33 @@ class TestMarking:
     def test_what_holds_none_is_given_as_it_is(self) -> None:
         """Not even copied: nearly nothing holds one."""
         row = {"name": "a", "text": "x", "sum": "y", "size": 1}
-        assert marked(PAGE, row, {"text": "x"}) is row
+        assert mark_secrets(PAGE, row, {"text": "x"}) is row
 
     @pytest.mark.parametrize("should", [Sensitive("word-0815"), Sealed("digest")], ids=["declared", "recorded"])
     def test_what_comes_from_a_secret_is_one(self, should: Any) -> None:
         """The value itself, what is derived from it, what repeats it in any spelling and depth; nothing else."""
         link = {"to": ["http://x/?q=word-0815"], "hex": b"word-0815".hex()}
         row = {"name": "a", "text": "word-0815", "sum": "5ea1", "size": 9, "link": link, "shape": None}
-        found = marked(PAGE, row, {"text": should})
+        found = mark_secrets(PAGE, row, {"text": should})
         assert {name for name, value in found.items() if isinstance(value, Sensitive)} == {"text", "sum", "link"}
         assert found["link"].reveal() == link
         assert found["size"] == 9
 
     def test_a_secret_read_marks_what_is_derived_from_it(self) -> None:
         """Though nobody declares it."""
-        found = marked(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
+        found = mark_secrets(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
         assert found["sum"] == Sensitive("5ea1")
 
     def test_what_stands_beside_a_secret_is_none(self) -> None:
         """Of a value that holds one, only that makes a secret of what repeats it."""
         should = {"text": {"host": "db.example.org", "word": Sensitive("word-0815")}}
         row = {"name": "a", "link": "on db.example.org", "sum": None}
-        assert marked(PAGE, row, should)["link"] == "on db.example.org"
-        assert marked(PAGE, {**row, "link": "with word-0815"}, should)["link"] == Sensitive("with word-0815")
+        assert mark_secrets(PAGE, row, should)["link"] == "on db.example.org"
+        assert mark_secrets(PAGE, {**row, "link": "with word-0815"}, should)["link"] == Sensitive("with word-0815")
 
     def test_nothing_is_made_of_what_is_not_there(self) -> None:
         """A value that is not set stays so."""
-        assert marked(PAGE, {"text": None, "sum": None}, {"text": Sensitive("x")}) == {"text": None, "sum": None}
+        assert mark_secrets(PAGE, {"text": None, "sum": None}, {"text": Sensitive("x")}) == {"text": None, "sum": None}
 
 
 class TestRuns:
@@ -155,7 +155,7 @@ class TestRuns:
         assert library.runtime.apply(library.manifest(OLD)).exit_code == 0
         kept = library.recorded()
         salt = library.runtime.store.load(library.runtime.store.stacks()[0]).salt
-        assert kept["a"]["sum"] == seal(sha256(f"say {OLD}".encode()).hexdigest(), salt)
+        assert kept["a"]["sum"] == digest_secret(sha256(f"say {OLD}".encode()).hexdigest(), salt)
         assert all(isinstance(kept["a"][name], Sealed) for name in ("text", "sum", "link"))
         assert isinstance(kept["b"]["text"], Sealed)
         assert kept["c"]["text"] == f"{len(OLD) + 4} letters"

@@ -15,7 +15,7 @@ from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.step import DecisionInputs
-from resource_api.model.values.columns import are_flat, sheets
+from resource_api.model.values.columnar import are_flat, column_groups
 from resource_api.model.values.values import UNKNOWN, is_flat
 from resource_api.plan.bulk_decisions import BulkDecisions
 from resource_api.plan.diff import ComparisonError, compare, equal_places
@@ -68,7 +68,7 @@ def _answers(insync: Callable[..., Any], name: str, attributes: Sequence[str], *
 def test_sheets_hold_every_value_once(resources: list[Resource]) -> None:
     """What is in the sheets, put together again, is what went in."""
     again: dict[int, Resource] = {}
-    for places, columns in sheets(resources):
+    for places, columns in column_groups(resources):
         for number, place in enumerate(places):
             assert place not in again
             again[place] = {name: column[number] for name, column in columns.items()}
@@ -239,7 +239,7 @@ def test_what_is_written_is_known_as_it_was_written(modes: dict[str, str | None]
     registry.register_provider("mood", Lower)
     resources = {f"Mood[{name}]": {"mode": mode} for name, mode in modes.items()}
     found = Runtime(registry).compile({"resources": resources}).entries
-    assert [each.spelling for each in found] == [{"mode": mode, "name": name} for name, mode in modes.items()]
+    assert [each.inputs for each in found] == [{"mode": mode, "name": name} for name, mode in modes.items()]
 
 
 @given(st.lists(st.tuples(_values, _values), min_size=1, max_size=6))

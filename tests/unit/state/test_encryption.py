@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.model.codec import Box, Sealed, opened, seal, sealed
+from resource_api.model.codec import EncryptedSecret, Sealed, digest_secret, open_sealed, seal_secrets
 from resource_api.model.record import Commit, Intent
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.values import Sensitive
@@ -55,9 +55,11 @@ class Place:
             salt = store.load(name).salt
             put = []
             for title, secret in secrets.items():
-                kept = sealed({"token": Sensitive(secret), "list": [1, {"deep": Sensitive(secret + "!")}]}, salt)
+                kept = seal_secrets({"token": Sensitive(secret), "list": [1, {"deep": Sensitive(secret + "!")}]}, salt)
                 put.append(record(f"/{title}", should=kept, is_=kept))
-            state = store.commit(name, Commit(put, outputs=sealed({"password": Sensitive("output " + secret)}, salt)))
+            state = store.commit(
+                name, Commit(put, outputs=seal_secrets({"password": Sensitive("output " + secret)}, salt))
+            )
             store.finish_run(name, {"run": str(state.serial)})
         return state
 
@@ -103,26 +105,26 @@ class TestKeeping:
         place.write(a="sesame", b="street")
         state = place.store().load(WEB)
         assert state.encrypted
-        found = [opened(state.records["file", name].should) for name in ("/a", "/b")]
+        found = [open_sealed(state.records["file", name].should) for name in ("/a", "/b")]
         assert [each["token"] for each in found] == [Sensitive("sesame"), Sensitive("street")]
         assert found[0]["list"] == [1, {"deep": Sensitive("sesame!")}]
-        assert opened(state.outputs) == {"password": Sensitive("output street")}
+        assert open_sealed(state.outputs) == {"password": Sensitive("output street")}
 
     def test_a_secret_is_compared_without_being_opened(self, place: Place) -> None:
         """Its digest is kept beside it, and the salt of that is a secret too."""
         salt = place.write(a="sesame").salt
         state = place.store().load(WEB)
         assert state.salt == salt
-        assert state.records["file", "/a"].should["token"] == seal("sesame", salt)
+        assert state.records["file", "/a"].should["token"] == digest_secret("sesame", salt)
         assert salt.hex() not in json.dumps([place.rows(table) for table in ("stack", "resource")])
 
     def test_what_was_only_digested_stays_so(self, place: Place) -> None:
         """A value that is written and never read back is kept in no form at all."""
         store = place.store()
         with store.lock("test", 0):
-            store.commit(WEB, Commit([record(should={"x": seal("sesame", store.load(WEB).salt)})]))
+            store.commit(WEB, Commit([record(should={"x": digest_secret("sesame", store.load(WEB).salt)})]))
         found = place.store().load(WEB).records[record().key].should["x"]
-        assert found == seal("sesame", store.load(WEB).salt)
+        assert found == digest_secret("sesame", store.load(WEB).salt)
         assert found.open() is None
 
     def test_nothing_on_disk_shows_a_secret(self, place: Place, tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ class TestKeeping:
             found = store.load(WEB).records["file", "/a"]
             store.commit(WEB, Commit([found._replace(title="other")]))
         moved = place.store().load(WEB).records["file", "/a"]
-        assert opened(moved.should)["token"] == Sensitive("sesame")
+        assert open_sealed(moved.should)["token"] == Sensitive("sesame")
         assert moved.should["token"].secret.text != found.should["token"].secret.text
 
     def test_each_stack_has_a_data_key_of_its_own(self, place: Place) -> None:
@@ -160,7 +162,7 @@ class TestKeeping:
         wrapped = [header["sealing"]["wrapped"] for header in place.rows("stack").values()]
         assert len(set(wrapped)) == 2
         state = place.store().load(OTHER)
-        assert opened(state.records["file", "/a"].should)["token"] == Sensitive("sesame")
+        assert open_sealed(state.records["file", "/a"].should)["token"] == Sensitive("sesame")
 
     def test_without_a_key_nothing_but_digests_is_written(self, place: Place) -> None:
         """As if there were no encryption at all."""
@@ -213,7 +215,7 @@ class TestWhoMayUseIt:
         with open(place.path, "r+b") as file:  # noqa: PTH123 - the path is text
             file.truncate(3000)
         assert any("put back" in line for line in place.store(None).recover(0))
-        assert opened(place.store().load(WEB).records["file", "/b"].should)["token"] == Sensitive("street")
+        assert open_sealed(place.store().load(WEB).records["file", "/b"].should)["token"] == Sensitive("street")
 
 
 def _first(rows: dict[int, Any]) -> tuple[int, Any]:
@@ -354,7 +356,7 @@ class TestForging:
         forge(place)
         assert any("nothing to recover" in line for line in place.store(None).recover(0))
         assert any("put back" in line for line in place.store().recover(0))
-        assert opened(place.store().load(WEB).records["file", "/a"].should)["token"] == Sensitive("sesame")
+        assert open_sealed(place.store().load(WEB).records["file", "/a"].should)["token"] == Sensitive("sesame")
 
     def test_a_run_that_recorded_nothing_yet_is_held_to_its_key_too(self, place: Place) -> None:
         """A first run without a key that was killed leaves a stack that is not encrypted."""
@@ -420,8 +422,8 @@ class TestForging:
         place.write(a="sesame", b="street")
         state = place.store().load(WEB)
         one, two = (state.records["file", name].should["token"].secret for name in ("/a", "/b"))
-        assert isinstance(one, Box)
+        assert isinstance(one, EncryptedSecret)
         assert one.place[0] == "urn:resource:default::web::file::/a"
         for text, where in ((one.text, two.place), (two.text, one.place), (one.text, (*one.place, "x"))):
             with pytest.raises(StateError, match="altered by somebody without its key"):
-                Sealed("", Box(text, where, one.unlock)).open()
+                Sealed("", EncryptedSecret(text, where, one.unlock)).open()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.model.codec import opened, sealed
+from resource_api.model.codec import open_sealed, seal_secrets
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.values import Sensitive
@@ -66,7 +66,7 @@ class Safe:
         store = self.store(self.before)
         with store.lock("test", 0):
             salt = store.load(WEB).salt
-            put = [record(f"/{n}", should=sealed({"token": Sensitive(f"{SECRET}-{n}")}, salt)) for n in range(30)]
+            put = [record(f"/{n}", should=seal_secrets({"token": Sensitive(f"{SECRET}-{n}")}, salt)) for n in range(30)]
             store.commit(WEB, Commit(put))
         self._saved = Path(directory) / "saved"
         shutil.copytree(self.path.parent, self._saved)
@@ -119,7 +119,7 @@ class Safe:
         assert len(state.records) == 30
         assert store.check()
         for number in range(30 if self.before and url else 0):
-            found = opened(state.records["file", f"/{number}"].should)
+            found = open_sealed(state.records["file", f"/{number}"].should)
             assert found == {"token": Sensitive(f"{SECRET}-{number}")}
         return True
 

@@ -14,7 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError, Sensitive
-from resource_api.model.values.assets import Archive, Asset, Content, Limits, Wish, inside, made, member_name, spelt
+from resource_api.model.values.assets import (
+    Archive,
+    Asset,
+    Content,
+    ContentSpec,
+    Limits,
+    build_contents,
+    link_stays_inside,
+    member_name,
+    spell_contents,
+)
 from resource_api.system.filesystem import download as fetching
 from resource_api.system.filesystem.assets import Assets
 
@@ -34,7 +44,7 @@ def sha(raw: bytes) -> str:
 def make(value: Any, place: Path | str = "/nowhere") -> Any:
     """Make contents as a manifest in a directory says."""
     assets = Assets()
-    return made(value, lambda wish: assets(wish, f"{place}/site.yaml"))
+    return build_contents(value, lambda wish: assets(wish, f"{place}/site.yaml"))
 
 
 def unpacked(archive: Archive, limits: Limits = LIMITS) -> dict[str, Any]:
@@ -105,7 +115,7 @@ class TestSpelling:
         """So that it can be made anew."""
         inner = {"a": {"asset": {"text": "x"}}, "b": {"asset": {"url": "https://x/y", "sha256": "0" * 64}}}
         written = {"one": [{"archive": {"files": inner}}], "two": 2}
-        assert spelt(make(written)) == written
+        assert spell_contents(make(written)) == written
 
     def test_a_digest_alone_has_no_content(self) -> None:
         """What comes from state says so."""
@@ -144,7 +154,7 @@ class TestNames:
         ends_in = os.path.normpath(f"/top/{name}/../{target}")
         leads = parts == sorted(parts, key=lambda part: part != "..")
         stays = ends_in == "/top" or ends_in.startswith("/top/")
-        assert inside(name, target) == (leads and stays and target != "" and not target.startswith("/"))
+        assert link_stays_inside(name, target) == (leads and stays and target != "" and not target.startswith("/"))
 
 
 class TestFiles:
@@ -277,7 +287,7 @@ class TestUrls:
         with serving() as base:
             assets = Assets()
             wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
-            first, second = (made(wish, lambda each: assets(each, "site.yaml")) for _ in range(2))
+            first, second = (build_contents(wish, lambda each: assets(each, "site.yaml")) for _ in range(2))
             assert Server.asked == []
             for asset in (first, second, first):
                 with asset.open() as stream:
@@ -314,4 +324,4 @@ def test_contents_say_where_they_come_from() -> None:
     assert str(Asset("ab" * 32, "file", "motd.txt")) == "sha256:abababababab (motd.txt)"
     assert str(Asset("ab" * 32, "text", "secret")) == "sha256:abababababab"
     assert repr(Content("ab" * 32)) == "<content sha256:abababababab>"
-    assert Wish("asset", "text", "x").sha256 == ""
+    assert ContentSpec("asset", "text", "x").sha256 == ""

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import FLAT
+from resource_api.model.values.values import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +20,19 @@ T = TypeVar("T")
 _PORTION: Final = 1000
 
 
-class Sheet(NamedTuple):
+class ColumnGroup(NamedTuple):
     """Resources that have the same attributes: their places among all, and in that order each attribute's values."""
 
     places: Sequence[int]
     columns: Mapping[str, Sequence[Any]]
 
 
-def portions(many: Sequence[T]) -> Iterator[Sequence[T]]:
+def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
     """Give a thousand after the other."""
     return (many[start : start + _PORTION] for start in range(0, len(many), _PORTION))
 
 
-def sheets(resources: Sequence[Mapping[str, Any]]) -> Iterator[Sheet]:
+def column_groups(resources: Sequence[Mapping[str, Any]]) -> Iterator[ColumnGroup]:
     """Give the resources by what attributes they have."""
     by_shape: dict[tuple[str, ...], list[int]] = {}
     for place, shape in enumerate(map(tuple, resources)):
@@ -43,9 +43,9 @@ def sheets(resources: Sequence[Mapping[str, Any]]) -> Iterator[Sheet]:
             found.append(place)
     for shape, places in by_shape.items():
         columns = zip(*[resources[place].values() for place in places], strict=True)
-        yield Sheet(places, dict(zip(shape, columns, strict=True)))
+        yield ColumnGroup(places, dict(zip(shape, columns, strict=True)))
 
 
 def are_flat(resources: Sequence[Mapping[str, Any]]) -> bool:
     """Whether no value of any of the resources holds anything else, as ``is_flat`` tells of one."""
-    return FLAT.issuperset(map(type, chain.from_iterable([resource.values() for resource in resources])))
+    return SCALAR_TYPES.issuperset(map(type, chain.from_iterable([resource.values() for resource in resources])))
