@@ -13,13 +13,15 @@ PYTEST_ARGS ?= -q -n auto --dist loadfile
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=
 
-.PHONY: help run bench bench-peers test tools lint format clean
+.PHONY: help run bench bench-peers quick test test-all tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
 help:
 	@echo 'make run [DIR=path]   apply examples/first.yaml: noop, for real, and once more to see that nothing changes'
-	@echo 'make test             all checks: layout, lint, types, layers, tests with branch coverage (PYTEST_ARGS=...)'
+	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
+	@echo 'make test             all checks: layout, lint, types, layers, every test (PYTEST_ARGS=...)'
+	@echo 'make test-all         the same with branch coverage and every point of the crash sweeps: an hour'
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
 	@echo 'make format           put the source into its canonical form'
 	@echo 'make bench            measure processor time beside what must be done anyway, and write docs/performance.md'
@@ -62,9 +64,15 @@ bench-peers: .venv/.run
 	@benchmarks/install-peers
 	@$(BIN)/python -m benchmarks --peers $(BENCH_ARGS)
 
+quick: .venv/.test
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process' tests/unit tests/lifecycle
+
 test: tools lint
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: tools lint
 	@mkdir -p .venv/coverage
-	@COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+	@CRASH_SWEEP_WHOLE=1 COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
 
 tools:
 	@.ci/tools

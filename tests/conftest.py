@@ -10,7 +10,8 @@ from hypothesis import settings
 pytest.register_assert_rewrite("resource_api.testing")
 
 settings.register_profile("project", deadline=None)
-settings.load_profile("project")
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "project"))
 
 
 @pytest.fixture

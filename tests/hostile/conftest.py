@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests import command
+
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 MODULES: Final = Path(__file__).resolve().parent / "modules"
 
@@ -140,10 +142,7 @@ class Box:
 
     def run(self, *arguments: str, **options: Any) -> Done:
         """Run the command here; ``options`` are those of ``subprocess.run``."""
-        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        done = subprocess.run(
-            [*self.command, *arguments], cwd=self.path, env=self.env, check=False, timeout=50, **{**given, **options}
-        )
+        done = command.run(arguments, cwd=self.path, env=self.env, **options)
         return Done(done.returncode, done.stdout or b"", done.stderr or b"")
 
     def run_shell(self, line: str) -> Done:

@@ -13,6 +13,8 @@ from tests.scenarios.conftest import Bench
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.process
+
 A = "project: p\nresources:\n  Widget[a]: {size: 1}\n"
 AB = "project: p\nresources:\n  Widget[a]: {size: 1}\n  Widget[b]: {size: 2, require: 'Widget[a]'}\n"
 EMPTY = "project: p\nresources: {}\n"

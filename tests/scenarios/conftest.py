@@ -9,8 +9,6 @@ from __future__ import annotations
 import compileall
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
@@ -18,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import resource_api
+from tests import command
 
 MODULES: Final = Path(__file__).parent / "modules"
 
@@ -84,16 +83,8 @@ class Bench:
 
     def run(self, *arguments: str | Path, **environment: str) -> Outcome:
         """Run ``resource-api`` with ``arguments`` in the bench's directory."""
-        done = subprocess.run(
-            [sys.executable, "-m", "resource_api", *map(str, arguments)],
-            cwd=self.home,
-            env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        given = [str(each) for each in arguments]
+        done = command.run(given, cwd=self.home, env=self.environment | environment, text=True, timeout=30)
         assert "Traceback" not in done.stderr, done.stderr
         return Outcome(done.returncode, done.stdout, done.stderr)
 

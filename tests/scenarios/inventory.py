@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.plugins import loader
+from tests import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,16 +74,8 @@ class Site:
 
     def run(self, *arguments: str | Path, **environment: str) -> Outcome:
         """Run ``resource-api`` with ``arguments`` in the site's directory."""
-        done = subprocess.run(
-            [sys.executable, "-m", "resource_api", *map(str, arguments)],
-            cwd=self.home,
-            env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-        )
+        given = [str(each) for each in arguments]
+        done = command.run(given, cwd=self.home, env=self.environment | environment, text=True)
         assert "Traceback" not in done.stderr, done.stderr
         return Outcome(done.returncode, done.stdout, done.stderr)
 

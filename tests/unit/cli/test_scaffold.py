@@ -54,6 +54,7 @@ def test_three_files_are_written_where_they_are_looked_for(name: str, tmp_path: 
     assert name == "sample" or not any(b"sample" in text.lower() for text in contents(directory).values())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_is_in_its_final_form(name: str, tmp_path: Path) -> None:
     """It passes the checks of this project, and its formatter changes nothing, whatever the name's length."""
@@ -63,6 +64,7 @@ def test_what_is_written_is_in_its_final_form(name: str, tmp_path: Path) -> None
     assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
 
 
+@pytest.mark.process
 @pytest.mark.timeout(180)
 def test_what_is_written_is_typed(tmp_path: Path) -> None:
     """Nothing in it needs an exception from ``mypy --strict``."""
@@ -100,6 +102,7 @@ def test_a_file_that_cannot_be_read_is_no_absent_resource(tmp_path: Path, monkey
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == "{"
 
 
+@pytest.mark.process
 @pytest.mark.timeout(180)
 def test_its_own_test_runs(tmp_path: Path) -> None:
     """The laws of providers hold for the example, and the test does find them."""

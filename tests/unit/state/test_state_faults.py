@@ -27,6 +27,8 @@ from resource_api.testing.state_examples import record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.process
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 

@@ -22,6 +22,8 @@ from resource_api.system.process.process import STDERR, STDOUT, Invocation, Proc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.process
+
 ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 GET_SUBREAPER = 37
 

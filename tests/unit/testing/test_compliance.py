@@ -445,6 +445,7 @@ def guide(pytester: pytest.Pytester) -> Path:
     return pytester.path
 
 
+@pytest.mark.process
 def test_the_guide_leads_to_a_provider_that_keeps_every_law(pytester: pytest.Pytester) -> None:
     """Nothing fails with the guide's example, as many laws hold as it says, nothing is left behind."""
     guide(pytester)
@@ -454,6 +455,7 @@ def test_the_guide_leads_to_a_provider_that_keeps_every_law(pytester: pytest.Pyt
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
 
+@pytest.mark.process
 def test_the_guide_shows_what_the_laws_find(pytester: pytest.Pytester) -> None:
     """Without the line that the guide takes out, the laws fail that it names."""
     provider = guide(pytester) / "providers" / "greeting.py"
@@ -467,6 +469,7 @@ def test_the_guide_shows_what_the_laws_find(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.process
 def test_a_law_that_fails_in_pytest_leaves_nothing_behind(pytester: pytest.Pytester) -> None:
     """The clean-up is pytest's last step of a test, also of one that the author wrote and that fails."""
     place = guide(pytester)
@@ -479,6 +482,7 @@ def test_a_law_that_fails_in_pytest_leaves_nothing_behind(pytester: pytest.Pytes
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
 
+@pytest.mark.process
 def test_a_class_without_an_example_says_so(pytester: pytest.Pytester) -> None:
     """A class without an example says what is missing, for every law there is."""
     header = "from resource_api.testing import ProviderCompliance\n\n\n"

@@ -1,0 +1,192 @@
+"""Run the command in a process of its own that is forked from one that has imported it.
+
+The interpreter's start and the imports are most of the time of a short command, and thousands of tests run one.
+Each run is still a process: its own arguments, environment, directory, standard streams, signals and exit code. Not for
+tests of what is imported when, nor for what happens to the interpreter itself: these start ``python -m resource_api``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+#: What only changes an interpreter as it starts; a run with any other variable of its own is started anew.
+_FORKABLE: Final = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+#: Imported once: what the command loads when it needs it.
+_LIBRARIES: Final = ("jsonschema", "structlog", "yaml", "sqlite3", "psutil", "sh", "difflib", "uuid", "ssl")
+
+
+class _Server:
+    """The process that forks; one for each process that runs tests, started with the first command."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from tests.command import serve; serve({theirs.fileno()})"],
+            env=environment,
+            cwd=ROOT,
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+        self._socket = ours
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the server: it stops at the end of its input."""
+        self._socket.close()
+        self._process.wait()
+
+    def start(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
+        """Start a run with these standard streams; return the socket that yields its process id and its exit code."""
+        ours, theirs = socket.socketpair()
+        with theirs, tempfile.TemporaryFile() as file:
+            file.write(json.dumps(request).encode())
+            file.seek(0)
+            socket.send_fds(self._socket, [b"!"], [file.fileno(), theirs.fileno(), *streams])
+        return ours
+
+
+_servers: dict[int, _Server] = {}
+
+
+def _server() -> _Server:
+    """Return the server of this process."""
+    return _servers.get(os.getpid()) or _servers.setdefault(os.getpid(), _Server())
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float = 50,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+    text: bool = False,
+) -> subprocess.CompletedProcess[Any]:
+    """Return how ``resource-api ARGUMENTS`` ended, as ``subprocess.run`` would.
+
+    A measured run, and one whose interpreter must start in another way, is started anew.
+    """
+    words = [sys.executable, "-P", "-m", "resource_api", *arguments]
+    strange = {name for name in env if name.startswith(("PYTHON", "COVERAGE_"))} - _FORKABLE
+    customized = any(Path(path, "sitecustomize.py").exists() for path in env.get("PYTHONPATH", "").split(os.pathsep))
+    if strange or customized or stdin == subprocess.PIPE:
+        return subprocess.run(
+            words,
+            cwd=cwd,
+            env=dict(env),
+            timeout=timeout,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=text,
+            check=False,
+        )
+    request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open() as nothing:
+        streams = [
+            nothing.fileno() if stdin == subprocess.DEVNULL else stdin,
+            out.fileno() if stdout == subprocess.PIPE else stdout,
+            err.fileno() if stderr == subprocess.PIPE else stderr,
+        ]
+        code = _wait(_server().start(request, streams), words, timeout)
+        written: list[Any] = []
+        for file in (out, err):
+            file.seek(0)
+            written.append(file.read().decode().replace("\r\n", "\n") if text else file.read())
+    return subprocess.CompletedProcess(words, code, *written)
+
+
+def _wait(answers: socket.socket, words: Sequence[str], timeout: float) -> int:
+    """Return the exit code of a run; kill it after ``timeout`` seconds and raise ``TimeoutExpired``."""
+    with answers, answers.makefile("r") as lines:
+        pid = int(lines.readline())
+        answers.settimeout(timeout)
+        try:
+            return int(lines.readline())
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(list(words), timeout) from None
+
+
+def serve(number: int) -> None:
+    """Fork a process for each request on the socket ``number``, until its other end is closed."""
+    import resource_api  # noqa: PLC0415 - in the server only
+
+    for module in pkgutil.walk_packages(resource_api.__path__, "resource_api."):
+        if not module.name.startswith(("resource_api.testing", "resource_api.__main__")):
+            importlib.import_module(module.name)
+    for library in _LIBRARIES:
+        with suppress(ImportError):
+            importlib.import_module(library)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    requests = socket.socket(fileno=number)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(requests, 1, 5)
+        if not message:
+            return
+        if os.fork() == 0:
+            requests.close()
+            _supervise(*descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _supervise(request: int, answers: int, *streams: int) -> None:
+    """Fork the run itself, and answer with its process id and its exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        os.close(answers)
+        with open(request, "rb") as file:
+            _become(json.load(file), streams)
+        from resource_api.__main__ import main  # noqa: PLC0415 - as the command does
+
+        main()
+    os.write(answers, b"%d\n" % pid)
+    _, status = os.waitpid(pid, 0)
+    with suppress(BrokenPipeError):
+        os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
+    """Make this process what a freshly started interpreter would be."""
+    for place, descriptor in enumerate(streams):
+        os.dup2(descriptor, place)
+        if descriptor > 2:
+            os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(place, mode, encoding="utf-8", errors=errors, buffering=buffering, closefd=False)  # noqa: SIM115
+        for place, mode, errors, buffering in (
+            (0, "r", "surrogateescape", -1),
+            (1, "w", "surrogateescape", -1),
+            (2, "w", "backslashreplace", 1),
+        )
+    )
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path and path not in sys.path]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    sys.argv = ["resource-api", *request["arguments"]]
