@@ -31,7 +31,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
 from resource_api.runtime.listing import Reader
-from resource_api.system.log import Line, Log, console, json_lines, spoken
+from resource_api.system.log import Line, Log, console, json_lines, line_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ class Session:
         self._writing = RLock()
         self.color = _colored(settings.get("color", "auto"), self.out)
         self.log = _log(settings, self.err)
-        sys.stdout, sys.stderr = spoken(self._printed, 1), spoken(self._printed, 2)
+        sys.stdout, sys.stderr = line_stream(self._printed, 1), line_stream(self._printed, 2)
         if self.stream:
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
         self.registry = Registry(ModulePath(_places(settings.get("module_path") or (), manifest)))

@@ -15,7 +15,7 @@ from resource_api.model.component import LoadedComponent
 from resource_api.model.values.expression import Expression, escape_expressions
 from resource_api.model.values.reference import child_reference, parse
 from resource_api.model.values.values import Sensitive
-from resource_api.system.sandbox import still
+from resource_api.system.sandbox import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,7 +82,7 @@ def blueprint(
         told(inputs)
         m = Component(file, parent, inputs, facts)
         m.title = title
-        with still("a component"):
+        with read_only("a component"):
             guarded(file, lambda: function(m))
         declared, lines = m.data()
         return json_reader.adopt(declared, file, lambda: positions_of(lines))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import Sensitive, copy_resource, reveal
 from resource_api.provider.context import Context
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _ask(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, secr
     try:
         provider = providers.instance(call.instance)
         context = Context(providers.tools(call.instance).definition, run, reading=True)
-        with guard.answering(), context.activate(provider), run.provider_call():
+        with process_guard.contained(), context.activate(provider), run.provider_call():
             answer = getattr(provider, call.name)(context, **copy_resource(inputs))
     except Exception as error:  # a foreign method may fail in any way
         msg = f"function {call} failed: {reason(error)}"

@@ -12,7 +12,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 
 from resource_api.model.values.errors import DefinitionError, reason
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 
 
 def execute(path: str, name: str) -> ModuleType:
@@ -29,7 +29,7 @@ def execute(path: str, name: str) -> ModuleType:
     printed = _Printed()
     try:
         code = SourceFileLoader(name, path).get_code(name)
-        with guard.protected():
+        with process_guard.protected():
             sys.stdout = printed
             try:
                 exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does

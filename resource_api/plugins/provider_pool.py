@@ -21,7 +21,7 @@ from resource_api.model.values.values import copy_resource
 from resource_api.plugins import pure_calls as answers
 from resource_api.provider.base import told
 from resource_api.provider.context import Context, RunContext
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -124,7 +124,7 @@ class ProviderPool:
     def _make(self, definition: TypeDefinition, versions: str) -> Any:
         provider = self.registry.provider(definition.name, versions)
         try:
-            with guard.answering():
+            with process_guard.contained():
                 made = provider()
             self._context(definition).adopt(made)
         except Exception as error:
@@ -140,7 +140,7 @@ class ProviderPool:
             raise ProviderError(msg)
         context = self._context(definition)
         try:
-            with guard.answering(), context.activate(made):
+            with process_guard.contained(), context.activate(made):
                 made.configure(context, MappingProxyType(copy_resource(self._configs[instance])))
         except Exception as error:
             msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
@@ -171,7 +171,7 @@ class ProviderPool:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if definition.sensitive:
                 self.run.log.mask.add(arguments)
-            return guard.answer(getattr(self._raw(instance), method), *told(method, context, arguments))
+            return process_guard.call_contained(getattr(self._raw(instance), method), *told(method, context, arguments))
 
         return ProviderFunctions(
             definition,
@@ -221,7 +221,7 @@ class ProviderPool:
             found: list[Problem] | Exception
             for each in map(dict, resources) if are_flat(resources) else map(copy_resource, resources):
                 try:
-                    answer = guard.answer(method(), context, each)
+                    answer = process_guard.call_contained(method(), context, each)
                     found = [] if answer is None or answer == [] else answers.problems(answer)
                 except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
                     found = error
@@ -290,7 +290,7 @@ class ProviderPool:
         if call is None or not (instance in self._instances or instance in self._isolated):
             return
         try:
-            with guard.protected():
+            with process_guard.protected():
                 call()
         except Exception as error:  # noqa: BLE001 - contained: everything else is over already
             self.run.log.write("warning", instance, f"{method} of its provider failed: {reason(error)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.provider.context import calling_context, current
-from resource_api.system.process.line_splitter import text
+from resource_api.system.process.line_splitter import decode
 
 if TYPE_CHECKING:
     import os
@@ -86,7 +86,7 @@ class Command:
         if self._skipped(call):
             return Result(0, "", "")
         stdout = call.whole()
-        return Result(call.exit_code, stdout, text(call.stderr))
+        return Result(call.exit_code, stdout, decode(call.stderr))
 
     def _skipped(self, call: Call) -> bool:
         context = call.context

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.errors import CommandError
 from resource_api.system.process import trusted_path as program
-from resource_api.system.process.line_splitter import Lines, text
-from resource_api.system.process.process import STDOUT, Invocation, Process, ending
+from resource_api.system.process.line_splitter import LineSplitter, decode
+from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -59,7 +59,7 @@ class Call:
 
     def whole(self) -> str:
         """Run the program to its end and give its stdout."""
-        kept, size, spoken = [], 0, Lines()
+        kept, size, spoken = [], 0, LineSplitter()
         with closing(self.output()) as output:
             for stdout in output:
                 kept.append(stdout)
@@ -69,11 +69,11 @@ class Call:
                 self.log("debug", spoken.feed(stdout, _TAIL))
         self.log("debug", spoken.rest())
         self.conclude()
-        return text(b"".join(kept))
+        return decode(b"".join(kept))
 
     def lines(self) -> Iterator[str]:
         """Run the program and yield its stdout by line; raises ``CommandError`` at the end as ``check`` does."""
-        whole = Lines()
+        whole = LineSplitter()
         with closing(self.output()) as output:
             for stdout in output:
                 yield from whole.feed(stdout)
@@ -86,13 +86,13 @@ class Call:
     def check(self) -> None:
         """Raise ``CommandError`` for any exit code but 0."""
         if self.exit_code:
-            self.fail(ending(self.exit_code), self.exit_code)
+            self.fail(describe_exit(self.exit_code), self.exit_code)
 
     def output(self) -> Generator[bytes, None, None]:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
         patience = self._clock()
         self.log("debug", [f"Executing '{self.shown}'"])
-        lines = Lines()
+        lines = LineSplitter()
         try:
             with self._start() as process:
                 for stream, chunk in process.chunks(patience):
@@ -112,7 +112,7 @@ class Call:
     def conclude(self) -> None:
         """Log how it ended."""
         done = f"Successfully executed '{self.shown}'"
-        self.log("debug", [f"'{self.shown}' {ending(self.exit_code)}" if self.exit_code else done])
+        self.log("debug", [f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else done])
 
     def log(self, level: str, messages: list[str]) -> None:
         """Say each message, where there is a context to say it in."""
@@ -122,7 +122,7 @@ class Call:
 
     def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
         """Raise the error that says ``what`` this program did, and what it said last."""
-        said = text(self.stderr)
+        said = decode(self.stderr)
         last = "; ".join([line.strip() for line in said.splitlines() if line.strip()][-5:])[-2000:]
         message = f"'{self.shown}' {what}: {last}" if last else f"'{self.shown}' {what}"
         raise CommandError(message, self.argv, exit_code, said) from None

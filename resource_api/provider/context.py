@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.system.log import Log
-    from resource_api.system.thread_pool import Crew
+    from resource_api.system.thread_pool import ThreadPool
 
 __all__ = ["Context", "Outcome", "RunContext", "Subject", "calling_context", "current"]
 
@@ -60,19 +60,19 @@ class RunContext:
         #: Whether programs have been stopped, and no more are to be started for a change.
         self.stopping = False
         #: The threads that carry segments out, while there are several.
-        self.threads: Crew | None = None
+        self.threads: ThreadPool | None = None
         #: Whether all providers run in workers, not only those whose type asks for it.
         self.isolate = False
 
     def provider_call(self) -> AbstractContextManager[None]:
-        """Let the others of a crew work while a provider is being called."""
-        return nullcontext() if self.threads is None else self.threads.resting()
+        """Let the other threads of the pool work while a provider is being called."""
+        return nullcontext() if self.threads is None else self.threads.unlocked()
 
     def stop_soon(self) -> None:
         """End changes as soon as they can be; calls side by side have a few seconds. Safe in a signal handler."""
         self.stopping = True
         if self.threads is not None:
-            self.threads.hurry()
+            self.threads.start_grace_period()
 
     def isolates(self, definition: TypeDefinition) -> bool:
         """Whether the provider of a type runs in a worker."""

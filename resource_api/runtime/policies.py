@@ -17,8 +17,8 @@ from resource_api.model.values.errors import Problem, ResourceError, reason
 from resource_api.model.values.values import copy_resource
 from resource_api.plan.planner import would_change
 from resource_api.plugins import loader
-from resource_api.system import process_guard as guard
-from resource_api.system.sandbox import still
+from resource_api.system import process_guard
+from resource_api.system.sandbox import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,9 +108,11 @@ class Judge:
 def _asked(policy: Policy, question: Callable[[Any], Any], what: Any) -> Iterator[Problem]:
     """Give what a policy says; one that raises has said that it cannot judge, which is an error."""
     try:
-        with still("a policy"):
-            answer = guard.answer(question, what)
-            answers = [answer] if isinstance(answer, (str, Problem)) else guard.answer(list, answer or ())
+        with read_only("a policy"):
+            answer = process_guard.call_contained(question, what)
+            answers = (
+                [answer] if isinstance(answer, (str, Problem)) else process_guard.call_contained(list, answer or ())
+            )
         for said in answers:
             if not isinstance(said, (str, Problem)):
                 msg = f"a policy gives strings and Problems, not {type(said).__name__}"

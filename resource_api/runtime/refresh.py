@@ -20,7 +20,7 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.schema_upgrade import upgrade
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
-from resource_api.system.gc_pause import unhurried
+from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.recorded_values import recorded_inputs, recorded_state
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
     Raises ``ResourceError`` naming what could not be read; what could is written all the same.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
-    with runtime.store.lock("refresh", runtime.lock_timeout), providers, unhurried():
+    with runtime.store.lock("refresh", runtime.lock_timeout), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
         # What waits for resources is read with what was recorded of it: nothing is planned here that could tell.
@@ -91,7 +91,7 @@ def take_over(
 ) -> Summary:
     """Record an existing thing, declared as ``target``, as ours. Raises ``ResourceError`` when it does not exist."""
     providers = ProviderPool(runtime.registry, runtime.run)
-    with runtime.store.lock("import", runtime.lock_timeout), providers, unhurried():
+    with runtime.store.lock("import", runtime.lock_timeout), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
         if name is not None and name not in entry.own_names:

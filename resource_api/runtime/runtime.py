@@ -28,9 +28,9 @@ from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.observe import observe
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.state.store import NoStore, StackName
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 from resource_api.system.facts import Facts
-from resource_api.system.gc_pause import unhurried
+from resource_api.system.gc_pause import gc_paused
 from resource_api.system.log import Log, structured
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Runtime(Reader):
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Give the catalog of a manifest. Raises ``ManifestError``."""
-        with ProviderPool(self.registry, self.run) as providers, unhurried(), guard.protected():
+        with ProviderPool(self.registry, self.run) as providers, gc_paused(), process_guard.protected():
             return self.catalog(source, inputs, providers)
 
     def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
@@ -199,7 +199,7 @@ class Runtime(Reader):
     ) -> Iterator[tuple[Plan, Snapshot]]:
         """Give a plan and what was read for it; the providers that were made for it are closed in the end."""
         with ProviderPool(self.registry, self.run) as providers:
-            with unhurried(), guard.protected():
+            with gc_paused(), process_guard.protected():
                 made = self._plan(source, inputs, options, providers, remember=remember)
             yield made
 

@@ -17,7 +17,7 @@ from resource_api.provider.base import collect
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.snapshot.check_rows import RowChecker
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -190,7 +190,7 @@ class Snapshot:
     ) -> tuple[list[Resource], dict[Name, str]]:
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
-        with self.providers.run.provider_call(), guard.answering(), context.activate(provider):
+        with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
             answer = (
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
@@ -273,7 +273,7 @@ class Snapshot:
         )
         try:
             provider = self.providers.instance(entry.instance)
-            with self.providers.run.provider_call(), guard.answering(), context.activate(provider):
+            with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
                 answer = provider.due(context, entry.name, dict(entry.should if should is None else should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             return Due(failure=reason(error))

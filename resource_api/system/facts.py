@@ -1,6 +1,6 @@
-"""What is known of this machine, under Facter's names, read only when a manifest refers to it.
+"""Facts about this machine under Facter's names, each read only when a manifest refers to it.
 
-From the standard library and psutil alone: a fact costs no process. Nothing here changes during a run.
+The sources are the standard library and psutil: no fact starts a program. A fact does not change during a run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _os() -> dict[str, Any]:
 
 
 def _debian_version() -> str:
-    """Give ``12.11``, as Facter does; os-release knows the major version only."""
+    """Return the version with its minor part, such as ``12.11``, as Facter does; os-release has the major one only."""
     try:
         with open("/etc/debian_version", encoding="ascii") as file:  # noqa: PTH123 - pathlib costs more
             version = file.read().strip()
@@ -139,18 +139,18 @@ _FACTS: Final[Mapping[str, Callable[[], Any]]] = {
 
 
 class Facts:
-    """Facts by name, each read once, when it is first asked for."""
+    """Facts by name; each is read once, at its first use."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without any fact read."""
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        """Give one fact; raises ``KeyError`` for an unknown one."""
+        """Return one fact. Raise ``KeyError`` for an unknown name."""
         if name not in self._read:
             self._read[name] = _FACTS[name]()
         return self._read[name]
 
     def names(self) -> list[str]:
-        """Give the names that can be asked for."""
+        """Return the names of all facts, sorted."""
         return sorted(_FACTS)

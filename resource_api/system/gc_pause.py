@@ -1,4 +1,7 @@
-"""The cyclic collector, kept off while many small values are made: it alone bends the growth curve."""
+"""Pause Python's cyclic garbage collector while many small values are created.
+
+Its passes over all live objects are the only cost that grows faster than the number of resources.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def unhurried() -> Iterator[None]:
-    """Collect no cycles; afterwards it is as before."""
+def gc_paused() -> Iterator[None]:
+    """Disable the collector inside the ``with`` block; restore its state afterwards."""
     enabled = gc.isenabled()
     gc.disable()
     try:

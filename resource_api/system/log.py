@@ -1,8 +1,7 @@
-"""Where log lines go: the one module that owns structlog.
+"""The log: levels, lines, and the sinks that print them; the only module that uses structlog.
 
-A line below the threshold is never built, and structlog is imported with the first line that is shown: a run
-that has nothing to say does not pay for it. What the lines say is decided by the context and the stages.
-Importing this module configures nothing.
+A line below the threshold is not built, and structlog is imported with the first line that needs it: a run without
+log output does not pay for it. Importing this module configures nothing. The wording of lines must not enter here.
 """
 
 from __future__ import annotations
@@ -20,64 +19,66 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
-_WORDS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
+_LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
 _COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "notice": "", "warning": "\x1b[33m", "err": "\x1b[31m"}
-_PLAIN: Final = "\x1b[0m"
-_TOGETHER: Final = 500  # lines
-_LONGEST: Final = 64 * 1024  # bytes that wait for their line end
+_RESET: Final = "\x1b[0m"
+#: A buffered log is flushed after this many lines.
+_BUFFER: Final = 500
+#: Longest line in bytes that ``line_stream`` collects before it is logged without its line end.
+_LONGEST: Final = 64 * 1024
 
 
 class Line(NamedTuple):
-    """One thing said: its level, whom it is about (a reference, a type, or nobody) and the text."""
+    """One line: its level, its subject (a reference, a type, or empty) and the text."""
 
     level: str
     subject: str
     text: str
 
     def __str__(self) -> str:
-        """Spell ``Notice: Widget[a]: created``, on one line whatever the text holds."""
+        """Return ``Notice: Widget[a]: created`` as one line; control characters in the text are escaped."""
         level, subject, text = self
-        return escape(f"{_WORDS[level]}: {subject}: {text}" if subject else f"{_WORDS[level]}: {text}")
+        return escape(f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}")
 
 
 class Log:
-    """Takes lines, drops those below the threshold, masks secrets, hands the rest to every sink."""
+    """Drop lines below the threshold, mask secrets, and send the rest to every sink."""
 
     def __init__(self, threshold: str = "notice", *sinks: Callable[[Line], None]) -> None:
-        """Show lines from ``threshold`` (debug, info, notice, warning, err, off) on."""
+        """Show lines of level ``threshold`` (debug, info, notice, warning, err, off) and above."""
         self._level = threshold
         self._threshold = LEVELS[threshold]
         self.sinks = list(sinks)
         self.mask = Mask()
-        #: Lines come from several threads, and from a signal that has interrupted one of them.
-        self._writing = RLock()
-        #: What is said together and not shown yet; None: each line is shown at once.
-        self._held: list[Line] | None = None
+        #: Reentrant: lines come from several threads, and from a signal handler that has interrupted one of them.
+        self._lock = RLock()
+        #: Lines of ``buffered`` that are not shown yet; None: each line is shown at once.
+        self._pending: list[Line] | None = None
 
     @property
     def level(self) -> str:
-        """The lowest level that is shown anywhere."""
+        """The lowest level that is shown; ``off`` without a sink."""
         return self._level if self.sinks else "off"
 
     def enabled(self, level: str) -> bool:
-        """Whether a line of this level would be shown anywhere."""
+        """Whether a line of this level would be shown."""
         return bool(self.sinks) and LEVELS[level] >= self._threshold
 
     def write(self, level: str, subject: str, *texts: str) -> None:
-        """Say one line for each text."""
+        """Log one line for each text."""
         if not self.enabled(level):
             return
-        with self._writing:
+        with self._lock:
             mask = self.mask
             lines = [Line(level, mask(subject), mask(text)) if mask else Line(level, subject, text) for text in texts]
-            if self._held is None:
+            if self._pending is None:
                 for line in lines:
                     self._show([line])
                 return
-            self._held += lines
-            if len(self._held) >= _TOGETHER:
-                # A signal may have something to say while they are being shown.
-                lines, self._held = self._held, []
+            self._pending += lines
+            if len(self._pending) >= _BUFFER:
+                # A signal handler may log while these are being shown.
+                lines, self._pending = self._pending, []
                 self._show(lines)
 
     def _show(self, lines: Sequence[Line]) -> None:
@@ -85,38 +86,38 @@ class Log:
             sink(*lines)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Show what is said in here some hundred lines at once: of ten thousand each would be a system call.
+    def buffered(self) -> Iterator[None]:
+        """Show the lines of the ``with`` block in large groups: one system call for hundreds of lines.
 
-        Other threads wait with what they have to say. Who listens line by line goes on doing so.
+        Other threads wait until the block ends. A log with a sink that takes single lines is not buffered.
         """
-        if self._held is not None or not all(isinstance(sink, _Sink) for sink in self.sinks):
+        if self._pending is not None or not all(isinstance(sink, _Sink) for sink in self.sinks):
             yield
             return
-        with self._writing:
-            self._held = []
+        with self._lock:
+            self._pending = []
             try:
                 yield
             finally:
-                lines, self._held = self._held, None
+                lines, self._pending = self._pending, None
                 self._show(lines)
 
 
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
-    """Give a sink that writes lines for people; a stream that has gone away never stops a run."""
+    """Return a sink that writes lines for people. A closed stream does not stop the run."""
 
-    # Without structlog: a line for people has nothing to be processed, and there may be ten thousand of them.
+    # Without structlog: these lines need no processors, and there may be ten thousand of them.
     def write(lines: Sequence[Line]) -> None:
-        tints = _COLORS if color else {}
-        spelt = [f"{tint}{line}{_PLAIN}\n" if (tint := tints.get(line.level)) else f"{line}\n" for line in lines]
-        stream.write("".join(spelt))
+        colors = _COLORS if color else {}
+        texts = [f"{code}{line}{_RESET}\n" if (code := colors.get(line.level)) else f"{line}\n" for line in lines]
+        stream.write("".join(texts))
         stream.flush()
 
     return _Sink(lambda: write)
 
 
 def json_lines(stream: TextIO) -> Callable[[Line], None]:
-    """Give a sink that writes one JSON object per line."""
+    """Return a sink that writes one JSON object per line."""
 
     def render(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         import structlog.processors as p  # noqa: PLC0415 - with the first line
@@ -129,7 +130,7 @@ def json_lines(stream: TextIO) -> Callable[[Line], None]:
 
 
 def structured() -> Callable[[Line], None]:
-    """Give a sink into the embedding program's own structlog configuration; silent while it has none."""
+    """Return a sink that uses the embedding program's structlog configuration; it drops lines while there is none."""
 
     def sink(line: Line) -> None:
         import structlog  # noqa: PLC0415 - with the first line
@@ -144,7 +145,7 @@ def structured() -> Callable[[Line], None]:
 
 
 class _Sink:
-    """What writes to one stream, made with its first line; silent once the stream is gone."""
+    """A writer to one stream, made with the first line; drops lines once the stream is closed."""
 
     def __init__(self, make: Callable[[], Callable[[Sequence[Line]], None]]) -> None:
         self._make = make
@@ -158,11 +159,11 @@ class _Sink:
         try:
             self._write(lines)
         except (OSError, ValueError):
-            self._write = _drop
+            self._write = lambda _lines: None
 
 
 def _logger(stream: TextIO, render: Callable[..., str]) -> Callable[[Sequence[Line]], None]:
-    """Give a structlog logger of one stream."""
+    """Return a structlog logger of one stream."""
     import structlog  # noqa: PLC0415 - with the first line
 
     class Lines(structlog.BoundLoggerBase):
@@ -173,26 +174,25 @@ def _logger(stream: TextIO, render: Callable[..., str]) -> Callable[[Sequence[Li
     return Lines(structlog.WriteLogger(stream), processors=[render], context={})
 
 
-def spoken(say: Callable[[str], None], descriptor: int) -> TextIO:
-    """Give a stream to stand in for a standard one: what foreign code prints there is said line by line.
+def line_stream(write: Callable[[str], None], descriptor: int) -> TextIO:
+    """Return a replacement for a standard stream that calls ``write`` with each line that foreign code prints.
 
-    ``descriptor`` is what children of that code write to.
+    The lines can then be masked, escaped, and written in the log's format. ``descriptor`` is what ``fileno`` returns:
+    programs that the code starts write there.
     """
-    return _Open(_Spoken(say, descriptor), "utf-8", "backslashreplace", write_through=True)
+    return _UnclosableStream(_LineStream(write, descriptor), "utf-8", "backslashreplace", write_through=True)
 
 
-class _Open(io.TextIOWrapper):
-    """A stream that whoever closes it only flushes: the next one to print shall not fail."""
+class _UnclosableStream(io.TextIOWrapper):
+    """A stream whose ``close`` only flushes: the next code that prints must not fail."""
 
     def close(self) -> None:
         self.buffer.flush()
 
 
-class _Spoken(io.RawIOBase):
-    """Takes bytes and says them line by line, so that they can be masked, escaped and in the log's own format."""
-
-    def __init__(self, say: Callable[[str], None], descriptor: int) -> None:
-        self._tell = say
+class _LineStream(io.RawIOBase):
+    def __init__(self, write: Callable[[str], None], descriptor: int) -> None:
+        self._write_line = write
         self._descriptor = descriptor
         self._rest = b""
 
@@ -211,17 +211,13 @@ class _Spoken(io.RawIOBase):
         if len(self._rest) > _LONGEST:
             lines, self._rest = [*lines, self._rest], b""
         for line in lines:
-            self._say(line)
+            self._emit(line)
         return len(data)
 
     def flush(self) -> None:
         if self._rest:
-            self._say(self._rest)
+            self._emit(self._rest)
             self._rest = b""
 
-    def _say(self, line: bytes) -> None:
-        self._tell(line.decode("utf-8", "backslashreplace"))
-
-
-def _drop(_lines: Sequence[Line]) -> None:
-    """Say nothing: the stream is gone."""
+    def _emit(self, line: bytes) -> None:
+        self._write_line(line.decode("utf-8", "backslashreplace"))

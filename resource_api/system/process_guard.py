@@ -1,8 +1,8 @@
-"""Keeps foreign code from changing this process for everybody.
+"""Protect this process from lasting side effects of provider code.
 
-The working directory, umask, environment, search path, signal handlers, standard streams and their descriptors are
-as before when the code has returned; a forked child that returns from it ends at once. Nothing here knows what a
-provider is.
+When the code has returned, the working directory, umask, environment, import path, recursion limit, signal handlers,
+standard streams and their descriptors are as before; a forked child that returns from the code exits at once.
+What a provider is must not enter here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from resource_api.model.values.errors import ProviderError, reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
-_STANDARD: Final = (0, 1, 2)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
+_STANDARD_DESCRIPTORS: Final = (0, 1, 2)
+#: Exit code of a forked child that returns from provider code (EX_SOFTWARE in sysexits.h).
+_CHILD_RETURNED: Final = 70
 
-#: The standard descriptors as they must be, while foreign code is running in several threads; else empty.
-_shared: Final[list[tuple[int, int]]] = []
+#: Copies of the standard descriptors while provider code runs in several threads; otherwise empty.
+_shared_copies: Final[list[tuple[int, int]]] = []
 
 
-class _World(NamedTuple):
+class _ProcessState(NamedTuple):
     """What a call must leave as it was."""
 
     directory: str | None
@@ -39,19 +41,72 @@ class _World(NamedTuple):
     handlers: tuple[Any, ...]
 
 
-def _umask() -> int:
-    """Read the umask; the kernel only tells it while it is being set."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+@contextmanager
+def protected() -> Iterator[None]:
+    """Run provider code and restore this process afterwards.
+
+    Inside ``shared`` only the standard descriptors are restored: the rest could be in use by a call in another thread.
+    """
+    pid = os.getpid()
+    before, copies = (None, _shared_copies) if _shared_copies else (_process_state(), _copy_descriptors())
+    try:
+        yield
+    finally:
+        if os.getpid() != pid:
+            os._exit(_CHILD_RETURNED)
+        if before is not None:
+            _restore(before)
+        _restore_descriptors(copies)
+        if copies is not _shared_copies:
+            _close(copies)
 
 
-def _look() -> _World:
+@contextmanager
+def shared() -> Iterator[None]:
+    """Allow provider code in several threads; restore this process when the last of them has ended.
+
+    The standard descriptors are restored after each call: the log must not end up in a provider's file.
+    """
+    with protected():
+        _shared_copies.extend(_copy_descriptors())
+        try:
+            yield
+        finally:
+            _close(_shared_copies)
+            _shared_copies.clear()
+
+
+def call_contained(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a provider's function; raise ``ProviderError`` for an exit and any other ``BaseException``.
+
+    ``Exception`` and ``KeyboardInterrupt`` pass through. This process is not restored: see ``contained``.
+    """
+    try:
+        return function(*arguments)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise ProviderError(reason(error)) from error
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Run provider code with both ``protected`` and the error handling of ``call_contained``."""
+    with protected():
+        try:
+            yield
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise ProviderError(reason(error)) from error
+
+
+def _process_state() -> _ProcessState:
     try:
         directory = os.getcwd()  # noqa: PTH109 - pathlib costs more than the call
     except OSError:
         directory = None
-    return _World(
+    return _ProcessState(
         directory,
         _umask(),
         dict(os.environ),
@@ -62,66 +117,16 @@ def _look() -> _World:
     )
 
 
-@contextmanager
-def protected() -> Iterator[None]:
-    """Run foreign code; afterwards this process is as it was, but for what must wait for others that run beside it."""
-    pid = os.getpid()
-    before, descriptors = (None, _shared) if _shared else (_look(), _hold())
-    try:
-        yield
-    finally:
-        if os.getpid() != pid:
-            os._exit(70)
-        if before is not None:
-            _restore(before)
-        _give_back(descriptors)
-        if descriptors is not _shared:
-            _close(descriptors)
+def _umask() -> int:
+    """Return the umask; the system can only report it while setting another one."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
-@contextmanager
-def shared() -> Iterator[None]:
-    """Let foreign code run in several threads; what would disturb the others is put back when the last has ended.
-
-    The standard descriptors are given back after each: our lines must not end up in a provider's file.
-    """
-    with protected():
-        _shared.extend(_hold())
-        try:
-            yield
-        finally:
-            _close(_shared)
-            _shared.clear()
-
-
-def answer(question: Callable[..., Any], *arguments: Any) -> Any:
-    """Ask a provider a question: an exit, or what else is no ``Exception``, is a wrong answer.
-
-    It becomes a ``ProviderError``, so that it is contained like one. Interrupts pass.
-    """
-    try:
-        return question(*arguments)
-    except (Exception, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise ProviderError(reason(error)) from error
-
-
-@contextmanager
-def answering() -> Iterator[None]:
-    """Run a provider's code that answers a question, as ``answer`` does; afterwards this process is as it was."""
-    with protected():
-        try:
-            yield
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            raise ProviderError(reason(error)) from error
-
-
-def _restore(before: _World) -> None:
+def _restore(before: _ProcessState) -> None:
     sys.setrecursionlimit(before.recursion)
-    after = _look()
+    after = _process_state()
     if after == before:
         return
     if before.directory and after.directory != before.directory:
@@ -137,27 +142,27 @@ def _restore(before: _World) -> None:
             signal.signal(number, handler)
 
 
-def _hold() -> list[tuple[int, int]]:
-    """Keep a second descriptor for each standard one: what is opened after one was closed would get its number."""
-    held = []
-    for number in _STANDARD:
+def _copy_descriptors() -> list[tuple[int, int]]:
+    """Duplicate each standard descriptor: if provider code closes one, the next open file would get its number."""
+    copies = []
+    for number in _STANDARD_DESCRIPTORS:
         with suppress(OSError):
-            held.append((number, fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)))
-    return held
+            copies.append((number, fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)))
+    return copies
 
 
-def _give_back(held: list[tuple[int, int]]) -> None:
-    for number, copy in held:
-        if _identity(number) != _identity(copy):
+def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
+    for number, copy in copies:
+        if _file_identity(number) != _file_identity(copy):
             os.dup2(copy, number)
 
 
-def _close(held: list[tuple[int, int]]) -> None:
-    for _, copy in held:
+def _close(copies: list[tuple[int, int]]) -> None:
+    for _, copy in copies:
         os.close(copy)
 
 
-def _identity(descriptor: int) -> tuple[int, int] | None:
+def _file_identity(descriptor: int) -> tuple[int, int] | None:
     try:
         status = os.fstat(descriptor)
     except OSError:

@@ -1,7 +1,7 @@
-"""Keeps code that only declares or judges from touching the system: components and policies.
+"""Keep code that must only declare or judge, such as components and policies, from changing the system.
 
-What it tries to write, remove, run or connect to is refused, with an error at its line. Reading is allowed: a text
-beside the file is data too. This is a net for mistakes, no wall against malice: Python has none.
+An attempt to write, remove, run or connect raises ``PermissionError`` at the line that makes it. Reading is allowed.
+This catches mistakes and is no protection against malicious code: Python has none.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: Audit events (Python reference, "Audit events table") that change something outside this process.
-_TOUCHING: Final = frozenset(
+_CHANGES: Final = frozenset(
     {
         *(f"os.{verb}" for verb in ("chmod", "chown", "exec", "fork", "forkpty", "kill", "killpg", "link", "lockf")),
         *(f"os.{verb}" for verb in ("mkdir", "posix_spawn", "putenv", "remove", "removexattr", "rename", "rmdir")),
@@ -29,35 +29,35 @@ _TOUCHING: Final = frozenset(
 )
 
 
-class _Watch(threading.local):
-    """Who is to keep still in this thread; empty: nobody."""
+class _Sandbox(threading.local):
+    """The code that must not change the system in this thread, for messages; empty: no sandbox."""
 
     what = ""
 
 
-_watch: Final = _Watch()
-#: Whether this process listens: a hook cannot be taken away again, so that there is one, and only where it is needed.
-_hooked: Final[list[bool]] = []
+_sandbox: Final = _Sandbox()
+#: Whether the audit hook is installed. A hook cannot be removed, so one is added when first needed and shared.
+_hook_installed: Final[list[bool]] = []
 
 
 @contextmanager
-def still(what: str) -> Iterator[None]:
-    """Refuse what would touch the system within; ``what`` is named in the ``PermissionError``."""
-    if not _hooked:
-        _hooked.append(True)
-        sys.addaudithook(_heard)
-    before, _watch.what = _watch.what, what
+def read_only(what: str) -> Iterator[None]:
+    """Refuse changes to the system inside the ``with`` block; ``what`` is named in the ``PermissionError``."""
+    if not _hook_installed:
+        _hook_installed.append(True)
+        sys.addaudithook(_audit)
+    before, _sandbox.what = _sandbox.what, what
     try:
         yield
     finally:
-        _watch.what = before
+        _sandbox.what = before
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _watch.what:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _sandbox.what:
         return
-    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING
-    if writes or event in _TOUCHING:
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS
+    if writes or event in _CHANGES:
         first = f" {arguments[0]!r}" if writes else ""
-        msg = f"{_watch.what} touches nothing; refused: {event}{first}{' for writing' if writes else ''}"
+        msg = f"{_sandbox.what} must not change the system; refused: {event}{first}{' for writing' if writes else ''}"
         raise PermissionError(msg)

@@ -1,7 +1,8 @@
-"""Threads that carry out tasks side by side, of which one at a time does the runtime's own work.
+"""Threads that run provider calls side by side while all other code runs under one lock.
 
-Whoever runs a task holds the baton, and puts it down only while a provider is being called. So everything but providers
-is as in a run with one thread, and nothing else needs a lock. What the tasks are is the stages' business.
+A thread that runs a task holds the pool's lock and releases it only while a provider is being called (``unlocked``).
+All code of the runtime therefore runs as in a run with one thread, and nothing else needs a lock. What a task does
+must not enter here.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-#: Seconds that calls have to come back in once they are to be given up.
+#: Seconds that running calls have left once the grace period starts.
 GRACE: Final = 5.0
 
 
-class Abandoned(Exception):  # noqa: N818 - reads as what it says
-    """Calls did not come back in time: their threads are left, and never get the baton again."""
+class Abandoned(Exception):  # noqa: N818 - a state of the pool, not a mistake
+    """Tasks did not end within the grace period: their threads are given up and never get the lock again."""
 
 
 class _Result(NamedTuple):
@@ -31,68 +32,67 @@ class _Result(NamedTuple):
     error: BaseException | None = None
 
 
-class Crew:
-    """Up to ``size`` threads; while it is entered, the thread that entered it holds the baton too."""
+class ThreadPool:
+    """Up to ``size`` threads. The thread that enters the pool's context holds the lock as well."""
 
     def __init__(self, size: int) -> None:
-        """Start no thread yet."""
+        """Create the pool without starting a thread."""
         self._size = size
-        self._baton = Lock()
-        self._tasks: SimpleQueue[Callable[[], Any]] = SimpleQueue()
-        # Putting into it is safe in a signal handler that has interrupted somebody who waits for it.
+        self._lock = Lock()
+        self._tasks: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        # ``put`` is safe in a signal handler that has interrupted a ``get`` of the same queue.
         self._results: SimpleQueue[_Result | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._running = 0
-        self._until: float | None = None
+        self._deadline: float | None = None
         self._abandoned = False
 
     def __enter__(self) -> Self:
-        """Take the baton."""
-        self._baton.acquire()
+        """Acquire the lock."""
+        self._lock.acquire()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Wait for what still runs, and let the threads end. Raises ``Abandoned`` like ``next``."""
+        """Wait for the running tasks, then end the threads. Raise ``Abandoned`` as ``next`` does."""
         try:
             while self._running:
                 self.next(quietly=True)
         finally:
             for _thread in self._threads:
-                self._tasks.put(_end)
+                self._tasks.put(None)
             if not self._abandoned:
-                self._baton.release()
+                self._lock.release()
 
     @property
-    def idle(self) -> bool:
-        """Whether a task would be begun at once."""
+    def has_free_thread(self) -> bool:
+        """Whether a task would be started at once."""
         return self._running < self._size
 
     def start(self, task: Callable[[], Any]) -> None:
-        """Have a task carried out as soon as a thread is free. Raises ``RuntimeError`` when there is none to be had."""
+        """Run ``task`` as soon as a thread is free. Raise ``RuntimeError`` when not even one thread can be started."""
         if len(self._threads) < min(self._size, self._running + 1):
-            self._enlarge()
+            self._add_thread()
         self._running += 1
         self._tasks.put(task)
 
-    def _enlarge(self) -> None:
-        # A daemon: a call that does not come back must not keep the process from ending.
-        thread = Thread(target=self._work, daemon=True, name=f"call-{len(self._threads) + 1}")
+    def _add_thread(self) -> None:
+        # A daemon thread: a call that never returns must not keep the process from exiting.
+        thread = Thread(target=self._run_tasks, daemon=True, name=f"call-{len(self._threads) + 1}")
         try:
             thread.start()
         except RuntimeError:
             if not self._threads:
                 raise
-            # There are no more to be had: the calls share those that there are.
-            self._size = len(self._threads)
+            self._size = len(self._threads)  # the system has no more threads: share the started ones
         else:
             self._threads.append(thread)
 
     def next(self, *, quietly: bool = False) -> Any:
-        """Wait for the next task that ends and give its result; raises what it raised, unless ``quietly``.
+        """Wait for the next task to end and return its result; raise its exception unless ``quietly``.
 
-        Raises ``Abandoned`` when, after ``hurry``, none has ended within the grace.
+        Raise ``Abandoned`` when the grace period passes before a task ends.
         """
-        with self.resting():
+        with self.unlocked():
             result = self._wait()
         self._running -= 1
         if result.error is not None and not quietly:
@@ -100,40 +100,36 @@ class Crew:
         return result.value
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Put the baton down for something that takes its time; whoever is not waited for any more never returns."""
-        self._baton.release()
+    def unlocked(self) -> Iterator[None]:
+        """Release the lock during a slow operation. An abandoned thread never returns from here."""
+        self._lock.release()
         try:
             yield
         finally:
-            self._baton.acquire()
+            self._lock.acquire()
 
-    def hurry(self) -> None:
-        """Give the running tasks ``GRACE`` more seconds. Safe in a signal handler."""
+    def start_grace_period(self) -> None:
+        """Limit the running tasks to ``GRACE`` more seconds. Safe in a signal handler."""
         self._results.put(None)
 
     def _wait(self) -> _Result:
         while True:
-            left = None if self._until is None else max(0.0, self._until - time.monotonic())
+            timeout = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             try:
-                result = self._results.get(timeout=left)
+                result = self._results.get(timeout=timeout)
             except Empty:
                 self._abandoned = True
                 self._running = 0
                 raise Abandoned from None
             if result is not None:
                 return result
-            self._until = self._until or time.monotonic() + GRACE
+            self._deadline = self._deadline or time.monotonic() + GRACE
 
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not _end:
-            with self._baton:
+    def _run_tasks(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            with self._lock:
                 try:
                     result = _Result(task())
-                except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+                except BaseException as error:  # noqa: BLE001 - raised again by ``next``
                     result = _Result(error=error)
             self._results.put(result)
-
-
-def _end() -> None:
-    """Stand for the end of the tasks; never called."""

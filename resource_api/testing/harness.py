@@ -25,7 +25,7 @@ from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.runtime.runtime import Runtime
 from resource_api.snapshot.snapshot import Snapshot
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 from resource_api.system.log import Log
 from resource_api.testing.examples import literal
 from resource_api.testing.recording_context import Witness
@@ -147,7 +147,7 @@ class Bench:
         provider = provider or self.provider()
         context = Context(self.definition, self.runtime.run, reading=True)
         arguments = [None if names is None else list(names)] if "simple_get_filter" in self.definition.features else []
-        with guard.protected(), context.activate(provider):
+        with process_guard.protected(), context.activate(provider):
             rows = [dict(row) for row in provider.get(context, *arguments)]
         failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         assert not failed, f"get cannot read what is there: {failed}"
@@ -193,7 +193,7 @@ class Bench:
         subjects = {name: Subject(show(name)) for name in changes}
         provider, context = self.provider(), Witness(self.definition, self.runtime.run, subjects=subjects)
         try:
-            with guard.protected(), context.activate(provider):
+            with process_guard.protected(), context.activate(provider):
                 provider.set(context, changes)
         except Exception as error:  # noqa: BLE001 - the law judges it
             context.raised.append(error)

@@ -32,7 +32,7 @@ def pretend(
     if runs and "noop_handler" in runs[0].definition.features:
         known = (run for run in runs if not any(map(is_unknown, run.should.values())))
         _ask(ending, caller, [run for run in known if run.decision.action not in _NOTHING], left_out)
-    with ending.log.together():
+    with ending.log.buffered():
         for run in runs:
             if not run.finished:
                 _tell(ending, run)

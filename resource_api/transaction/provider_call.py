@@ -14,7 +14,7 @@ from resource_api.model.change import Changes
 from resource_api.model.values.errors import reason
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Outcome, Subject
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 from resource_api.transaction.operation_run import deadline
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ProviderCaller:
         error: Exception | None = None
         try:
             provider = self._providers.instance(self._definition.instance)
-            with self._providers.run.provider_call(), guard.protected(), context.activate(provider):
+            with self._providers.run.provider_call(), process_guard.protected(), context.activate(provider):
                 call(provider)
         except Exception as caught:  # noqa: BLE001 - contained in the resources of this call
             error = caught

@@ -186,7 +186,7 @@ class Segment:
         for runs in batches(self.runs):
             # Not while the log is held: a provider that compares may wait for one that has something to say.
             self._compare(run for run in runs if run.started and not run.finished)
-            with self.ending.log.together():
+            with self.ending.log.buffered():
                 for run in runs:
                     if not run.acts:
                         self._spoilt(run)

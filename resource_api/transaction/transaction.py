@@ -19,7 +19,7 @@ from resource_api.model.report import SUMMARY_FIELDS, Report, Summary
 from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.provider_call import CallStopped
 from resource_api.transaction.reevaluate import Reevaluation
@@ -98,18 +98,18 @@ class Transaction:
 
     def _side_by_side(self) -> None:
         """Carry out what waits for nothing, so many calls at once as are wanted, until nothing is left."""
-        from resource_api.system.thread_pool import Abandoned, Crew  # noqa: PLC0415 - side by side
+        from resource_api.system.thread_pool import Abandoned, ThreadPool  # noqa: PLC0415 - side by side
         from resource_api.transaction.scheduler import Schedule  # noqa: PLC0415 - something is to be done
 
         schedule, run = Schedule(self.plan), self.providers.run
         calls: deque[list[OperationRun]] = deque()
         try:
-            with guard.shared(), Crew(self.plan.options.parallel) as run.threads:
+            with process_guard.shared(), ThreadPool(self.plan.options.parallel) as run.threads:
                 while schedule.open:
                     # What is decided is done before more is decided: what is read shall be fresh.
-                    while run.threads.idle and calls:
+                    while run.threads.has_free_thread and calls:
                         run.threads.start(partial(self._finish, calls.popleft()))
-                    while run.threads.idle and (operations := schedule.take()):
+                    while run.threads.has_free_thread and (operations := schedule.take()):
                         run.threads.start(partial(self._divide, operations))
                     ended, more = run.threads.next()
                     schedule.end(ended)

@@ -468,7 +468,7 @@ def test_a_component_touches_nothing(bench: Bench, tmp_path: Path) -> None:
     add(bench, "hut", hut)
     said = problems(bench, {"Hut[a]": {}})
     assert __file__ in said
-    assert "Hut[a]: a component touches nothing; refused: open" in said
+    assert "Hut[a]: a component must not change the system; refused: open" in said
     assert [each.name for each in tmp_path.iterdir()] == ["text"]
 
 

@@ -243,5 +243,5 @@ def test_a_policy_touches_nothing(bench: Bench, tmp_path: Path) -> None:
 
     bench.registry.register_policy("noting", resource=noting)
     (error,) = errors(bench.apply({"Thing[a]": {}})).values()
-    assert "a policy touches nothing; refused: open" in error
+    assert "a policy must not change the system; refused: open" in error
     assert list(tmp_path.iterdir()) == []

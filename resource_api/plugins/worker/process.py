@@ -21,9 +21,9 @@ from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker.assets import Lender
 from resource_api.plugins.worker.channel import DISCONNECTED
 from resource_api.plugins.worker.messages import Splitter, pack
-from resource_api.system.process import process_tree as descendants
-from resource_api.system.process.line_splitter import Lines
-from resource_api.system.process.process import STDERR, STDOUT, Process, ending
+from resource_api.system.process import process_tree
+from resource_api.system.process.line_splitter import LineSplitter
+from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
 from resource_api.system.process.spawn import Invocation
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class Worker(Process):
         self._theirs = (requests[0], replies[1], lifeline[0])
         self._ours = (requests[1], replies[0], lifeline[1])
         self._say = say
-        self._lines = {STDOUT: Lines(), STDERR: Lines()}
+        self._lines = {STDOUT: LineSplitter(), STDERR: LineSplitter()}
         self._frames: deque[Frame] = deque()
         self._splitter = Splitter()
         self.lender = self.lending()
-        self._programs: dict[int, descendants.Row] = {}
+        self._programs: dict[int, process_tree.Row] = {}
         self._left = False
         given = json.dumps({"path": sys.path, "places": list(places)})
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
@@ -151,10 +151,10 @@ class Worker(Process):
         self.stop(0)
         if not self.stopped and self._row is not None:
             programs = self._programs.values()
-            known = [each for each in programs if (now := descendants.row(each.pid)) and now.start == each.start]
-            with descendants.adopting():
+            known = [each for each in programs if (now := process_tree.row(each.pid)) and now.start == each.start]
+            with process_tree.adopting():
                 # Descent is lost with it; its own children are in its session, and each program leads another.
-                descendants.Tree(self._row, lambda: (descendants.table(), None), known).kill()
+                process_tree.Tree(self._row, lambda: (process_tree.table(), None), known).kill()
         # Only now may its number, and that of its session, become somebody else's.
         self._reap()
         self._leave()
@@ -188,11 +188,11 @@ class Worker(Process):
         if (self.exit_code or 0) >= 0:
             return Lost(f"ended with exit code {self.exit_code}")
         memory = self.exit_code == -signal.SIGKILL and not self.stopped
-        return Lost(ending(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
+        return Lost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
 
     def _note(self, pid: int, *, running: bool) -> None:
         """Remember which programs run, to end them should the worker no longer be able to."""
-        row = descendants.row(pid) if running else None
+        row = process_tree.row(pid) if running else None
         if row is not None:
             self._programs[pid] = row
         else:

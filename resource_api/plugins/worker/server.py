@@ -30,7 +30,7 @@ from resource_api.plugins.worker.relay import DistantRun
 from resource_api.provider.base import collect, told
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
-from resource_api.system import process_guard as guard
+from resource_api.system import process_guard
 from resource_api.system.process import process
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Server:
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
         self._pid = os.getpid()
-        process.tell(lambda pid, *, running: channel.send("program", pid=pid, running=running))
+        process.set_listener(lambda pid, *, running: channel.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
             import faulthandler  # noqa: PLC0415 - only for those who debug
 
@@ -147,7 +147,7 @@ class _Server:
             function = method in self._definition().functions
             provider = self._providers.instance(self._instance, configured=function or method in _CONFIGURED)
             context = self._context(**terms)
-            with guard.protected(), context.activate(provider):
+            with process_guard.protected(), context.activate(provider):
                 return self._ask(provider, context, method, arguments)
 
     def _ask(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:

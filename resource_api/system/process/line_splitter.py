@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Lines:
+class LineSplitter:
     """Takes bytes as they come and gives whole lines; ``size`` is what waits for its line end."""
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class Lines:
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
         if newline:
-            lines = text(b"".join((*self._pending, head))).split("\n")
+            lines = decode(b"".join((*self._pending, head))).split("\n")
             self._pending, self.size = [], 0
         self._pending.append(tail)
         self.size += len(tail)
@@ -25,9 +25,9 @@ class Lines:
     def rest(self) -> list[str]:
         """Give the last line, when it has no line end."""
         last, self._pending, self.size = b"".join(self._pending), [], 0
-        return [text(last)] if last else []
+        return [decode(last)] if last else []
 
 
-def text(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Give bytes as text; what is no UTF-8 stays recognizable."""
     return data.decode("utf-8", "surrogateescape")

@@ -17,15 +17,14 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.system.process import process_tree as descendants
-from resource_api.system.process import spawn
+from resource_api.system.process import process_tree, spawn
 from resource_api.system.process.spawn import Invocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-__all__ = ["STDERR", "STDOUT", "Invocation", "Process", "ending", "stop_all", "tell"]
+__all__ = ["STDERR", "STDOUT", "Invocation", "Process", "describe_exit", "set_listener", "stop_all"]
 
 STDOUT: Final = 1
 STDERR: Final = 2
@@ -56,7 +55,7 @@ class Process:
         self.stopped = False
         self._stopping = threading.RLock()
         self._watch = -1  # readable when the program has ended
-        self._row: descendants.Row | None = None
+        self._row: process_tree.Row | None = None
         start, child, ends = self._starter(), None, list[int]()
         try:
             for _ in range(2):
@@ -67,7 +66,7 @@ class Process:
                 self.pid: int = child.pid
                 with suppress(ProcessLookupError, FileNotFoundError):  # it can have ended and been reaped already
                     self._watch = os.pidfd_open(self.pid)
-                    self._row = descendants.read(self.pid)
+                    self._row = process_tree.read(self.pid)
                 if self._watch < 0:
                     self._reap()
                 _running.add(self)
@@ -127,16 +126,16 @@ class Process:
         return self.exit_code is not None or _readable(self._watch, 0)
 
     def stop(self, grace: float) -> None:
-        """End the program and all its descendants: SIGTERM, ``grace`` seconds, SIGKILL. A program that ended is left.
+        """End the program and all its process_tree: SIGTERM, ``grace`` seconds, SIGKILL. A program that ended is left.
 
         Safe from any thread. Output that arrives in the meantime is dropped when there is a grace.
         """
-        with self._stopping, descendants.adopting():
+        with self._stopping, process_tree.adopting():
             with _LOCK:
                 if self not in _running or self.has_ended() or self._row is None:
                     return
                 before = _ended
-                tree = descendants.Tree(self._row, lambda: self._scan(before))
+                tree = process_tree.Tree(self._row, lambda: self._scan(before))
             self.stopped = True
             try:
                 if grace:
@@ -149,9 +148,9 @@ class Process:
             if _readable(self._watch, 1000):
                 self._reap()
 
-    def _scan(self, before: int) -> descendants.Scan:
+    def _scan(self, before: int) -> process_tree.Scan:
         with _LOCK:
-            rows = descendants.table()
+            rows = process_tree.table()
             others = _running - {self}
             # Only one that is alive after the look has kept all its orphans to itself until then.
             certain = _ended == before and not any(map(Process.has_ended, others))
@@ -184,21 +183,21 @@ class Process:
                     poller.unregister(fd)
 
 
-def tell(listener: Callable[..., None]) -> None:
+def set_listener(listener: Callable[..., None]) -> None:
     """Have ``listener(pid, running=...)`` told of every program that begins and ends from now on."""
     global _tell  # noqa: PLW0603 - as the registry
     _tell = listener
 
 
 def stop_all() -> None:
-    """Kill every program that is running now, with all descendants and without grace; returns when they are gone."""
+    """Kill every program that is running now, with all process_tree and without grace; returns when they are gone."""
     with _LOCK:
         running = list(_running)
     for process in running:
         process.stop(0)
 
 
-def ending(exit_code: int) -> str:
+def describe_exit(exit_code: int) -> str:
     """Say how a program ended: ``returned 3``, ``was killed by SIGTERM``."""
     if exit_code >= 0:
         return f"returned {exit_code}"

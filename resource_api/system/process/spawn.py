@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.process import process_tree as descendants
+from resource_api.system.process import process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int) -> Any:
-    descendants.prepare()
+    process_tree.prepare()
     stdin = _stdin(invocation.input)
     options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": invocation.cwd}
     options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": _enter, "encoding": _CODEC}
@@ -109,7 +109,7 @@ def _stdin(data: bytes | None) -> int:
 
 def _enter() -> None:
     """Prepare the child: it adopts its orphans; signals, their mask and the umask are as at login."""
-    descendants.adopt_orphans()
+    process_tree.adopt_orphans()
     os.umask(0o022)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.system.process import process
-from resource_api.system.process import process_tree as descendants
+from resource_api.system.process import process, process_tree
 from resource_api.system.process.process import STDERR, STDOUT, Invocation, Process, stop_all
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes,
 
 def state(pid: int) -> str:
     """Give the state of a process; ``-`` when there is none."""
-    found = descendants.row(pid)
+    found = process_tree.row(pid)
     return found.state if found else "-"
 
 
@@ -288,9 +287,9 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def children() -> list[descendants.Row]:
+def children() -> list[process_tree.Row]:
     """Give our own children, zombies too."""
-    return [row for row in descendants.table().values() if row.parent == os.getpid()]
+    return [row for row in process_tree.table().values() if row.parent == os.getpid()]
 
 
 def test_nothing_is_left_behind() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.system.sandbox import still
+from resource_api.system.sandbox import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ TOUCHES: dict[str, Callable[[Path], Any]] = {
 def test_what_touches_the_system_is_refused(touch: Callable[[Path], Any], tmp_path: Path) -> None:
     """Before it has done anything."""
     (tmp_path / "there").write_text("here")
-    with pytest.raises(PermissionError, match="a component touches nothing; refused: "), still("a component"):
+    with pytest.raises(PermissionError, match="a component must not change the system"), read_only("a component"):
         touch(tmp_path / "new")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("there", "here")]
 
@@ -51,21 +51,21 @@ def test_what_touches_the_system_is_refused(touch: Callable[[Path], Any], tmp_pa
 def test_what_is_read_is_not_refused(tmp_path: Path) -> None:
     """A text beside the file is data too; so is a module of the standard library."""
     (tmp_path / "there").write_text("here")
-    with still("a component"):
+    with read_only("a component"):
         assert (tmp_path / "there").read_text() == "here"
         assert sorted(tmp_path.iterdir()) == [tmp_path / "there"]
         __import__("colorsys")
 
 
 def test_afterwards_and_elsewhere_nothing_is_refused(tmp_path: Path) -> None:
-    """Other threads go on, also while one keeps still; within each other the outer one comes back."""
-    with still("a policy"):
+    """Other threads go on, also while one is read-only; within each other the outer one comes back."""
+    with read_only("a policy"):
         thread = threading.Thread(target=(tmp_path / "thread").write_text, args=("x",))
         thread.start()
         thread.join()
-        with still("a component"):
+        with read_only("a component"):
             pass
-        with pytest.raises(PermissionError, match="a policy touches nothing"):
+        with pytest.raises(PermissionError, match="a policy must not change the system"):
             (tmp_path / "x").write_text("x")
     (tmp_path / "after").write_text("x")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["after", "thread"]
