@@ -29,61 +29,86 @@ OWNING_ACTIONS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT,
 STATUSES: Final = ("ready", "tainted", "partial", "pending", "replaced")
 
 
-class Record(NamedTuple):
-    """One resource of one stack; ``is_`` None: it did not exist when it was last read."""
+class RecordedLifecycle(NamedTuple):
+    """The lifecycle options that still hold when the resource is not declared any more."""
 
-    type: str
-    name: Name
-    title: str
-    #: Values as written, references resolved.
-    inputs: Mapping[str, Any]
-    should: Mapping[str, Any]
-    is_: Mapping[str, Any] | None
-    #: Whether we made it, or it was taken over by an import: only then may it be deleted undeclared.
-    owned: bool = False
-    #: References that it directly depends on, and by attribute those that its values came from.
-    requires: Sequence[str] = ()
-    value_requires: Mapping[str, Sequence[str]] = {}
     protect: bool = False
     retain: bool = False
     replace: str | None = None
     deleted_with: str | None = None
     external: bool = False
+
+
+#: The lifecycle of a resource that is declared without options.
+NO_LIFECYCLE: Final = RecordedLifecycle()
+
+
+class Record(NamedTuple):
+    """One recorded resource of one stack."""
+
+    type: str
+    name: Name
+    title: str
+    #: Values as written in the manifest, references resolved.
+    inputs: Mapping[str, Any]
+    #: Canonical values that were asked for.
+    should: Mapping[str, Any]
+    #: Values as last read; None: the resource did not exist.
+    is_: Mapping[str, Any] | None
+    #: Whether this stack created or imported it. Only then may it be deleted when it is not declared any more.
+    owned: bool = False
+    #: References of the resources that it directly depends on.
+    requires: Sequence[str] = ()
+    #: Attribute → references of the resources from which its value was computed.
+    value_requires: Mapping[str, Sequence[str]] = {}
+    lifecycle: RecordedLifecycle = NO_LIFECYCLE
+    #: Name of the configured provider; None: the default one of its type.
     provider: str | None = None
     schema_version: int = 1
     #: One of ``STATUSES``.
     status: str = "ready"
-    #: The reference of the component that has made it.
+    #: Reference of the component that declared it; empty: none.
     parent: str = ""
-    #: When what cannot be read back was last done, by ``set`` or a refresh; whether that failed, the status tells.
+    #: Time (ISO 8601) of the last ``set`` or refresh of an imperative resource; ``status`` says whether it failed.
     last_run: str = ""
 
     @property
     def instance(self) -> str:
-        """The configured provider that it is of."""
+        """The configured provider that manages it, as ``vm_host@lab``."""
         return instance_name(self.type, self.provider)
 
     @property
     def key(self) -> Key:
-        """What it is found by."""
+        """The identity by which the record is stored."""
         return self.type if self.provider is None else self.instance, self.name
 
     @property
     def is_replaced(self) -> bool:
-        """Whether it is to go without being asked for: a replacement was cut before it had."""
+        """Whether another resource has replaced it and the run ended before this one was deleted."""
         return self.status == "replaced"
 
     @property
     def reference(self) -> Reference:
-        """The user's name of it."""
+        """The user's name of the resource."""
         return child_reference(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
 
     def equals_except_is(self, other: Record) -> bool:
-        """Whether two records say the same of everything but of how the resource was when it was read."""
-        return self[:_IS] == other[:_IS] and self[_IS + 1 :] == other[_IS + 1 :]
+        """Compare two records in everything but the values that were read."""
+        return self._replace(is_=None) == other._replace(is_=None)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as one flat mapping, as exported documents have them."""
+        found: dict[str, Any] = {}
+        for field, value in self._asdict().items():
+            found |= value._asdict() if field == "lifecycle" else {field: value}
+        return found
 
-_IS: Final = Record._fields.index("is_")
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Record:
+        """Return the record that ``to_dict`` made ``values`` of; other keys are ignored."""
+        lifecycle = RecordedLifecycle(**{field: values[field] for field in RecordedLifecycle._fields})
+        fields = {field: values[field] for field in cls._fields if field != "lifecycle"}
+        return cls(**fields, lifecycle=lifecycle)
 
 
 class Intent(NamedTuple):

@@ -5,11 +5,11 @@ The plainest alone are told: of all others nothing is said here, and the planner
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import exists
 from resource_api.model.entry import NO_META
-from resource_api.model.record import Record
+from resource_api.model.record import NO_LIFECYCLE, Record
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.plan.decide import create_decision
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from resource_api.prior.match import Prior
 
     Row = Mapping[str, Any]
-
-#: The part of a record that metaparameters decide, and what it is for a resource that has none.
-_OPTIONS: Final = slice(Record._fields.index("protect"), Record._fields.index("provider") + 1)
-_NO_OPTIONS: Final = (False, False, None, None, False, None)
 
 
 class BulkDecisions(NamedTuple):
@@ -97,7 +93,8 @@ def _says_so(record: Record, entry: Entry, row: Row) -> bool:
         and record.is_.items() <= row.items()
         and record.should == entry.should
         and record.inputs == entry.inputs
-        and record[_OPTIONS] == _NO_OPTIONS
+        and record.lifecycle == NO_LIFECYCLE
+        and record.provider is None
         and record.schema_version == entry.definition.schema_version
         and not record.value_requires
     )

@@ -59,7 +59,7 @@ def forgotten(entry: Entry, known: DecisionInputs) -> str:
         return "it exists under the new configuration of its provider"
     if known.orphan == "pending":
         return "its replacement was cut, and nothing is left of it"
-    if known.record.external:
+    if known.record.lifecycle.external:
         return "it is external"
     if not (known.record.owned or known.orphan == "replaced"):
         return "it was there before us"
@@ -94,7 +94,7 @@ def _gone(is_: Mapping[str, Any] | None) -> tuple[Difference]:
 def protected(entry: Entry, record: Record | None) -> bool:
     """Whether a resource must not be deleted: recorded protection holds until the declaration says ``false``."""
     declared = entry.meta.lifecycle.protect
-    return bool(record is not None and record.protect) if declared is None else declared
+    return bool(record is not None and record.lifecycle.protect) if declared is None else declared
 
 
 def _missing(entry: Entry, should: Mapping[str, Any], tools: ProviderFunctions, known: DecisionInputs) -> Decision:

@@ -12,7 +12,7 @@ from resource_api.model.attribute import Attribute
 from resource_api.model.codec import has_sealed, open_sealed
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry, Lifecycle, Meta
-from resource_api.model.record import Commit, Record, StackState
+from resource_api.model.record import Commit, Record, RecordedLifecycle, StackState
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
@@ -147,7 +147,7 @@ def _recovery_commit(catalog: Catalog, state: StackState) -> Commit:
             continue
         if record is None:
             record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
-            record = record._replace(protect=intent.protect, parent=intent.parent)
+            record = record._replace(lifecycle=RecordedLifecycle(protect=intent.protect), parent=intent.parent)
         elif record.status != "pending":
             continue
         made.append(record._replace(status="partial"))
@@ -276,9 +276,13 @@ def orphan(record: Record, tools: Callable[[str], ProviderFunctions]) -> Entry:
     entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_parameters(definition, record)}
     if definition.ensurable:
         entry.should["ensure"] = "absent"
+    recorded = record.lifecycle
     entry.meta = Meta(
         lifecycle=Lifecycle(
-            protect=record.protect, retain=record.retain, deleted_with=record.deleted_with, external=record.external
+            protect=recorded.protect,
+            retain=recorded.retain,
+            deleted_with=recorded.deleted_with,
+            external=recorded.external,
         )
     )
     return entry

@@ -100,10 +100,13 @@ class Renames(NamedTuple):
     def record(self, record: Record) -> Record:
         """Give a record that calls what it refers to, and what has made it, by their present names."""
         parent = self.within.get(record.parent, self(record.parent)) if record.parent else ""
+        lifecycle = record.lifecycle
+        if lifecycle.deleted_with:
+            lifecycle = lifecycle._replace(deleted_with=self(lifecycle.deleted_with))
         return record._replace(
             requires=[self(name) for name in record.requires],
             value_requires={key: [self(name) for name in names] for key, names in record.value_requires.items()},
-            deleted_with=record.deleted_with and self(record.deleted_with),
+            lifecycle=lifecycle,
             parent=parent,
         )
 

@@ -33,7 +33,7 @@ def announce(plan: Plan, log: Log, follow: Callable[[Event], None] | None = None
         log.write("notice", str(intent.reference), text)
     for record in plan.prior.undeclared:
         # What a run has done cannot be taken back.
-        way = "deletes" if record.owned and not (record.retain or record.last_run) else "forgets"
+        way = "deletes" if record.owned and not (record.lifecycle.retain or record.last_run) else "forgets"
         log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {way} it")
     if follow is not None:
         for step in plan.steps:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.change import exists
 from resource_api.model.codec import seal_secrets
 from resource_api.model.event import Drifted
-from resource_api.model.record import Commit, Record
+from resource_api.model.record import Commit, Record, RecordedLifecycle
 from resource_api.model.report import Summary
 from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError, ResourceError, UsageError, nearest
@@ -137,6 +137,7 @@ def _declared(catalog: Catalog, target: str) -> Entry:
 def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: StackState) -> Record:
     """Give what is recorded of what is taken over; what it is not (yet) like has never been asked of it."""
     known = {key: value for key, value in entry.should.items() if key not in entry.definition.write_only}
+    lifecycle = entry.meta.lifecycle
     record = Record(
         entry.type,
         entry.name,
@@ -146,10 +147,12 @@ def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: Stack
         seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
-        protect=bool(entry.meta.lifecycle.protect),
-        retain=entry.meta.lifecycle.retain,
-        replace=entry.meta.lifecycle.replace,
-        deleted_with=entry.meta.lifecycle.deleted_with,
+        lifecycle=RecordedLifecycle(
+            protect=bool(lifecycle.protect),
+            retain=lifecycle.retain,
+            replace=lifecycle.replace,
+            deleted_with=lifecycle.deleted_with,
+        ),
         provider=entry.provider,
         schema_version=entry.definition.schema_version,
         parent=entry.parent,

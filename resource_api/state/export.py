@@ -72,7 +72,7 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any
 
 def record_document(state: StackState, record: Record) -> dict[str, Any]:
     """Give one resource of a stack as the document has it; secrets are ``Sealed`` still."""
-    kept = {("is" if key == "is_" else key): value for key, value in record._asdict().items()}
+    kept = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
     return {"reference": str(record.reference), "urn": record_urn(state, record), **kept}
 
 
@@ -213,7 +213,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     records: dict[Key, Record] = {}
     for each in document["resources"]:
         values = {**each, "is_": each["is"], "name": _name(each["name"])}
-        record = Record(**{key: values[key] for key in Record._fields})
+        record = Record.from_dict(values)
         if record.key in records:
             raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from resource_api.model import codec
 from resource_api.model.codec import digest_secret
-from resource_api.model.record import STATUSES, Commit, Intent, Record
+from resource_api.model.record import STATUSES, Commit, Intent, Record, RecordedLifecycle
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -50,9 +50,12 @@ records = st.builds(
     owned=st.booleans(),
     requires=references,
     value_requires=st.dictionaries(texts, references, max_size=2),
-    protect=st.booleans(),
-    replace=st.none() | st.just("never"),
-    deleted_with=st.none() | reference,
+    lifecycle=st.builds(
+        RecordedLifecycle,
+        protect=st.booleans(),
+        replace=st.none() | st.just("never"),
+        deleted_with=st.none() | reference,
+    ),
     status=st.sampled_from(STATUSES),
     last_run=st.sampled_from(["", "2026-01-02T03:04:05+00:00"]),
 )
@@ -68,7 +71,14 @@ def histories(draw: st.DrawFn) -> list[Write]:
         put = [each for each in known if draw(st.booleans())]
         intents = [Intent("run", *key, "title", "create", protect=draw(st.booleans())) for key in draw(some)]
         owed = {key: ["File[/a]"] for key in draw(some)}
-        commit = Commit(put, draw(some), draw(some), owed, draw(some), draw(st.none() | attributes))
+        commit = Commit(
+            put=put,
+            drop=draw(some),
+            done=draw(some),
+            owed=owed,
+            paid=draw(some),
+            outputs=draw(st.none() | attributes),
+        )
         history.append((draw(st.sampled_from([WEB, OTHER])), intents, commit))
     return history
 

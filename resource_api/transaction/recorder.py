@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.codec import count_digests, seal_secrets
-from resource_api.model.record import OWNING_ACTIONS, Commit, Intent, Record
+from resource_api.model.entry import NO_META
+from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Commit, Intent, Record, RecordedLifecycle
 from resource_api.model.values.reference import split_instance
 from resource_api.plan.bulk_decisions import required_references
 from resource_api.plan.decide import protected
@@ -66,8 +67,16 @@ class Recorder:
         if cut is not None and cut.makes and action != Action.DELETE:
             action = cut.action
         type_name, provider = split_instance(run.definition.instance)
-        protect = not run.removal and protected(entry, None)
-        return Intent(self._run, type_name, run.name, entry.title, action, provider, protect, entry.parent)
+        return Intent(
+            run=self._run,
+            type=type_name,
+            name=run.name,
+            title=entry.title,
+            action=action,
+            provider=provider,
+            protect=not run.removal and protected(entry, None),
+            parent=entry.parent,
+        )
 
     def pay(self, runs: Iterable[OperationRun]) -> None:
         """Write that refreshes have succeeded."""
@@ -106,7 +115,8 @@ class Recorder:
         done = [*self._resolved(same), *(run.key for run in runs)]
         gone = set(drop)
         put = [record for record in put if record.key not in gone] if gone else put
-        self._commit(Commit(put, [key for key in drop if key in self._plan.prior.state.records], done, owed))
+        drop = [key for key in drop if key in self._plan.prior.state.records]
+        self._commit(Commit(put=put, drop=drop, done=done, owed=owed))
 
     def _pending(self, run: OperationRun) -> Record | None:
         """Give the record of what has gone so that its replacement can come, until that has."""
@@ -126,7 +136,8 @@ class Recorder:
         old = self._plan.prior.predecessors.get(run.step.entry.index)
         if old is None or not run.step.create_first or run.outcome.status == "failed" or run.why:
             return []
-        return [old._replace(status="replaced", retain=run.step.entry.meta.lifecycle.retain)]
+        lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
+        return [old._replace(status="replaced", lifecycle=lifecycle)]
 
     def finish(self, same: Sequence[OperationRun], outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read and differs from what is recorded; nothing when all is as it was."""
@@ -173,7 +184,7 @@ class Recorder:
         ``plain``: none of its values is a secret, unknown, or holds anything else.
         """
         entry, plan = run.step.entry, self._plan
-        definition, lifecycle = entry.definition, entry.meta.lifecycle
+        definition = entry.definition
         before = plan.prior.records.get(entry.index)
         failed = run.outcome.status == "failed" or bool(run.why) or run.skipped
         if failed and before is None and not exists(run.is_):
@@ -182,27 +193,22 @@ class Recorder:
             return before._replace(status="tainted") if is_lasting_reason(run.step) else before
         stays = failed and before is not None and not (run.action in CREATING and exists(run.is_))
         inputs, should, is_ = as_it_is(run) if plain else keep(run, plan.prior.state.salt, failed=failed)
-        # In the order of the fields: naming nineteen of them takes as long as all the rest.
         return Record(
-            definition.name,
-            entry.name,
-            entry.title,
-            inputs,
-            before.should if stays and before is not None else should,
-            is_,
-            self._owned(run, before),
-            required_references(plan.catalog, entry),
-            entry.pending and _value_requires(entry),
-            protected(entry, before),
-            lifecycle.retain,
-            lifecycle.replace,
-            lifecycle.deleted_with,
-            lifecycle.external,
-            entry.provider,
-            definition.schema_version,
-            _status(run, before) if failed else "ready",
-            entry.declaration.parent,
-            _last_run(run, before) if "imperative" in definition.features else "",
+            type=definition.name,
+            name=entry.name,
+            title=entry.title,
+            inputs=inputs,
+            should=before.should if stays and before is not None else should,
+            is_=is_,
+            owned=self._owned(run, before),
+            requires=required_references(plan.catalog, entry),
+            value_requires=entry.pending and _value_requires(entry),
+            lifecycle=_lifecycle(entry, before),
+            provider=entry.provider,
+            schema_version=definition.schema_version,
+            status=_status(run, before) if failed else "ready",
+            parent=entry.declaration.parent,
+            last_run=_last_run(run, before) if "imperative" in definition.features else "",
         )
 
     def _owned(self, run: OperationRun, before: Record | None) -> bool:
@@ -279,6 +285,14 @@ def _last_run(run: OperationRun, before: Record | None) -> str:
     if _has_run(run):
         return datetime.now(UTC).isoformat(timespec="seconds")
     return before.last_run if before is not None else ""
+
+
+def _lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle:
+    """Return the lifecycle options to record; an undeclared ``protect`` keeps its recorded value."""
+    lifecycle, protect = entry.meta.lifecycle, protected(entry, before)
+    if entry.meta is NO_META and not protect:
+        return NO_LIFECYCLE
+    return RecordedLifecycle(protect, lifecycle.retain, lifecycle.replace, lifecycle.deleted_with, lifecycle.external)
 
 
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:

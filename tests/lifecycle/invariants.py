@@ -121,6 +121,6 @@ def _protected(bench: Bench, before: Before) -> None:
     """Who was protected, and still is, has not gone."""
     for key, record in before.state.records.items():
         now = bench.state.records.get(key)
-        protected = record.protect and (now is None or now.protect) and key not in bench.lifted
+        protected = record.lifecycle.protect and (now is None or now.lifecycle.protect) and key not in bench.lifted
         if protected and before.things[key[0]].get(key[1]) is not None:
             assert bench.world.row(key) is not None or ("delete", *key) not in bench.world.calls, f"{key} was protected"

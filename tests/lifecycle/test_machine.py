@@ -289,7 +289,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(parallel=st.sampled_from([1, 3]))
     def destroy(self, parallel: int) -> None:
         """Destroy everything; what is left was not ours to take, or could not be taken."""
-        ours = {k for k, r in self.bench.state.records.items() if r.owned and not r.retain}
+        ours = {k for k, r in self.bench.state.records.items() if r.owned and not r.lifecycle.retain}
         ours |= {key for key, intent in self.bench.state.intents.items() if intent.makes}
         before = self.bench.world.copy()
         report = self._run("destroy", parallel=parallel)

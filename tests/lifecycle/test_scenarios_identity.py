@@ -125,7 +125,7 @@ def test_what_refers_to_something_by_a_former_name_follows(bench: Bench) -> None
     bench.apply({"Thing[new]": {"name": "c"}})
     records = bench.state.records
     assert list(records["thing", "a"].requires) == ["Thing[new]"]
-    assert records["thing", "a"].deleted_with == "Thing[new]"
+    assert records["thing", "a"].lifecycle.deleted_with == "Thing[new]"
     assert list(records["thing", "b"].requires) == ["Thing[new]"]
     assert records["thing", "b"].value_requires == {"colour": ["Thing[new]"]}
     bench.destroy({})

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from resource_api.cli.main import COMMANDS, run
 from resource_api.model.codec import digest_secret
-from resource_api.model.record import Commit, Record, StackState
+from resource_api.model.record import Commit, Record, RecordedLifecycle, StackState
 from resource_api.model.values.errors import ManifestError
 from resource_api.state import export as state_export
 from resource_api.state.sqlite.store import SqliteStore
@@ -76,7 +76,13 @@ def command(empty: Command) -> Command:
     store = empty.store
     with store.lock("test", 0):
         secret = digest_secret("sesame", store.load(WEB).salt)
-        second = record("/b", title="second", requires=[A], value_requires={"content": [A]}, deleted_with=A)
+        second = record(
+            "/b",
+            title="second",
+            requires=[A],
+            value_requires={"content": [A]},
+            lifecycle=RecordedLifecycle(deleted_with=A),
+        )
         owed = {("service", "s"): [A]}
         store.commit(WEB, Commit([record("/a"), second._replace(should={"content": secret})], owed=owed))
         store.commit(WEB, Commit(outputs={"sum": "12\n34", "list": [1], "password": {"inner": [secret]}}))
@@ -178,7 +184,7 @@ class TestMending:
         state = command.store.load(WEB)
         first, second = state.records.values()
         assert (first.title, first.name) == ("first", "/a")
-        assert second.requires == second.value_requires["content"] == [second.deleted_with] == ["File[first]"]
+        assert second.requires == second.value_requires["content"] == [second.lifecycle.deleted_with] == ["File[first]"]
         assert list(state.owed.values()) == [["File[first]"]]
         assert "is recorded already" in command.fails(64, "state", "mv", B, "File[first]")
         assert "keeps its type" in command.fails(64, "state", "mv", B, "User[x]")

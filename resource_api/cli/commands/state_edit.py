@@ -67,10 +67,11 @@ def mv(source: str, target: str, **settings: Any) -> int:
 
 def _referring(record: Record, old: str, new: str) -> Record:
     """Give a record that refers to ``new`` wherever it referred to ``old``."""
+    lifecycle = record.lifecycle
     return record._replace(
         requires=_renamed(record.requires, old, new),
         value_requires={name: _renamed(sources, old, new) for name, sources in record.value_requires.items()},
-        deleted_with=new if record.deleted_with == old else record.deleted_with,
+        lifecycle=lifecycle._replace(deleted_with=new) if lifecycle.deleted_with == old else lifecycle,
     )
 
 

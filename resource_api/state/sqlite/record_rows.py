@@ -9,7 +9,7 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.record import Intent, Record
+from resource_api.model.record import NO_LIFECYCLE, Intent, Record, RecordedLifecycle
 from resource_api.model.values.values import SCALAR_TYPES
 
 if TYPE_CHECKING:
@@ -17,40 +17,61 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Key
 
-_INPUTS, _SHOULD, _IS, _RARE = map(Record._fields.index, ("inputs", "should", "is_", "value_requires"))
-#: What the last fields of a record are where no row says it, and how many every row has; sequences come back as lists.
-_USUAL: Final = tuple([] if value == () else value for value in Record._field_defaults.values())
-_FEWEST: Final = len(Record._fields) - len(_USUAL)
-#: What nobody says of nearly all records.
-_SELDOM: Final = _USUAL[_RARE - _FEWEST :]
+#: The values of a row's last columns where the row ends before them: ``owned`` and what follows.
+_DEFAULTS: Final[list[Any]] = [False, [], {}, *NO_LIFECYCLE, None, 1, "ready", "", ""]
 #: What one has beyond another that is the same; never changed.
 _NOTHING: Final[list[Any]] = [{}]
 
 
 def pack(record: Record) -> list[Any]:
-    """Give what a row keeps of a record: how it should be beyond what is written, how it is beyond that."""
-    fields: tuple[Any, ...] = record
-    kind, name, title, inputs, should, is_, owned, requires = fields[:_RARE]
-    row = [kind, name, title, inputs, _beyond(should, inputs), None if is_ is None else _beyond(is_, should), owned]
-    if requires or fields[_RARE:] != _SELDOM:
-        row += [list(requires), *fields[_RARE:]]
-    while len(row) > _FEWEST and row[-1] == _USUAL[len(row) - 1 - _FEWEST]:
-        row.pop()
-    return row
+    """Return the row of a record: ``should`` as its difference from ``inputs``, ``is_`` as that from ``should``."""
+    inputs, should, is_ = record.inputs, record.should, record.is_
+    row = [record.type, record.name, record.title, inputs, _beyond(should, inputs)]
+    row.append(None if is_ is None else _beyond(is_, should))
+    rest = [
+        record.owned,
+        list(record.requires),
+        record.value_requires,
+        *record.lifecycle,
+        record.provider,
+        record.schema_version,
+        record.status,
+        record.parent,
+        record.last_run,
+    ]
+    while rest and rest[-1] == _DEFAULTS[len(rest) - 1]:
+        rest.pop()
+    return row + rest
 
 
-def unpack(values: list[Any]) -> Record:
-    """Give back what ``pack`` took. Raises ``ValueError`` or ``TypeError`` for what it cannot have given."""
-    kind, name, title = values[:3]
-    if type(name) is list:
-        values[1] = tuple(name)
-    elif name == title:
-        values[2] = name  # most titles are names: one text in memory, and one for each type
-    values[0] = intern(kind)
-    values[_SHOULD] = _with(values[_INPUTS], values[_SHOULD])
-    if values[_IS] is not None:
-        values[_IS] = _with(values[_SHOULD], values[_IS])
-    return Record._make((*values, *_USUAL[len(values) - _FEWEST :]))
+def unpack(row: list[Any]) -> Record:
+    """Return the record of a row. Raises ``ValueError`` or ``TypeError`` for what ``pack`` cannot have returned."""
+    kind, name, title, inputs, should, is_, *rest = row
+    should = _with(inputs, should)
+    record = Record(
+        type=intern(kind),  # one text in memory for each type
+        name=_name(name),
+        title=name if name == title else title,  # most titles are names: one text for both
+        inputs=inputs,
+        should=should,
+        is_=None if is_ is None else _with(should, is_),
+        owned=bool(rest and rest[0]),
+        requires=[],
+    )
+    if len(rest) <= 1:
+        return record
+    _, requires, value_requires, protect, retain, replace, *others = rest + _DEFAULTS[len(rest) :]
+    deleted_with, external, provider, schema_version, status, parent, last_run = others
+    return record._replace(
+        requires=requires,
+        value_requires=value_requires,
+        lifecycle=RecordedLifecycle(protect, retain, replace, deleted_with, external),
+        provider=provider,
+        schema_version=schema_version,
+        status=status,
+        parent=parent,
+        last_run=last_run,
+    )
 
 
 def unpack_intent(values: list[Any]) -> Intent:
