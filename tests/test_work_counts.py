@@ -215,7 +215,7 @@ def test_what_is_read_back_as_it_was_asked_is_held_once(tmp_path: Path) -> None:
         if isinstance(event, Finished):
             held.append(tracemalloc.get_traced_memory()[0])
 
-    runtime = Runtime(Registry.from_path(), state=NoStore(), tell=look)
+    runtime = Runtime(Registry.from_path(), state=NoStore(), on_event=look)
     runtime.apply({"project": "counts", "resources": {f"File[{tmp_path}/first]": {"content": "what needs loading is"}}})
     tracemalloc.start()
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,22 +18,23 @@ from resource_api.model.values.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Command → the module that holds it, and what it does in a line (so that ``--help`` loads none of them).
+#: Command → its summary. ``--help`` prints these without importing any command; the command NAME is defined in the
+#: module ``commands/NAME.py`` (with a trailing underscore where the name is a Python keyword).
 COMMANDS: Final = {
-    "apply": ("apply", "Bring the system to what a manifest says."),
-    "plan": ("apply", "Show what apply would do; change nothing."),
-    "destroy": ("destroy", "Delete what state records as ours."),
-    "resource": ("resource", "List, show or change resources of one type."),
-    "types": ("inspect", "List the types on the module path."),
-    "describe": ("inspect", "Show a type's documentation, attributes and features."),
-    "validate": ("inspect", "Check a manifest without touching the system."),
-    "schema": ("inspect", "Print a JSON Schema of manifests, for editors."),
-    "graph": ("inspect", "Print the relationships in a manifest."),
-    "import": ("refresh", "Take over an existing thing into state."),
-    "refresh": ("refresh", "Read everything again into state; change nothing else."),
-    "state": ("state", "Look at and mend what is recorded."),
-    "output": ("state", "Show a stack's outputs."),
-    "new": ("new", "Write a new type or a new key, ready to use."),
+    "apply": "Bring the system to what a manifest says.",
+    "plan": "Show what apply would do; change nothing.",
+    "destroy": "Delete what state records as ours.",
+    "resource": "List, show or change resources of one type.",
+    "types": "List the types on the module path.",
+    "describe": "Show a type's documentation, attributes and features.",
+    "validate": "Check a manifest without touching the system.",
+    "schema": "Print a JSON Schema of manifests, for editors.",
+    "graph": "Print the relationships in a manifest.",
+    "import": "Take over an existing thing into state.",
+    "refresh": "Read everything again into state; change nothing else.",
+    "state": "Look at and mend what is recorded.",
+    "output": "Show a stack's outputs.",
+    "new": "Write a new type or a new key, ready to use.",
 }
 
 
@@ -45,13 +47,13 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the same
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"resource_api.cli.commands.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(f"resource_api.cli.commands.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
         with formatter.section("Commands"):
-            formatter.write_dl([(name, docs) for name, (_, docs) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

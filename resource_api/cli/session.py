@@ -30,7 +30,7 @@ from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime.listing import Reader
+from resource_api.runtime.resource_reader import ResourceReader
 from resource_api.system.log import Line, Log, console, json_lines, line_stream
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Session:
         self.registry = Registry(ModulePath(_places(settings.get("module_path") or (), manifest)))
         self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate"))
-        self.reader = Reader(self.registry, self.run)
+        self.reader = ResourceReader(self.registry, self.run)
         self.interrupts = Interrupts(self.run)
 
     @cached_property
@@ -81,19 +81,17 @@ class Session:
         from resource_api.state.store import NoStore  # noqa: PLC0415 - see above
 
         settings = self.settings
-        runtime = Runtime(
+        return Runtime(
             self.registry,
             state=NoStore() if settings.get("state") == "memory:" else settings.get("state"),
             stack=settings.get("stack") or "default",
             project=settings.get("project"),
             key=settings.get("key"),
             lock_timeout=settings.get("lock_timeout") or 0.0,
-            log=self.log,
-            tell=self._told if self.stream else self._diagnosed,
+            on_event=self._told if self.stream else self._diagnosed,
+            step_events=self.stream,
+            run=self.run,
         )
-        runtime.run = self.run  # the one that signals reach
-        runtime.followed = self.stream
-        return runtime
 
     def exit_code(self, report: Report, *, detailed: bool) -> int:
         """Give the documented code: 0, 1, or with details 0, 2, 4, 6; 130 and 143 after a signal."""

@@ -1,7 +1,8 @@
-"""Policies: what people forbid or advise against, beyond what types check. They judge and change nothing.
+"""Evaluating policies: users' own checks of declared resources and of plans, which warn or forbid.
 
-A resource is judged as it should be, checked and canonical, before it is compared with what is; again when values of it
-become known. A plan is judged whole. An error fails the step that it is about, or, when it is about none, all of them.
+A resource is checked when its values are canonical, before it is compared with what is, and again when unknown values
+of it become known. A plan is checked as a whole. An error fails the step that it names, or every step when it names
+none. Policies change nothing.
 """
 
 from __future__ import annotations
@@ -33,38 +34,51 @@ if TYPE_CHECKING:
     from resource_api.prior.match import Prior
 
 
-class Judge:
-    """The policies of one run; ``tell`` hears of warnings, each once."""
+class PolicyEvaluator:
+    """Evaluates the policies of one run; ``notify`` receives each warning once."""
 
-    def __init__(self, policies: Sequence[Policy], tell: Callable[[Event], None]) -> None:
-        """Judge by ``policies``, of whichever stack is brought."""
+    def __init__(self, policies: Sequence[Policy], notify: Callable[[Event], None]) -> None:
+        """Evaluate ``policies``; ``check_catalog`` sets which stack they are about."""
         self._policies = policies
         self._urn: Callable[[Entry], str] = lambda _entry: ""
         self._manifest: Manifest | None = None
-        self._tell = tell
-        self._told: set[Problem] = set()
+        self._notify = notify
+        self._sent: set[Problem] = set()
 
-    def judge(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Judge what is declared and known; what is forbidden cannot be planned, whatever there is."""
+    def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
+        """Check every selected resource whose values are known; return ``prior`` with the errors of forbidden ones."""
         self._urn = prior.urn
         self._manifest = catalog.manifest
-        broken = dict(prior.errors)
+        errors = dict(prior.errors)
         for entry in catalog.entries:
             chosen = (selected is None or entry.index in selected) and entry.index not in prior.orphans
-            if chosen and not entry.pending and (error := self.resource(entry, entry.should)):
-                broken.setdefault(entry.index, error)
-        return prior._replace(errors=broken)
+            if chosen and not entry.pending and (error := self.check_resource(entry, entry.should)):
+                errors.setdefault(entry.index, error)
+        return prior._replace(errors=errors)
 
-    def resource(self, entry: Entry, should: Mapping[str, Any]) -> str:
-        """Judge one resource as it should be; gives what forbids it, empty when nothing does."""
+    def check_resource(self, entry: Entry, should: Mapping[str, Any]) -> str:
+        """Check one resource as it should be; return the errors in one text, empty when it is allowed."""
         declared = self._declared(entry, should)
         errors = []
         for policy in self._policies:
             if policy.resource is not None:
-                problems = list(_asked(policy, policy.resource, declared))
+                problems = list(_evaluated(policy, policy.resource, declared))
                 errors += [problem.message for problem in problems if problem.severity == "error"]
                 self._warn(self._placed(problem, entry) for problem in problems)
         return "; ".join(errors)
+
+    def check_plan(self, planned: Plan) -> Plan:
+        """Check a plan; return it with the forbidden steps failed. Raise ``ResourceError`` when no step would act."""
+        shown = _policy_plan(planned)
+        problems = [
+            problem
+            for policy in self._policies
+            if policy.plan is not None
+            for problem in _about_steps(policy, shown, _evaluated(policy, policy.plan, shown))
+        ]
+        self._warn(problems)
+        errors = [problem for problem in problems if problem.severity == "error"]
+        return _with_failures(planned, errors) if errors else planned
 
     def _declared(self, entry: Entry, should: Mapping[str, Any]) -> PolicyResource:
         return PolicyResource(
@@ -80,65 +94,50 @@ class Judge:
             bool(entry.meta.noop),
         )
 
-    def plan(self, planned: Plan) -> Plan:
-        """Judge a plan; gives it with what is forbidden as failed. Raises ``ResourceError`` when none of it acts."""
-        shown = _shown(planned)
-        problems = [
-            problem
-            for policy in self._policies
-            if policy.plan is not None
-            for problem in _known(policy, shown, _asked(policy, policy.plan, shown))
-        ]
-        self._warn(problems)
-        errors = [problem for problem in problems if problem.severity == "error"]
-        return _forbidden(planned, errors) if errors else planned
-
     def _placed(self, problem: Problem, entry: Entry) -> Problem:
-        """Give a problem the resource that it is about, and where that is declared."""
+        """Return a problem with its resource and the place of the declaration."""
         place = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else Place("")
         return problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
 
     def _warn(self, problems: Iterator[Problem] | Sequence[Problem]) -> None:
         for problem in problems:
-            if problem.severity != "error" and problem not in self._told:
-                self._told.add(problem)
-                self._tell(Diagnosed(problem))
+            if problem.severity != "error" and problem not in self._sent:
+                self._sent.add(problem)
+                self._notify(Diagnosed(problem))
 
 
-def _asked(policy: Policy, question: Callable[[Any], Any], what: Any) -> Iterator[Problem]:
-    """Give what a policy says; one that raises has said that it cannot judge, which is an error."""
+def _evaluated(policy: Policy, check: Callable[[Any], Any], value: Any) -> Iterator[Problem]:
+    """Yield the problems that a policy finds; an exception of the policy is an error too."""
     try:
         with read_only("a policy"):
-            answer = process_guard.call_contained(question, what)
+            answer = process_guard.call_contained(check, value)
             answers = (
                 [answer] if isinstance(answer, (str, Problem)) else process_guard.call_contained(list, answer or ())
             )
-        for said in answers:
-            if not isinstance(said, (str, Problem)):
-                msg = f"a policy gives strings and Problems, not {type(said).__name__}"
+        for each in answers:
+            if not isinstance(each, (str, Problem)):
+                msg = f"a policy returns strings and Problems, not {type(each).__name__}"
                 raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own
-            problem = said if isinstance(said, Problem) else Problem(None, said)
+            problem = each if isinstance(each, Problem) else Problem(None, each)
             yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
-    except Exception as error:  # noqa: BLE001 - a policy that cannot judge lets nothing pass
+    except Exception as error:  # noqa: BLE001 - a broken policy allows nothing
         place = f"{policy.file}:{loader.line_of(error, policy.file)}"
         yield Problem(None, f"policy '{policy.name}' failed at {place}: {reason(error)}", code="policy")
 
 
-def _known(policy: Policy, shown: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Give problems about steps that there are; one about any other is about the whole plan."""
+def _about_steps(policy: Policy, shown: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
+    """Yield the problems; one that names no step of the plan becomes a problem of the whole plan."""
     references = {step.reference for step in shown.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:
-            message = (
-                f"policy '{policy.name}' speaks of {problem.reference}, which is not in the plan: {problem.message}"
-            )
+            message = f"policy '{policy.name}' names {problem.reference}, which is not in the plan: {problem.message}"
             yield problem._replace(message=message, reference="")
         else:
             yield problem
 
 
-def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
-    """Fail the steps that errors are about; one about no step is about all that act."""
+def _with_failures(planned: Plan, errors: Sequence[Problem]) -> Plan:
+    """Return a plan with the named steps failed; an error without a step fails every step that would act."""
     by_reference: dict[str, list[str]] = {}
     for error in errors:
         by_reference.setdefault(error.reference or "", []).append(error.message)
@@ -149,8 +148,8 @@ def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
     for step in planned.steps:
         own = by_reference.get(str(step.reference), [])
         if messages := [*own, *(whole if would_change(step) else [])]:
-            said = [step.decision.error] if step.decision.error else []
-            decision = step.decision._replace(error="; ".join([*said, *messages]))
+            earlier = [step.decision.error] if step.decision.error else []
+            decision = step.decision._replace(error="; ".join([*earlier, *messages]))
             failed[step.entry.index] = step._replace(decision=decision)
     return planned._replace(
         steps=[failed.get(step.entry.index, step) for step in planned.steps],
@@ -161,13 +160,13 @@ def _forbidden(planned: Plan, errors: Sequence[Problem]) -> Plan:
     )
 
 
-def _shown(planned: Plan) -> PolicyPlan:
+def _policy_plan(planned: Plan) -> PolicyPlan:
     state = planned.prior.state
-    steps = tuple(map(_step, planned.steps))
+    steps = tuple(map(_policy_step, planned.steps))
     return PolicyPlan(state.project, state.stack, steps, planned.complete)
 
 
-def _step(step: Step) -> PolicyStep:
+def _policy_step(step: Step) -> PolicyStep:
     entry = step.entry
     return PolicyStep(
         str(entry.reference),

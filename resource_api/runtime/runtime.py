@@ -1,4 +1,4 @@
-"""Composes the stages: the way in for programs that embed us, and all that the command does.
+"""The embedding API: ``Runtime`` composes the stages into plan, apply, destroy and change. The command is built on it.
 
 Nothing is decided here that a stage could decide, and nothing is printed.
 """
@@ -8,22 +8,26 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
+from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.catalog import targets
 from resource_api.manifest import read as reading
 from resource_api.model.event import Diagnosed, Finished
-from resource_api.model.options import CacheRequest, Options, apply_options
+from resource_api.model.options import CacheRequest, apply_options
 from resource_api.model.record import StackState
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.plan import planner as planning
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
 from resource_api.provider.context import RunContext
-from resource_api.runtime.announce import announce, reorder
-from resource_api.runtime.compile import Compiler, Emptied
-from resource_api.runtime.listing import Reader
+from resource_api.runtime.manifest_compiler import ManifestCompiler
+from resource_api.runtime.options import to_options
+from resource_api.runtime.plan_notices import log_lost_order, report_findings
+from resource_api.runtime.resource_reader import ResourceReader
+from resource_api.runtime.results import Plan, Report
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.observe import observe
 from resource_api.snapshot.snapshot import Snapshot
@@ -35,26 +39,33 @@ from resource_api.system.log import Log, structured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Self, Unpack
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
-    from resource_api.model.report import Report
-    from resource_api.plan.planner import Plan
+    from resource_api.model.options import Options
     from resource_api.plugins.registry import Registry
-    from resource_api.runtime.policies import Judge
+    from resource_api.runtime.manifest_compiler import Source
+    from resource_api.runtime.options import ExecutionOptions, PlanOptions, SelectionOptions
+    from resource_api.runtime.policies import PolicyEvaluator
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import StateStore
 
-    Source = str | os.PathLike[str] | Mapping[str, Any]
+
+class _Planning(NamedTuple):
+    """What one planning uses: its options, its observations with their providers, and the policies, if any."""
+
+    options: Options
+    snapshot: Snapshot
+    policies: PolicyEvaluator | None
 
 
-class Runtime(Reader):
+class Runtime(ResourceReader):
     """Plans and applies manifests with the types of a registry.
 
-    ``state``: where what is known between runs is kept (``memory:`` for this object's life, ``sqlite:PATH``, None for
-    the machine's or user's own place), or a store. ``key``: what it is encrypted with, as ``--key`` names it. ``log``
-    takes the lines, ``tell`` every event of a run. ``isolate`` runs every provider in a process of its own.
+    A ``source`` is a manifest: the path of a file, or a mapping like the YAML's. ``inputs`` are its inputs by name.
+    Every method raises ``ManifestError`` for a wrong manifest and ``StateError`` for a damaged or locked state.
     """
 
     def __init__(
@@ -66,25 +77,34 @@ class Runtime(Reader):
         project: str | None = None,
         key: str | Key | None = None,
         log: Log | None = None,
-        tell: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        step_events: bool = True,
         lock_timeout: float = 0.0,
         isolate: bool = False,
+        run: RunContext | None = None,
     ) -> None:
-        """Use ``registry`` for every run; nothing is read or opened yet."""
-        self.log = log or Log("notice", structured())
-        super().__init__(registry, RunContext(self.log))
-        self.run.isolate = isolate
+        """Use ``registry`` for every run; nothing is read or opened yet.
+
+        ``state``: ``memory:`` for as long as this object exists, ``sqlite:PATH``, None for the default place of the
+        machine or user, or a store. ``project`` overrides the manifest's. ``key``: what secrets are encrypted with,
+        as for ``--key``. ``log``: where log lines go; standard ``logging`` unless given. ``on_event`` receives every
+        event of a run; without ``step_events`` only diagnostics and the final report, which is faster.
+        ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run every provider in its own process.
+        ``run``: a context made elsewhere, to be cancelled from there; it replaces ``log`` and ``isolate``.
+        """
+        if run is None:
+            run = RunContext(log or Log("notice", structured()))
+            run.isolate = isolate
+        super().__init__(registry, run)
+        self.log = run.log
         self.stack = stack
         self.project = project
-        self.tell = tell or (lambda _event: None)
-        #: Whether ``tell`` wants to know of each step, as it begins and ends.
-        self.followed = True
+        self.notify: Callable[[Event], None] = on_event or (lambda _event: None)
+        self._notify_steps = self.notify if step_events else None
         self.lock_timeout = lock_timeout
-        #: Whether plans may leave out what is in order, where an earlier run knows so already.
-        self.use_cache = False
         self.facts = Facts()
         if isinstance(key, str):
-            from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - most have none
+            from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - only with a key
 
             key = key_from_url(key, dict(os.environ))
         self.key = key
@@ -94,93 +114,153 @@ class Runtime(Reader):
 
     @property
     def store(self) -> StateStore:
-        """Where state is kept, opened when first asked for."""
+        """The state store, opened at the first use."""
         if self._store is None:
-            from resource_api.state.open_store import open_store  # noqa: PLC0415 - many are given one
+            from resource_api.state.open_store import open_store  # noqa: PLC0415 - only where no store is given
 
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
 
+    def for_stack(self, project: str, stack: str) -> Self:
+        """Return a runtime like this one, and with the same store, for another project and stack."""
+        other = copy(self)
+        other._store = self.store  # noqa: SLF001 - of the same class
+        other.project, other.stack = project, stack
+        return other
+
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
-        """Check everything that can be checked without touching the system. Raises ``ManifestError``."""
+        """Check everything that can be checked without touching the system; return the catalog."""
         catalog = self.compile(source, inputs)
         self.name(catalog)
         return catalog
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
-        """Give the catalog of a manifest. Raises ``ManifestError``."""
+        """Return the catalog of a manifest."""
         with ProviderPool(self.registry, self.run) as providers, gc_paused(), process_guard.protected():
             return self.catalog(source, inputs, providers)
 
-    def plan(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
-        """Give what ``apply`` would do; changes nothing, not even state. ``wishes`` are the fields of ``Options``."""
-        with self._planned(source, inputs, Options(**wishes, shown=True)) as (plan, _):
+    def plan(
+        self,
+        source: Source,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        use_cache: bool = False,
+        **options: Unpack[PlanOptions],
+    ) -> Plan:
+        """Return what ``apply`` would do; change nothing, not even state.
+
+        ``use_cache``: leave out resources that an earlier run found unchanged, if nothing relevant has changed since.
+        """
+        chosen = to_options(options, shown=True)
+        request = self._cache_request(source, inputs or {}, chosen) if use_cache else None
+        with self._planned(chosen, lambda run: self._plan_manifest(source, inputs or {}, run, request)) as (plan, _):
             return plan
 
-    def apply(self, source: Source | Plan, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
-        """Bring the system to what the manifest says; a failed resource is in the report, no exception."""
-        return self.apply_planned(source, inputs or {}, Options(**wishes), lambda _plan: None)
+    @overload
+    def apply(
+        self,
+        source: Source,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        on_plan: Callable[[Plan], None] | None = None,
+        use_cache: bool = False,
+        **options: Unpack[PlanOptions],
+    ) -> Report: ...
 
-    def apply_planned(
-        self, source: Any, inputs: Mapping[str, Any], options: Options, check: Callable[[Plan], None]
+    @overload
+    def apply(
+        self,
+        source: planning.Plan,
+        *,
+        on_plan: Callable[[Plan], None] | None = None,
+        **options: Unpack[ExecutionOptions],
+    ) -> Report: ...
+
+    def apply(
+        self,
+        source: Source | planning.Plan,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        on_plan: Callable[[Plan], None] | None = None,
+        use_cache: bool = False,
+        **options: Unpack[PlanOptions],
     ) -> Report:
-        """Plan, let ``check`` refuse (it raises), and carry out."""
-        lock = nullcontext() if options.noop else self.store.lock("apply", self.lock_timeout)
-        with lock, self._planned(source, inputs, options) as (plan, snapshot):
-            check(plan)
-            report = self._carry_out(plan, snapshot, "apply")
-            idle = not (options.noop or report.steps or report.exit_code)
-            if (
-                idle
-                and plan.in_sync
-                and (request := self._cache_request(source, inputs, options, snapshot)) is not None
-            ):
-                from resource_api.cache import incremental_plan  # noqa: PLC0415 - there is something to conclude
+        """Make the system what the manifest declares; a failed resource is in the report, it raises no exception.
 
-                incremental_plan.save(request, plan, snapshot.providers, self.store)
-            return report
+        A plan is planned again from its catalog and the present state. ``on_plan`` receives the plan before anything
+        is changed; an exception that it raises ends the run. ``use_cache`` as for ``plan``; a run that had nothing to
+        do is remembered for later ones.
+        """
+        chosen = to_options(options)
+        if isinstance(source, planning.Plan):
+            made = source
+            return self._apply(chosen, lambda run: self._plan_again(made, run), on_plan)
+        manifest, given = source, inputs or {}
+        request = self._cache_request(manifest, given, chosen) if use_cache else None
+        return self._apply(chosen, lambda run: self._plan_manifest(manifest, given, run, request), on_plan, request)
 
-    def destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Report:
-        """Carry out the plan of the empty manifest: delete what state records as ours, forget the rest."""
+    def apply_manifest(
+        self, manifest: Manifest, inputs: Mapping[str, Any], options: Options, on_plan: Callable[[Plan], None]
+    ) -> Report:
+        """Apply a manifest that has been read already, as a saved plan embeds one."""
+        return self._apply(options, lambda run: self._plan_manifest(manifest, inputs, run), on_plan)
+
+    def destroy(
+        self, source: Source, inputs: Mapping[str, Any] | None = None, **options: Unpack[SelectionOptions]
+    ) -> Report:
+        """Delete every resource of the manifest's stack that state records as ours; forget the others."""
+        chosen = to_options(options, prune=True)
         with (
             self.store.lock("destroy", self.lock_timeout),
-            self._planned(Emptied(source), inputs, Options(**wishes, prune=True)) as (plan, snapshot),
+            self._planned(chosen, lambda run: self._plan_empty(source, inputs or {}, run)) as (plan, snapshot),
         ):
-            return self._carry_out(plan, snapshot, "destroy")
+            return self._execute(plan, snapshot, "destroy")
 
-    def plan_destroy(self, source: Source, inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Plan:
-        """Give what ``destroy`` would do."""
-        with self._planned(Emptied(source), inputs, Options(**wishes, prune=True)) as (plan, _):
+    def plan_destroy(
+        self, source: Source, inputs: Mapping[str, Any] | None = None, **options: Unpack[SelectionOptions]
+    ) -> Plan:
+        """Return what ``destroy`` would do."""
+        chosen = to_options(options, prune=True)
+        with self._planned(chosen, lambda run: self._plan_empty(source, inputs or {}, run)) as (plan, _):
             return plan
 
-    def change(self, source: Mapping[str, Any], **wishes: Any) -> Report:
-        """Bring single resources to what is said, recording nothing; warns when some stack has them."""
-        options = Options(**wishes)
-        lock = nullcontext() if options.noop else self.store.lock("resource", self.lock_timeout)
-        with lock, self._planned(source, {}, options, remember=False) as (plan, snapshot):
+    def change(self, source: Mapping[str, Any], **options: Unpack[ExecutionOptions]) -> Report:
+        """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""
+        chosen = to_options(options)
+        with (
+            self._lock("resource", chosen),
+            self._planned(chosen, lambda run: self._plan_unrecorded(source, run)) as (plan, snapshot),
+        ):
             for stack in self.store.stacks():
                 with suppress(UsageError):  # it is encrypted, and this command was given no key
                     records = self.store.load(stack).records
                     for entry in (each for each in plan.catalog.entries if each.key in records):
-                        text = f"is recorded in stack '{stack.stack}' of '{stack.project}', which will mend this change"
+                        where = f"stack '{stack.stack}' of '{stack.project}'"
+                        text = f"is recorded in {where}; the next apply of that stack will undo this change"
                         self.log.write("warning", str(entry.reference), text)
-            return self._carry_out(plan, snapshot, "resource", record=False)
+            return self._execute(plan, snapshot, "resource", record=False)
 
-    def catalog(
-        self, source: Source | Manifest | Emptied, inputs: Mapping[str, Any] | None, providers: ProviderPool
-    ) -> Catalog:
-        """Give the catalog of a manifest, with ``providers`` made for this run; its secrets are masked from now on."""
-        return self._met(Compiler(self.registry, self.facts, self.log).compile(source, inputs or {}, providers))
+    def catalog(self, source: Source | Manifest, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
+        """Return the catalog of a manifest for one run with ``providers``; report its warnings, mask its secrets."""
+        return self._reported(self._compiler.compile(source, inputs or {}, providers))
 
-    def _met(self, catalog: Catalog) -> Catalog:
-        """Mask what is secret in a catalog from now on, and say what its manifest should not be like."""
+    def name(self, catalog: Catalog) -> StackName:
+        """Return the project and stack of a run. Raise ``UsageError`` or ``ManifestError`` for invalid names."""
+        return StackName(self.project or reading.project(catalog.manifest), self.stack).checked()
+
+    @property
+    def _compiler(self) -> ManifestCompiler:
+        return ManifestCompiler(self.registry, self.facts, self.log)
+
+    def _reported(self, catalog: Catalog) -> Catalog:
         for warning in self._masked(catalog).warnings:
-            self.tell(Diagnosed(warning))
+            self.notify(Diagnosed(warning))
         for note in catalog.notes:
             self.log.write("debug", "", note)
         return catalog
 
     def _masked(self, catalog: Catalog) -> Catalog:
+        """Mask the secrets of a catalog in everything that is logged from now on."""
         for value in catalog.scope.inputs.values():
             self.log.mask.add(value)
         for entry in catalog.entries:
@@ -188,124 +268,135 @@ class Runtime(Reader):
                 self.log.mask.add(entry.should)
         return catalog
 
+    def _lock(self, command: str, options: Options) -> AbstractContextManager[Any]:
+        return nullcontext() if options.noop else self.store.lock(command, self.lock_timeout)
+
+    # Planning, by kind of source
+
     @contextmanager
-    def _planned(
-        self,
-        source: Source | Plan | Manifest | Emptied,
-        inputs: Mapping[str, Any] | None,
-        options: Options,
-        *,
-        remember: bool = True,
-    ) -> Iterator[tuple[Plan, Snapshot]]:
-        """Give a plan and what was read for it; the providers that were made for it are closed in the end."""
+    def _planned(self, options: Options, make: Callable[[_Planning], planning.Plan]) -> Iterator[tuple[Plan, Snapshot]]:
+        """Yield the plan that ``make`` returns, and what was read for it; close the providers at the end."""
         with ProviderPool(self.registry, self.run) as providers:
             with gc_paused(), process_guard.protected():
-                made = self._plan(source, inputs, options, providers, remember=remember)
-            yield made
+                policies = self._policies()
+                providers.judge = policies.check_resource if policies else None
+                snapshot = Snapshot(providers, options.strict)
+                plan = Plan(*make(_Planning(options, snapshot, policies)))
+            yield plan, snapshot
 
-    def _plan(
+    def _plan_manifest(
         self,
-        source: Any,
-        inputs: Mapping[str, Any] | None,
-        options: Options,
-        providers: ProviderPool,
-        *,
-        remember: bool,
-    ) -> tuple[Plan, Snapshot]:
-        judge = self._judge()
-        providers.judge = judge.resource if judge else None
-        snapshot = Snapshot(providers, options.strict)
-        if isinstance(source, planning.Plan):
-            catalog, options = source.catalog, apply_options(source.options, options)
-            catalog = catalog._replace(entries=[e for e in catalog.entries if e.index not in source.prior.orphans])
-        elif remember and (made := self._incremental_plan(source, inputs, options, snapshot)) is not None:
-            return made, snapshot
-        else:
-            catalog = self.catalog(source, inputs, providers)
-        name = self.name(catalog)
-        state = self.store.load(name) if remember else StackState(*name)
-        targets.check_prune(catalog, state, options, named=self.project is not None)
-        return self._decide(catalog, state, options, snapshot, judge), snapshot
+        source: Source | Manifest,
+        inputs: Mapping[str, Any],
+        run: _Planning,
+        request: CacheRequest | None = None,
+    ) -> planning.Plan:
+        cached = self._plan_incrementally(request, run) if request is not None and run.policies is None else None
+        return cached or self._plan_catalog(self.catalog(source, inputs, run.snapshot.providers), run)
 
-    def _decide(
-        self, catalog: Catalog, state: StackState, options: Options, snapshot: Snapshot, judge: Judge | None = None
-    ) -> Plan:
-        """Give the plan of a catalog, of what is known of it, and of what is read for it."""
-        providers = snapshot.providers
-        instances = configure_instances(catalog, state, providers)
-        catalog, prior = matching.match(catalog, instances, prune=options.prune, tools=providers.tools)
+    def _plan_empty(self, source: Source, inputs: Mapping[str, Any], run: _Planning) -> planning.Plan:
+        catalog = self._compiler.compile_providers(source, inputs, run.snapshot.providers)
+        return self._plan_catalog(self._reported(catalog), run)
+
+    def _plan_again(self, plan: planning.Plan, run: _Planning) -> planning.Plan:
+        declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
+        options = apply_options(plan.options, run.options)
+        return self._plan_catalog(plan.catalog._replace(entries=declared), run._replace(options=options))
+
+    def _plan_unrecorded(self, source: Source, run: _Planning) -> planning.Plan:
+        catalog = self.catalog(source, {}, run.snapshot.providers)
+        return self._decide(catalog, StackState(*self.name(catalog)), run)
+
+    def _plan_catalog(self, catalog: Catalog, run: _Planning) -> planning.Plan:
+        state = self.store.load(self.name(catalog))
+        targets.check_prune(catalog, state, run.options, named=self.project is not None)
+        return self._decide(catalog, state, run)
+
+    def _decide(self, catalog: Catalog, state: StackState, run: _Planning) -> planning.Plan:
+        """Match a catalog with its state, observe, and plan."""
+        options, snapshot, policies = run
+        instances = configure_instances(catalog, state, snapshot.providers)
+        catalog, prior = matching.match(catalog, instances, prune=options.prune, tools=snapshot.providers.tools)
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options)
-        world = observe(catalog, prior, selected, snapshot)
-        prior = judge.judge(catalog, prior, selected) if judge else prior
-        planned = planning.plan(catalog, prior, selected, world, options)
-        return judge.plan(planned) if judge else planned
+        queries = observe(catalog, prior, selected, snapshot)
+        prior = policies.check_catalog(catalog, prior, selected) if policies else prior
+        planned = planning.plan(catalog, prior, selected, queries, options)
+        return policies.check_plan(planned) if policies else planned
 
-    def _incremental_plan(
-        self, source: Any, inputs: Mapping[str, Any] | None, options: Options, snapshot: Snapshot
-    ) -> Plan | None:
-        """Give a plan without what an earlier run knows to be in order; None where a whole one must be made."""
-        inputs = inputs or {}
-        request = self._cache_request(source, inputs, options, snapshot)
-        if request is None or (cached := self.store.load_conclusion(request.label)) is None:
+    def _policies(self) -> PolicyEvaluator | None:
+        """Return the evaluator of the policies, None where there are none. Raise ``DefinitionError``."""
+        if not (policies := self.registry.policies()):
             return None
-        from resource_api.cache.incremental_plan import Planner, plan  # noqa: PLC0415 - there is a conclusion
+        from resource_api.runtime.policies import PolicyEvaluator  # noqa: PLC0415 - only where there are policies
 
-        compiler = Compiler(self.registry, self.facts, self.log)
-        planner = Planner(
-            lambda manifest: self._masked(compiler.compile(manifest, inputs, snapshot.providers)),
-            lambda catalog, state: self._decide(catalog, state, options, snapshot),
-        )
-        return plan(request, cached, snapshot, self.store, planner)
+        return PolicyEvaluator(policies, self.notify)
 
-    def _cache_request(
-        self, source: Any, inputs: Mapping[str, Any], options: Options, snapshot: Snapshot
-    ) -> CacheRequest | None:
-        """Give what a run is that builds on what earlier ones have concluded, or leaves that to later ones.
+    # The no-change cache
 
-        None for one that keeps nothing, is judged anew, has wishes of its own, or is a program's that embeds us.
-        """
-        alone = snapshot.providers.judge is not None or isinstance(self.store, NoStore)
-        if not self.use_cache or alone or not options.plain:
+    def _cache_request(self, source: Source, inputs: Mapping[str, Any], options: Options) -> CacheRequest | None:
+        """Return what identifies a run in the cache; None where it cannot be used or its conclusions not be kept."""
+        if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])  # noqa: PTH100 - text
         return CacheRequest(source, label, inputs, options, self._began)
 
-    def _judge(self) -> Judge | None:
-        """Give who asks the policies; None where there are none. Raises ``DefinitionError`` for a broken one."""
-        if not (policies := self.registry.policies()):
+    def _plan_incrementally(self, request: CacheRequest, run: _Planning) -> planning.Plan | None:
+        """Return a plan without what an earlier run found unchanged; None where a whole one must be made."""
+        if (cached := self.store.load_conclusion(request.label)) is None:
             return None
-        from resource_api.runtime.policies import Judge  # noqa: PLC0415 - only where there are policies
+        from resource_api.cache.incremental_plan import Planner, plan  # noqa: PLC0415 - only with a cached conclusion
 
-        return Judge(policies, self.tell)
+        snapshot, compiler = run.snapshot, self._compiler
+        planner = Planner(
+            lambda manifest: self._masked(compiler.compile(manifest, request.inputs, snapshot.providers)),
+            lambda catalog, state: self._decide(catalog, state, run),
+        )
+        return plan(request, cached, snapshot, self.store, planner)
 
-    def name(self, catalog: Catalog) -> StackName:
-        """Give whose state a run is about. Raises ``UsageError`` or ``ManifestError`` for what cannot be called so."""
-        return StackName(self.project or reading.project(catalog.manifest), self.stack).checked()
+    # Execution
 
-    def _carry_out(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
-        """Carry out a plan under the lock; write what happened, however it ends."""
-        from resource_api.transaction.recorder import Recorder  # noqa: PLC0415 - only a run needs it
-        from resource_api.transaction.transaction import Transaction  # noqa: PLC0415 - the same
+    def _apply(
+        self,
+        options: Options,
+        make: Callable[[_Planning], planning.Plan],
+        on_plan: Callable[[Plan], None] | None,
+        request: CacheRequest | None = None,
+    ) -> Report:
+        """Plan and execute under the lock; save what a run with nothing to do has concluded."""
+        with self._lock("apply", options), self._planned(options, make) as (plan, snapshot):
+            if on_plan is not None:
+                on_plan(plan)
+            report = self._execute(plan, snapshot, "apply")
+            unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
+            if unchanged and request is not None and snapshot.providers.judge is None:
+                from resource_api.cache import incremental_plan  # noqa: PLC0415 - only with something to conclude
+
+                incremental_plan.save(request, plan, snapshot.providers, self.store)
+            return report
+
+    def _execute(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
+        """Execute a plan under the lock and record what happened, also when it is interrupted."""
+        from resource_api.transaction.recorder import Recorder  # noqa: PLC0415 - only for a run
+        from resource_api.transaction.transaction import Transaction  # noqa: PLC0415 - only for a run
 
         name, run, started = self.name(plan.catalog), os.urandom(8).hex(), time.time()
-        follow = self.tell if self.followed else None
-        announce(plan, self.log, follow)
+        report_findings(plan, self.log, self._notify_steps)
         if plan.options.parallel > 1 and self.log.enabled("info"):
-            reorder(plan, self.store.history(name), self.log)
+            log_lost_order(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
         recorder = None if unrecorded else Recorder(self.store, name, plan, run)
-        transaction = Transaction(plan, snapshot, recorder, follow)
+        transaction = Transaction(plan, snapshot, recorder, self._notify_steps)
         self.run.applying = True
         try:
-            report = transaction.run()._replace(run=run)
+            report = Report(*transaction.run()._replace(run=run))
         finally:
-            # The next run of the same program is not cancelled.
+            # A later run of the same program starts uncancelled.
             self.run.applying = self.run.cancelled = self.run.stopping = False
         if recorder is not None:
             summary = {**report.summary._asdict(), "exit_code": report.exit_code}
             times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
             self.store.finish_run(name, {"run": run, "command": command, **times, "summary": summary})
         snapshot.providers.close(interrupted=transaction.stopped is not None)
-        self.tell(Finished(report))
+        self.notify(Finished(report))
         return report

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
 from resource_api.model.codec import digest_secret, encode, has_sealed, seal_secrets
-from resource_api.model.options import Options
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import is_secret, is_unknown, reveal
 from resource_api.render import json as documents
+from resource_api.runtime.options import to_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -150,8 +150,8 @@ def apply(
         raise _refused(path, "the plan is not applicable: a step of it could not be planned")
     try:
         embedded = _unlocked(document, path, runtime.key)
-        runtime.project, runtime.stack = str(document["project"]), str(document["stack"])
-        options = Options(**{name: _restored(name, value) for name, value in embedded["options"].items()})
+        project, stack = str(document["project"]), str(document["stack"])
+        options = to_options(embedded["options"])
         inputs, manifest = dict(embedded["inputs"]), reading.from_texts(embedded["files"], str(embedded["directory"]))
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -164,11 +164,7 @@ def apply(
             _check_secrets(embedded, plan, path)
         show(plan)
 
-    return runtime.apply_planned(manifest, inputs, options, check)
-
-
-def _restored(name: str, value: Any) -> Any:
-    return frozenset(value) if name in {"tags", "skip_tags"} else tuple(value) if isinstance(value, list) else value
+    return runtime.for_stack(project, stack).apply_manifest(manifest, inputs, options, check)
 
 
 def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:

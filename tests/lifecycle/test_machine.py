@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from resource_api.model.values.errors import ResourceError
-from resource_api.runtime import refresh as upkeep
+from resource_api.runtime.refresh import refresh
 from tests.lifecycle.world import Bench, Kill, acted, manifest, planned
 
 KEYS = [
@@ -306,7 +306,7 @@ class Lifecycle(RuleBasedStateMachine):
     def refresh(self) -> None:
         """Read everything again."""
         try:
-            upkeep.refresh(self.bench.runtime, manifest(self.resources()))
+            refresh(self.bench.runtime, manifest(self.resources()))
         except ResourceError:
             return
         for key, record in self.bench.state.records.items():

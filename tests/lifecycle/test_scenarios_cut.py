@@ -295,7 +295,7 @@ def test_what_cannot_be_read_after_its_creation_is_in_doubt_no_longer_than_that(
     bench.world.change = made  # type: ignore[method-assign]
     bench.world.unreadable.clear()
     assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 0
-    doubt = "in doubt: an earlier run was about to create it and has not seen the outcome; what is there now decides"
+    doubt = "in doubt: the last run did not see the outcome of its create; it is read again"
     assert f"notice: Thing[a]: {doubt}" in bench.lines
     assert planned(bench.plan({"Thing[a]": {"size": 1}})) == {}
     record = bench.record("Thing[a]")

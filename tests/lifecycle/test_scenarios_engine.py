@@ -9,7 +9,7 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
 from resource_api.model.values.errors import ManifestError
-from resource_api.runtime import refresh as upkeep
+from resource_api.runtime.refresh import refresh
 from tests.lifecycle.world import acted, manifest, planned
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def test_a_refresh_that_misses_a_dependency_leaves_a_state_that_can_be_destroyed
     """A was deleted by hand: nothing that depends on it is lost, and the order of the rest holds."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"require": "Thing[b]"}})
     del bench.world.things["thing"]["a"]
-    upkeep.refresh(bench.runtime, manifest({}))
+    refresh(bench.runtime, manifest({}))
     report = bench.destroy({})
     assert report.exit_code == 0
     assert [name for verb, _, name in bench.world.calls if verb == "delete"] == ["c", "b"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
-from resource_api.runtime import refresh as upkeep
+from resource_api.runtime.import_resource import import_resource
+from resource_api.runtime.refresh import refresh
 from tests.lifecycle.world import acted, manifest, planned
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
     assert acted(bench.apply({"Thing[a]": {"lifecycle": {"import": "a"}}})) == {"Thing[a]": ("import", "failed")}
     assert (bench.names(), bench.state.records) == ([], {})
     with pytest.raises(ResourceError, match="does not exist"):
-        upkeep.take_over(bench.runtime, manifest({"Thing[a]": {}}), "Thing[a]", None)
+        import_resource(bench.runtime, manifest({"Thing[a]": {}}), "Thing[a]", None)
 
 
 @pytest.mark.parametrize("there", ["two", "t"])
@@ -268,11 +269,11 @@ def test_the_command_imports_what_is_declared(bench: Bench) -> None:
     """Afterwards it is ours; a second time is no error; what is not declared is one."""
     bench.put("thing", a={"size": 1})
     source = manifest({"Thing[a]": {"size": 1, "password": "secret1"}})
-    assert upkeep.take_over(bench.runtime, source, "Thing[a]", None).imported == 1
-    assert upkeep.take_over(bench.runtime, source, "Thing[a]", None).unchanged == 1
+    assert import_resource(bench.runtime, source, "Thing[a]", None).imported == 1
+    assert import_resource(bench.runtime, source, "Thing[a]", None).unchanged == 1
     assert "secret1" not in repr(bench.state)
     with pytest.raises(UsageError, match="not declared"):
-        upkeep.take_over(bench.runtime, source, "Thing[b]", None)
+        import_resource(bench.runtime, source, "Thing[b]", None)
     bench.destroy({})
     assert bench.names() == []
 
@@ -310,12 +311,12 @@ def test_a_refresh_records_what_has_moved_and_nothing_else(bench: Bench) -> None
     bench.apply(site)
     bench.world.things["thing"]["a"]["size"] = 5
     del bench.world.things["thing"]["b"]
-    assert upkeep.refresh(bench.runtime, manifest(site)) == ["Thing[a]", "Thing[b]"]
+    assert refresh(bench.runtime, manifest(site)) == ["Thing[a]", "Thing[b]"]
     records = {key[1]: record for key, record in bench.state.records.items()}
     assert records["a"].is_ is not None
     assert records["a"].is_["size"] == 5
     assert records["b"].is_ is None
-    assert upkeep.refresh(bench.runtime, manifest(site)) == []
+    assert refresh(bench.runtime, manifest(site)) == []
     assert planned(bench.plan(site)) == {"Thing[a]": "update", "Thing[b]": "create"}
 
 
@@ -325,7 +326,7 @@ def test_a_refresh_names_what_cannot_be_read_and_keeps_it(bench: Bench) -> None:
     bench.world.unreadable = {"engine"}
     bench.world.things["thing"]["a"]["size"] = 5
     with pytest.raises(ResourceError, match=r"Engine\[e\]"):
-        upkeep.refresh(bench.runtime, manifest({}))
+        refresh(bench.runtime, manifest({}))
     records = {key[1]: record for key, record in bench.state.records.items()}
     assert records["a"].is_ is not None
     assert records["a"].is_["size"] == 5

@@ -10,7 +10,8 @@ import pytest
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
-from resource_api.runtime import refresh as upkeep
+from resource_api.runtime.import_resource import import_resource
+from resource_api.runtime.refresh import refresh
 from resource_api.state.store import StackName
 from tests.lifecycle.world import PROJECT, acted, manifest, planned
 
@@ -112,7 +113,7 @@ def test_what_mends_a_drift_is_corrective_whoever_has_seen_it_and_also_under_noo
     else:
         bench.put("thing", a={"size": 5}, b={"size": 5})
     if not unseen:
-        upkeep.refresh(bench.runtime, manifest(site))
+        refresh(bench.runtime, manifest(site))
     assert [each.corrective for each in bench.apply(site, noop=True).steps] == [True, True]
     noop = {**site, "Thing[b]": {"size": 1, "noop": True}}
     assert [(each.status, each.corrective) for each in bench.apply(noop).steps] == [("success", True), ("noop", True)]
@@ -122,7 +123,7 @@ def test_what_was_never_asked_for_is_not_corrective(bench: Bench) -> None:
     """What is taken over and differs from what is declared has not moved; nor has what a run failed to set."""
     bench.put("thing", a={"size": 5})
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
-    upkeep.take_over(bench.runtime, manifest(site), "Thing[a]", None)
+    import_resource(bench.runtime, manifest(site), "Thing[a]", None)
     with bench.troubled(b="half"):
         bench.apply({"Thing[b]": {"size": 1}})
     assert [each.corrective for each in bench.apply(site).steps] == [False, False]

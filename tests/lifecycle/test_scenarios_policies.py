@@ -155,7 +155,7 @@ def leaving(_what: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("judge", "says"),
-    [(broken, "I cannot tell"), (wrong, "gives strings and Problems, not int"), (leaving, "SystemExit")],
+    [(broken, "I cannot tell"), (wrong, "returns strings and Problems, not int"), (leaving, "SystemExit")],
 )
 def test_a_policy_that_cannot_judge_lets_nothing_pass(bench: Bench, judge: Callable[[Any], Any], says: str) -> None:
     """Its file and line are told."""
@@ -181,7 +181,7 @@ def test_a_policy_that_names_no_step_speaks_of_the_whole_plan(bench: Bench) -> N
     """What it meant cannot be told, so nothing is done."""
     bench.registry.register_policy("odd", plan=lambda _plan: Problem(None, "no", reference="Thing[x]"))
     (error,) = errors(bench.apply({"Thing[a]": {}})).values()
-    assert error == "policy 'odd' speaks of Thing[x], which is not in the plan: policy 'odd': no"
+    assert error == "policy 'odd' names Thing[x], which is not in the plan: policy 'odd': no"
 
 
 def test_a_policy_changes_nothing(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.model.values.errors import ResourceError
-from resource_api.runtime import refresh as upkeep
+from resource_api.runtime.refresh import refresh
 from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import acted, planned
 
@@ -95,7 +95,7 @@ def test_a_newer_record_is_refused(store: MemoryStore) -> None:
     assert "version 2 of its type, and this is version 1" in report.steps[0].error
     assert ROWS == {"a": {"size": 3}}
     with pytest.raises(ResourceError, match="version 2"):
-        upkeep.refresh(runtime, site(size=4))
+        refresh(runtime, site(size=4))
 
 
 @pytest.mark.parametrize("answer", [None, ["size"], {1: 2}, ZeroDivisionError("oops")])

@@ -227,7 +227,7 @@ class Bench:
 
     def _runtime(self) -> Runtime:
         log = Log("notice", lambda line: self.lines.append(f"{line.level}: {line.subject}: {line.text}"))
-        return Runtime(self.registry, state=self.store, project=PROJECT, log=log, tell=self.events.append)
+        return Runtime(self.registry, state=self.store, project=PROJECT, log=log, on_event=self.events.append)
 
     def _die(self) -> None:
         self.store.dead = True

@@ -64,7 +64,7 @@ class Ran:
         self.lines: list[str] = []
         self.warnings: list[str] = []
         log = Log("debug", lambda line: self.lines.append(f"{line.level}: {line.text}"))
-        self.report: Report = Runtime(REGISTRY, log=log, tell=self._hear).apply(manifest, **wishes)
+        self.report: Report = Runtime(REGISTRY, log=log, on_event=self._hear).apply(manifest, **wishes)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Diagnosed):

@@ -255,7 +255,7 @@ def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
     site = bench.write("site.yaml", SITE)
     done = bench.run("import", site, "House[a]")
     assert done.code == 64
-    assert "import what it makes, one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in done.err
+    assert "import its resources one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in done.err
     bench.put("widget", **{"a-roof": {}})
     assert bench.run("import", site, "House[a]/Widget[roof]").code == 0
 

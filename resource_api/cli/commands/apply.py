@@ -9,11 +9,9 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import Session
-from resource_api.model.options import Options
 from resource_api.render import json as documents
 from resource_api.render import text as render
 from resource_api.runtime import saved_plan as saved
-from resource_api.runtime.announce import announce
 
 if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 def apply(manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
     session = Session(settings, manifest=manifest, stream=True)
-    session.runtime.use_cache = session.use_cache
 
     def begin(plan: Plan) -> None:
         # What a plan is made of stays to the end: the collector, off until here, never looks through it.
@@ -48,7 +45,7 @@ def apply(manifest: str, **settings: Any) -> int:
         else:
             inputs, wishes = options.inputs(settings), options.wishes(settings)
             gc.disable()
-            report = session.runtime.apply_planned(manifest, inputs, Options(**wishes), begin)
+            report = session.runtime.apply(manifest, inputs, on_plan=begin, use_cache=session.use_cache, **wishes)
         code = session.exit_code(report, detailed=settings["detailed_exitcodes"])
         if session.json:
             session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
@@ -56,42 +53,5 @@ def apply(manifest: str, **settings: Any) -> int:
             session.print(render.outputs(dict(report.outputs)))
             session.print(render.report(report))
         return code
-
-    return session.carry(work)
-
-
-@click.command()
-@click.argument("manifest", type=click.Path())
-@click.option("-o", "--out", type=click.Path(dir_okay=False), help="Save the plan, to be applied later.")
-@options.given_inputs
-@options.chosen
-@options.changing
-@options.running
-@options.stacked
-@options.isolate
-@options.common
-def plan(manifest: str, out: str | None, **settings: Any) -> int:
-    """Show what apply would do with MANIFEST; change nothing."""
-    session = Session(settings, manifest=manifest)
-    session.runtime.use_cache = session.use_cache and out is None
-
-    def work() -> int:
-        gc.disable()
-        planned = session.runtime.plan(manifest, options.inputs(settings), **options.wishes(settings))
-        if out is not None:
-            saved.spare(out, (*(each.file for each in planned.catalog.manifest.documents), *settings["input_files"]))
-        if session.json:
-            session.print_json(documents.plan(planned))
-        else:
-            session.print(render.plan(planned, color=session.color))
-        if out is not None:
-            saved.write(planned, out, session.runtime.key)
-        announce(planned, session.log)
-        for step in planned.steps:
-            if step.decision.error:
-                session.log.write("err", str(step.reference), step.decision.error)
-        if planned.summary.failed:
-            return 1
-        return 2 if settings["detailed_exitcodes"] and planned.summary.changed else 0
 
     return session.carry(work)

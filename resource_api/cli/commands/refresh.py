@@ -9,31 +9,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import Session
 from resource_api.model.values.text import escape
-from resource_api.render import json as documents
-from resource_api.runtime import refresh as upkeep
-
-
-@click.command("import")
-@click.argument("manifest", type=click.Path())
-@click.argument("reference")
-@click.argument("name", required=False)
-@options.given_inputs
-@options.stacked
-@options.isolate
-@options.common
-def import_(manifest: str, reference: str, name: str | None, **settings: Any) -> int:
-    """Take over the existing thing that MANIFEST declares as REFERENCE into state, as ours."""
-    session = Session(settings, manifest=manifest)
-
-    def work() -> int:
-        done = upkeep.take_over(session.runtime, manifest, reference, name, options.inputs(settings))
-        if session.json:
-            session.print_json({"reference": reference, "summary": documents.summary(done, 0)})
-        else:
-            session.print(f"{escape(reference)}: {'imported' if done.imported else 'recorded as ours already'}.")
-        return 0
-
-    return session.carry(work)
+from resource_api.runtime import refresh as refreshing
 
 
 @click.command()
@@ -48,7 +24,7 @@ def refresh(manifest: str, **settings: Any) -> int:
     session = Session(settings, manifest=manifest)
 
     def work() -> int:
-        moved = upkeep.refresh(session.runtime, manifest, options.inputs(settings))
+        moved = refreshing.refresh(session.runtime, manifest, options.inputs(settings))
         if session.json:
             session.print_json({"refreshed": moved, "exit_code": 0})
         else:

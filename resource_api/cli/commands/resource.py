@@ -65,7 +65,7 @@ def resource(type_name: str, name: str | None, changes: tuple[str, ...], **setti
 
 
 def _list(session: Session, definition: TypeDefinition) -> int:
-    rows, failures = session.reader.readable(definition.name, strict=session.settings["strict"])
+    rows, failures = session.reader.read(definition.name, strict=session.settings["strict"])
     _show(session, definition, rows)
     for reference, why in failures.items():
         session.log.write("err", reference, why)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest import mock
 
 from resource_api import Registry, Runtime
-from resource_api.model.options import Options
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.plugins.loader import BUNDLED, Finder
+from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import text as render
 from resource_api.system.log import Log
 
@@ -71,11 +70,9 @@ class CachedSite:
 
     def runtime(self, log: Callable[[Any], None] = lambda _line: None) -> Runtime:
         """Give a runtime of its own."""
-        registry = Registry(Finder([str(self.modules), BUNDLED], distributions=False))
+        registry = Registry(ModulePath([str(self.modules), BUNDLED], distributions=False))
         state = f"sqlite:{self.root}/state/state.db"
-        runtime = Runtime(registry, state=state, log=Log("notice", log), key=self.key, isolate=self.isolate)
-        runtime.use_cache = self.use_cache
-        return runtime
+        return Runtime(registry, state=state, log=Log("notice", log), key=self.key, isolate=self.isolate)
 
     def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Seen:
         """Run ``plan``, ``noop`` or ``apply``; gives what is seen of it."""
@@ -93,10 +90,12 @@ class CachedSite:
         self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **wishes: Any
     ) -> str:
         if kind == "plan":
-            see(runtime.plan(str(self.manifest), inputs, **wishes))
+            see(runtime.plan(str(self.manifest), inputs, use_cache=self.use_cache, **wishes))
             return ""
-        options = Options(noop=kind == "noop", **wishes)
-        report: Report = runtime.apply_planned(str(self.manifest), inputs, options, see)
+        noop, use_cache = kind == "noop", self.use_cache
+        report: Report = runtime.apply(
+            str(self.manifest), inputs, on_plan=see, use_cache=use_cache, noop=noop, **wishes
+        )
         return f"{report.exit_code} {render.report(report._replace(seconds=0.0))} {dict(report.outputs)}"
 
     def records(self) -> list[Any]:

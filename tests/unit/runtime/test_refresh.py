@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Registry, Runtime, Sensitive
-from resource_api.runtime import refresh as upkeep
+from resource_api.runtime.import_resource import import_resource
+from resource_api.runtime.refresh import refresh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ def test_an_import_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path:
     """It comes back plain from the file that it was put in."""
     path = tmp_path / "file"
     path.write_text(f"pw={SECRET}")
-    upkeep.take_over(runtime, manifest(path), f"File[{path}]", None, {"pw": Sensitive(SECRET)})
+    import_resource(runtime, manifest(path), f"File[{path}]", None, {"pw": Sensitive(SECRET)})
     assert str(path).encode() in kept(tmp_path)
     assert SECRET.encode() not in kept(tmp_path)
 
@@ -50,7 +51,7 @@ def test_a_refresh_seals_it_too(runtime: Runtime, tmp_path: Path) -> None:
     path = tmp_path / "file"
     runtime.apply(manifest(path), {"pw": Sensitive("another secret")})
     path.write_text(f"pw={SECRET}")
-    assert upkeep.refresh(runtime, manifest(path), {"pw": Sensitive("another secret")}) == [f"File[{path}]"]
+    assert refresh(runtime, manifest(path), {"pw": Sensitive("another secret")}) == [f"File[{path}]"]
     assert SECRET.encode() not in kept(tmp_path)
 
 
@@ -58,7 +59,7 @@ def test_an_import_keeps_nothing_that_was_not_declared(runtime: Runtime, tmp_pat
     """The content of a file that only its mode is managed of is nobody's business."""
     path = tmp_path / "file"
     path.write_text(SECRET)
-    upkeep.take_over(runtime, manifest(path, mode="0600"), f"File[{path}]", None, {"pw": "unused"})
+    import_resource(runtime, manifest(path, mode="0600"), f"File[{path}]", None, {"pw": "unused"})
     assert SECRET.encode() not in kept(tmp_path)
 
 
@@ -67,10 +68,10 @@ def test_a_refresh_sees_what_was_imported_move(runtime: Runtime, tmp_path: Path)
     path = tmp_path / "file"
     given = {"pw": Sensitive(SECRET)}
     path.write_text(f"pw={SECRET}, once")
-    upkeep.take_over(runtime, manifest(path), f"File[{path}]", None, given)
-    assert upkeep.refresh(runtime, manifest(path), given) == []
+    import_resource(runtime, manifest(path), f"File[{path}]", None, given)
+    assert refresh(runtime, manifest(path), given) == []
     path.write_text(f"pw={SECRET}, and again")
-    assert upkeep.refresh(runtime, manifest(path), given) == [f"File[{path}]"]
-    assert upkeep.refresh(runtime, manifest(path), given) == []
+    assert refresh(runtime, manifest(path), given) == [f"File[{path}]"]
+    assert refresh(runtime, manifest(path), given) == []
     assert SECRET.encode() not in kept(tmp_path)
     assert runtime.plan(manifest(path), given).drift == []

@@ -1,4 +1,4 @@
-"""Reads resources of a type, without a manifest: listing them needs nothing of what plans and applies."""
+"""Reading the resources of a type without a manifest; nothing that plans or applies is imported."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from resource_api.provider.context import RunContext
 
 
-class Reader:
-    """Reads with the types of a registry; what becomes of it ``run`` knows, which also takes the lines."""
+class ResourceReader:
+    """Reads resources with the types and providers of a registry."""
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
-        """Read nothing yet."""
+        """Use ``registry``, and ``run`` for the log, cancellation and isolation; nothing is read yet."""
         self.registry = registry
         self.run = run
         registry.warn = lambda message: run.log.write("warning", "", message)
@@ -30,22 +30,23 @@ class Reader:
     def resources(
         self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
     ) -> list[dict[str, Any]]:
-        """Give the resources of a type that exist (of ``names``, each with ``ensure: absent`` when it does not).
+        """Return the resources of a type: all that exist, or those called ``names``.
 
-        ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
-        Raises ``ProviderError`` when they cannot be read; it names each of which this is true.
+        A name that does not exist is returned with ``ensure: absent``. ``strict`` is ``error``, ``warning`` or ``off``:
+        what happens to rows that break the type's declaration. Raise ``ProviderError`` naming every resource that
+        cannot be read.
         """
-        rows, failures = self.readable(type_name, names, strict=strict)
+        rows, failures = self.read(type_name, names, strict=strict)
         if failures:
             raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
         return rows
 
-    def readable(
+    def read(
         self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
     ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-        """Give what ``resources`` gives of those that can be read, and by reference why others cannot.
+        """Return the resources that can be read, as ``resources`` does, and the reference → reason of the others.
 
-        Raises ``ProviderError`` when none can.
+        Raise ``ProviderError`` when none can be read.
         """
         with ProviderPool(self.registry, self.run) as providers:
             tools = providers.tools(type_name)
@@ -57,7 +58,7 @@ class Reader:
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
     def tools(self, type_name: str) -> ProviderFunctions:
-        """Give what a type's provider answers from its arguments alone. Raises ``DefinitionError``."""
+        """Return the pure functions of a type's provider. Raise ``DefinitionError``."""
         return ProviderPool(self.registry, self.run).tools(type_name)
 
 

@@ -1,0 +1,79 @@
+"""From a manifest's source to its catalog, with the types of a registry. Nothing is planned, no system is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from resource_api.catalog import provider_config
+from resource_api.catalog.compile import compile_catalog
+from resource_api.catalog.resources import Definitions
+from resource_api.manifest import read as reading
+from resource_api.model.declaration import Manifest
+from resource_api.model.values.errors import ManifestError
+from resource_api.system.filesystem import assets
+
+if TYPE_CHECKING:
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.component import LoadedComponent
+    from resource_api.model.values.document import Document
+    from resource_api.plugins.provider_pool import ProviderPool
+    from resource_api.plugins.registry import Registry
+    from resource_api.system.facts import Facts
+    from resource_api.system.log import Log
+
+#: Where a manifest comes from: the path of a file, or a mapping like the YAML's.
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class ManifestCompiler:
+    """Compiles manifests with the types of a registry."""
+
+    def __init__(self, registry: Registry, facts: Facts, log: Log) -> None:
+        """Use the types of ``registry`` and the values of ``facts``; notes about what is ignored go to ``log``."""
+        self._registry = registry
+        self._facts = facts
+        self._log = log
+
+    def compile(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+        """Return the catalog of a manifest. Raise ``ManifestError``."""
+        return self._compile(self._read(source, inputs, providers), inputs, providers)
+
+    def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+        """Return the catalog of a manifest without its resources, as ``destroy`` needs it: its configured providers.
+
+        Where these cannot be compiled, the recorded configurations must do. Raise ``ManifestError``.
+        """
+        manifest = self._read(source, inputs, providers)
+        frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
+        if frame.providers:
+            needed = provider_config.reduce_to_providers(frame)
+            given = {name: value for name, value in inputs.items() if name in needed.inputs}
+            try:
+                return self._compile(needed, given, providers)
+            except ManifestError as error:
+                self._log.write("info", "", f"the providers of the manifest are ignored: {error}")
+        return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
+
+    def _read(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
+        def python(raw: bytes, file: str) -> Document:
+            from resource_api.manifest import python_manifest  # noqa: PLC0415 - only for Python manifests
+
+            return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add)
+
+        manifest = source if isinstance(source, Manifest) else reading.read(source, python)
+        providers.expect({declared.instance: declared.version for declared in manifest.providers.values()})
+        return manifest
+
+    def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+        definitions = Definitions(providers.tools, self._component, self._registry.owners)
+        return compile_catalog(manifest, inputs, self._facts, definitions, assets.Assets())
+
+    def _component(self, name: str) -> LoadedComponent | None:
+        """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
+        if (found := self._registry.component(name)) is None:
+            return None
+        from resource_api.manifest import python_component  # noqa: PLC0415 - only where there are components
+
+        return python_component.blueprint(*found, self._facts, self._log.mask.add)

@@ -1,0 +1,70 @@
+"""The keyword options of ``Runtime``'s methods, typed, so that a type checker finds a misspelt one.
+
+Each method declares ``**options: Unpack[...]`` (PEP 692). The command line has options of the same names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from resource_api.model.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: Several strings; a plain string is not among them, because it would be taken letter by letter.
+Strings = list[str] | tuple[str, ...] | set[str] | frozenset[str]
+Strict = Literal["error", "warning", "off"]
+
+
+class ExecutionOptions(TypedDict, total=False):
+    """How a plan is carried out."""
+
+    #: Change nothing, not even state; report what would be done.
+    noop: bool
+    #: What happens when ``get`` breaks the type's declaration or ``set`` does not converge; default ``error``.
+    strict: Strict
+    #: How many provider calls may run at the same time; default 1.
+    parallel: int
+    #: Start nothing after the first failure.
+    fail_fast: bool
+
+
+class SelectionOptions(ExecutionOptions, total=False):
+    """Which resources are meant; all of them unless given."""
+
+    #: References of exactly these resources; ``*`` and ``?`` are wildcards, a bare ``Type`` means all of a type.
+    targets: Strings
+    #: References of resources that are left out; patterns as in ``targets``.
+    excludes: Strings
+    #: Also what the targets depend on.
+    with_dependencies: bool
+    #: Also what depends on the targets.
+    with_dependents: bool
+    #: Only resources that have one of these tags, in lower case.
+    tags: Strings
+    #: No resources that have one of these tags, in lower case.
+    skip_tags: Strings
+
+
+class PlanOptions(SelectionOptions, total=False):
+    """Everything that ``plan`` and ``apply`` can be asked for."""
+
+    #: References of resources that are replaced even if nothing differs; patterns as in ``targets``.
+    replace: Strings
+    #: Delete what state records as ours and the manifest no longer declares.
+    prune: bool
+
+
+_COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "targets": tuple,
+    "excludes": tuple,
+    "replace": tuple,
+    "tags": frozenset,
+    "skip_tags": frozenset,
+}
+
+
+def to_options(given: Mapping[str, Any], **more: Any) -> Options:
+    """Return the options of a run from keywords. Raise ``TypeError`` for one that does not exist."""
+    return Options(**{name: _COLLECTIONS.get(name, lambda same: same)(value) for name, value in given.items()}, **more)

@@ -1,0 +1,60 @@
+"""Log lines and events about a plan, before any of it is carried out: drift, doubts, undeclared records, lost order.
+
+Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.event import Drifted, PlannedChange
+from resource_api.model.step import SAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from resource_api.model.event import Event
+    from resource_api.plan.planner import Plan
+    from resource_api.system.log import Log
+
+#: How many pairs without a relationship are named; users fix these first and run again.
+_NAMED: Final = 20
+
+
+def report_findings(plan: Plan, log: Log, notify: Callable[[Event], None] | None = None) -> None:
+    """Log what is in doubt and what is undeclared; send drift and planned changes to ``notify``, unless None."""
+    if notify is not None:
+        for drift in plan.drift:
+            notify(Drifted(drift.reference, drift.changes))
+    for intent in plan.prior.state.intents.values():
+        if intent.action == "run":
+            text = "in doubt: the last run did not see its outcome; it runs again if due"
+        else:
+            text = f"in doubt: the last run did not see the outcome of its {intent.action}; it is read again"
+        log.write("notice", str(intent.reference), text)
+    for record in plan.prior.undeclared:
+        # What a run has done cannot be taken back.
+        effect = "deletes" if record.owned and not (record.lifecycle.retain or record.last_run) else "forgets"
+        log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {effect} it")
+    if notify is not None:
+        for step in plan.steps:
+            if step.decision is not SAME or step.refreshed_by:
+                notify(PlannedChange(step))
+
+
+def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
+    """Log the neighbours that only the order of the manifest has separated, in the first parallel run of a stack.
+
+    ``runs`` are the finished runs of the stack, as the store's history returns them.
+    """
+    from resource_api.transaction.scheduler import unrelated_neighbours  # noqa: PLC0415 - only for parallel runs
+
+    if any(run.get("parallel", 1) > 1 for run in runs):
+        return
+    pairs = unrelated_neighbours(plan)
+    for first, then in islice(pairs, _NAMED):
+        text = f"stands after {first.step.reference} without a relationship; with --parallel either may come first"
+        log.write("info", str(then.step.reference), text)
+    if more := sum(1 for _ in pairs):
+        log.write("info", "", f"{more} more resources stand after one of another type without a relationship")

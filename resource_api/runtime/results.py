@@ -1,0 +1,77 @@
+"""What ``Runtime`` returns: plans and reports that can also be shown as text and as the documented JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model import report
+from resource_api.plan import planner
+from resource_api.render import json as documents
+from resource_api.render import text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.model.report import Summary
+
+#: Count of a summary → how a plan calls it.
+_PLANNED: Final = {
+    "created": "to create",
+    "updated": "to update",
+    "replaced": "to replace",
+    "deleted": "to delete",
+    "imported": "to import",
+    "forgotten": "to forget",
+    "refreshed": "to refresh",
+}
+
+
+class Plan(planner.Plan):
+    """What ``apply`` would do: ``steps``, ``drift``, ``outputs``, ``summary``.
+
+    ``str(plan)`` is the text that ``resource-api plan`` prints, without colours. Secrets are never in it.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return the text of the plan, without a last line break."""
+        return "\n".join(text.plan(self))
+
+    def __repr__(self) -> str:
+        """Return the counts on one short line, whatever the number of steps."""
+        return f"<Plan: {_counts(self.summary, _PLANNED)}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
+        return documents.plan(self)
+
+
+class Report(report.Report):
+    """What a run has done: ``steps`` (those that acted, failed, were skipped or noop), ``summary``, ``exit_code``.
+
+    ``str(report)`` is the summary that ``resource-api apply`` prints last.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return the summary of the run on one line."""
+        return text.report(self)
+
+    def __repr__(self) -> str:
+        """Return the counts on one short line, whatever the number of steps."""
+        return f"<Report: {_counts(self.summary, {})}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``steps``, ``outputs`` and ``summary`` as JSON documents, as in ``resource-api apply --json``."""
+        return documents.report(self)
+
+
+def _counts(summary: Summary, words: Mapping[str, str]) -> str:
+    """Return the counts of a summary that are not zero, and how many resources are unchanged."""
+    counts = summary._asdict()
+    del counts["unchanged"], counts["noop"]
+    changes = ", ".join(f"{count} {words.get(name, name)}" for name, count in counts.items() if count)
+    end = f"{summary.unchanged} unchanged{' (noop)' if summary.noop else ''}"
+    return f"{changes}; {end}" if changes else end
