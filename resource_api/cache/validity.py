@@ -80,7 +80,7 @@ def _files(manifest: Manifest) -> list[list[str]] | None:
 
 def _type(registry: Registry, name: str) -> list[Any] | None:
     """Give where a type is found, and what its file declares; None where a conclusion cannot rest on it."""
-    found = registry.sources(name)
+    found = registry.files_of(name)
     return None if found is None else [*found, convergence.declared(registry.type(name))]
 
 

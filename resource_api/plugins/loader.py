@@ -1,8 +1,7 @@
-"""Finds type and provider files on the module path and executes them, each in isolation.
+"""Executes one file of the module path, isolated from the rest of the process.
 
-Files are found by path and never imported by name: a top-level package called ``types`` would break Python.
-A file that raises, exits, prints or edits ``sys.path`` on import disables itself only. What the values in the
-files mean is the registry's business. Paths are texts here: importing pathlib takes longer than finding the files.
+A file that raises, exits, prints or changes ``sys.path`` while it is loaded disables itself only. What the file must
+define is checked in ``definitions``.
 """
 
 from __future__ import annotations
@@ -10,64 +9,81 @@ from __future__ import annotations
 import sys
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values.errors import DefinitionError, reason
 from resource_api.system import process_guard
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def execute(path: str, name: str) -> ModuleType:
-    """Execute a file as the module ``name`` and give it.
-
-    Raises ``DefinitionError`` naming the file, the line and the reason when it raises, exits, prints, or changes
-    ``sys.path``; other changes of the process are undone. The module stays in ``sys.modules``, so that tracebacks and
-    pickles find it.
-    """
+    """Execute a file as the module ``name`` and return it. Raise ``DefinitionError`` as ``execute_in`` does."""
     module = ModuleType(name)
+    execute_in(module, path)
+    return module
+
+
+def execute_in(module: ModuleType, path: str, builtins: Mapping[str, Any] | None = None) -> None:
+    """Execute a file in a new module; ``builtins`` replaces the built-in names of Python for this module.
+
+    The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up.
+    Raise ``DefinitionError`` with the file, the line and the reason when it raises, exits, prints, or changes
+    ``sys.path``; other changes of the process are undone.
+    """
     module.__file__ = path
-    search_path, moved = list(sys.path), False
-    sys.modules[name] = module
-    printed = _Printed()
+    if builtins is not None:
+        module.__dict__["__builtins__"] = builtins
+    sys.modules[module.__name__] = module
     try:
-        code = SourceFileLoader(name, path).get_code(name)
+        _run(module, path)
+    except BaseException:
+        sys.modules.pop(module.__name__, None)
+        raise
+
+
+def _run(module: ModuleType, path: str) -> None:
+    search_path, moved = list(sys.path), False
+    stdout = _WriteDetector()
+    try:
+        code = SourceFileLoader(module.__name__, path).get_code(module.__name__)
         with process_guard.protected():
-            sys.stdout = printed
+            sys.stdout = stdout
             try:
                 exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does
             finally:
                 moved = sys.path != search_path
     except KeyboardInterrupt:
-        sys.modules.pop(name, None)
         raise
     except BaseException as error:
-        sys.modules.pop(name, None)
-        msg = f"{path}:{line_of(error, path)}: {_why(error)}"
+        msg = f"{path}:{line_of(error, path)}: {_describe(error)}"
         raise DefinitionError(msg) from error
-    if printed.wrote or moved:
-        sys.modules.pop(name, None)
-        msg = f"{path}: {'prints' if printed.wrote else 'changes sys.path'} while it is loaded; a module file must not"
+    if stdout.written or moved:
+        what = "prints" if stdout.written else "changes sys.path"
+        msg = f"{path}: {what} while it is loaded; a module file must not"
         raise DefinitionError(msg)
-    return module
 
 
-class _Printed:
-    """Stands in for stdout while a file is executed, to notice that it prints."""
+class _WriteDetector:
+    """Replaces stdout while a file is executed, to detect that it prints."""
 
     encoding = "utf-8"
-    wrote = False
+    written = False
 
     def write(self, text: str) -> int:
-        self.wrote = self.wrote or bool(text)
+        self.written = self.written or bool(text)
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is buffered."""
 
     def isatty(self) -> bool:
         return False
 
 
 def line_of(error: BaseException, file: str) -> int:
-    """Give the line of ``file`` that an exception came from, 1 when it came from nowhere in it."""
+    """Return the line of ``file`` that an exception came from, 1 when no frame of its traceback is in the file."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
     line, trace = 1, error.__traceback__
@@ -78,10 +94,12 @@ def line_of(error: BaseException, file: str) -> int:
     return line
 
 
-def _why(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
+    if isinstance(error, ModuleNotFoundError) and error.name == "lib":
+        return "imports from 'lib', but there is no directory lib/ beside its directory"
     text = reason(error)
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

@@ -22,37 +22,40 @@ ENTRY_POINTS: Final = "resource_api.modules"
 
 
 class ModulePath:
-    """Looks for ``<kind>/<name>.py`` in directories, first hit wins; distributions come last and only when needed."""
+    """Directories in which ``<kind>/<name>.py`` is looked for; the first hit wins, installed distributions are last.
+
+    A kind is ``types``, ``providers``, ``components`` or ``policies``.
+    """
 
     def __init__(self, directories: Sequence[str], *, distributions: bool = True) -> None:
-        """Look in ``directories`` in their order."""
+        """Look in ``directories`` in their order, then in installed distributions unless these are excluded."""
         self._directories = list(directories)
         self._distributions: list[str] | None = None if distributions else []
 
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
-        """Give the file of one name (``kind``: ``types``, ``providers`` or ``components``), or None.
+        """Return the file of one name, or None.
 
-        Not ``installed``: distributions are not asked, which takes as long as many a run.
+        Without ``installed``, distributions are not searched: that takes as long as many a run.
         """
-        places = self._all() if installed else self._directories
-        return next(_files(places, kind, name), None)
+        directories = self._all() if installed else self._directories
+        return next(_files(directories, kind, name), None)
 
-    def places(self, name: str) -> list[str]:
-        """Give the directories, in their order, up to the one that completes a type and its provider."""
-        missing, places = {"types", "providers"}, []
+    def find_all(self, kind: str, name: str) -> list[str]:
+        """Return every file of one name, in the order of the module path."""
+        return list(_files(self._all(), kind, name))
+
+    def directories_of(self, name: str) -> list[str]:
+        """Return the directories up to the one in which both a type and its provider have been found."""
+        missing, directories = {"types", "providers"}, []
         for directory in self._all():
-            places.append(directory)
+            directories.append(directory)
             missing -= {kind for kind in missing if any(_files([directory], kind, name))}
             if not missing:
                 break
-        return places
-
-    def every(self, kind: str, name: str) -> list[str]:
-        """Give every file of one name, in the order in which they are looked for."""
-        return list(_files(self._all(), kind, name))
+        return directories
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
-        """Give every name of a kind, sorted."""
+        """Return every name of a kind, sorted."""
         found: set[str] = set()
         for directory in self._all() if installed else self._directories:
             with suppress(OSError):
@@ -74,7 +77,7 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
 
 
 def _installed() -> list[str]:
-    """Ask the installed distributions; one whose package cannot be found is left out."""
+    """Return the directories of installed distributions; one whose package cannot be found is left out."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - 40 ms, only when nothing else has the type
     from importlib.util import find_spec  # noqa: PLC0415 - the same
 

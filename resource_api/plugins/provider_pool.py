@@ -19,7 +19,7 @@ from resource_api.model.values.errors import Problem, ProviderError, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import copy_resource
 from resource_api.plugins import pure_calls as answers
-from resource_api.provider.base import told
+from resource_api.provider.base import call_arguments
 from resource_api.provider.context import Context, RunContext
 from resource_api.system import process_guard
 
@@ -119,14 +119,14 @@ class ProviderPool:
     def _isolate(self, definition: TypeDefinition, versions: str) -> Isolated:
         from resource_api.plugins.worker.proxy import Isolated  # noqa: PLC0415 - only for a provider in a worker
 
-        return Isolated(definition, self.registry.places(definition.name, versions), self.run)
+        return Isolated(definition, self.registry.module_path_of(definition.name, versions), self.run)
 
     def _make(self, definition: TypeDefinition, versions: str) -> Any:
         provider = self.registry.provider(definition.name, versions)
         try:
             with process_guard.contained():
                 made = provider()
-            self._context(definition).adopt(made)
+            self._context(definition).make_default(made)
         except Exception as error:
             msg = f"the provider of '{definition.name}' cannot be made: {reason(error)}"
             raise ProviderError(msg) from error
@@ -171,7 +171,9 @@ class ProviderPool:
             # Not guarded call by call: these answer from their arguments, and a plan is guarded as a whole.
             if definition.sensitive:
                 self.run.log.mask.add(arguments)
-            return process_guard.call_contained(getattr(self._raw(instance), method), *told(method, context, arguments))
+            return process_guard.call_contained(
+                getattr(self._raw(instance), method), *call_arguments(method, context, arguments)
+            )
 
         return ProviderFunctions(
             definition,

@@ -1,6 +1,6 @@
-"""What the author of a provider promises, and the base classes that make it short.
+"""The interface of a provider, with its obligations on the methods, and base classes for authors.
 
-The obligations stand on the methods. How and when the runtime calls them is the stages' business.
+When the runtime calls the methods is decided in ``snapshot``, ``plan`` and ``transaction``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.provider.context import Context
 
-#: Feature → the method that it promises.
-METHODS: Final[Mapping[str, str]] = {
+#: Feature of a type → the method that its provider must have.
+FEATURE_METHODS: Final[Mapping[str, str]] = {
     "canonicalize": "canonicalize",
     "custom_insync": "insync",
     "refreshable": "refresh",
@@ -29,46 +29,47 @@ METHODS: Final[Mapping[str, str]] = {
     "upgrade": "upgrade",
 }
 
-#: More rows than this from one ``get`` are a provider running away.
-MOST_ROWS = 5_000_000
-#: What the provider of a type with ``config`` may have; ``configure`` it must.
-CONFIGURING: Final = ("configure", "check_config", "diff_config")
+#: The methods for the configuration of a type with ``config``; ``configure`` is required, the others are optional.
+CONFIG_METHODS: Final = ("configure", "check_config", "diff_config")
+#: Rows that one ``get`` may return: a limit for providers that never end.
+MAX_ROWS = 5_000_000
 
 
-def told(method: str, context: Context, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Give what a method is called with: values that are brought to another version concern no run."""
+def call_arguments(method: str, context: Context, arguments: Sequence[Any]) -> Sequence[Any]:
+    """Return the arguments that a provider's method is called with; ``upgrade`` takes no context."""
     return arguments if method == "upgrade" else (context, *arguments)
 
 
 class BaseProvider:
     """Reads and changes resources of one type; made with ``Provider()`` once per transaction, as late as possible.
 
-    Whatever it caches on itself lives for one transaction. Features of the type promise further methods, see
-    ``METHODS``; a method whose name starts with an underscore is a helper.
+    What it caches on itself is gone after the transaction. Features of the type require further methods, see
+    ``FEATURE_METHODS``; a method whose name starts with an underscore is a helper.
 
     The provider of a type with ``config`` is made once for each configured instance, and has further methods:
 
-    1. ``configure(context, config)``, called once before the first ``get`` or ``set``, with values that are all known;
-       what it raises fails the resources of this instance.
-    2. ``check_config(context, config)`` gives the configuration back, perhaps with values that only it can tell; what
-       it raises is a problem of the manifest. It answers from its arguments and the environment, before ``configure``.
-    3. ``diff_config(context, is_, should)`` gives the names of those whose change puts what was made with ``is_`` out
-       of reach of ``should``: its resources are replaced. Secrets that are only known by a digest are left out of
-       ``is_``.
+    1. ``configure(context, config)`` is called once before the first ``get`` or ``set``, with values that are all
+       known; what it raises fails the resources of this instance.
+    2. ``check_config(context, config)`` returns the configuration, completed with values that only the provider can
+       find out; what it raises is a problem of the manifest. It is called before ``configure`` and uses nothing but
+       its arguments and the environment.
+    3. ``diff_config(context, is_, should)`` returns the names of attributes whose change makes resources of the
+       configuration ``is_`` unreachable with ``should``: these resources are replaced. Secrets of which only a digest
+       is recorded are left out of ``is_``.
 
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
-    It changes nothing, and gives a value of the function's data type.
+    It changes nothing, and returns a value of the function's data type.
 
     Any provider may have ``cancel()``, called first when a run ends by an interruption, and ``close()``, called last.
     """
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Give what exists: one mapping of attribute → value per resource, all canonical.
+        """Return what exists: one mapping of attribute → value per resource, all canonical.
 
         1. With the feature ``simple_get_filter``, at least the ``names`` asked for; ``None`` means all. Without it,
            ``names`` is not passed and everything is returned.
         2. A resource that does not exist is left out (or has ``ensure: absent``).
-        3. It changes nothing, and two calls without a change between them give the same.
+        3. It changes nothing, and two calls without a change between them return the same.
         4. What cannot be read is an exception, never absence; for single names, ``context.failed(name, message=...)``.
         5. A provider that cannot enumerate raises ``CannotList`` for ``names=None``.
         """
@@ -80,7 +81,7 @@ class BaseProvider:
         1. ``changes`` is in dependency order; go through it once. Its iterator leaves out names whose prerequisite
            in the same call has failed by then.
         2. ``should`` holds what is declared, defaults and parameters, nothing else; ``ensure: absent`` deletes.
-        3. Progress and failures are told to ``context``; the return value is ignored; afterwards ``get`` decides.
+        3. Progress and failures are reported to ``context``; the return value is ignored; afterwards ``get`` decides.
         """
         raise NotImplementedError
 
@@ -102,11 +103,11 @@ class SimpleProvider(BaseProvider):
                     self.update(context, name, should)
 
     def create(self, context: Context, name: Name, should: Mapping[str, Any]) -> None:
-        """Make the resource as it should be."""
+        """Create the resource as it should be."""
         raise NotImplementedError
 
     def update(self, context: Context, name: Name, should: Mapping[str, Any]) -> None:
-        """Bring an existing resource to what it should be."""
+        """Change an existing resource to what it should be."""
         raise NotImplementedError
 
     def delete(self, context: Context, name: Name) -> None:
@@ -114,16 +115,16 @@ class SimpleProvider(BaseProvider):
         raise NotImplementedError
 
 
-def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
-    """Give the rows as dictionaries of our own; anything else is the provider's error."""
+def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
+    """Return the rows of ``get`` as new dictionaries. Raise ``ProviderError`` for an answer of another form."""
     if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
         kind = type(answer).__name__
         msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
         raise ProviderError(msg)
     rows: list[Resource] = []
     for row in answer:
-        if len(rows) >= MOST_ROWS:
-            msg = f"{definition.name}: get returned more than {MOST_ROWS} resources"
+        if len(rows) >= MAX_ROWS:
+            msg = f"{definition.name}: get returned more than {MAX_ROWS} resources"
             raise ProviderError(msg)
         if type(row) is dict:
             rows.append(row.copy())
@@ -133,71 +134,3 @@ def collect(definition: TypeDefinition, answer: Any) -> list[Resource]:
             msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
             raise ProviderError(msg)
     return rows
-
-
-def broken_promises(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
-    """Compare what a type declares with its provider's methods; give every promise that is not kept, both ways."""
-    type_name, features = definition.name, definition.features
-    needed = (*(("get", "set") if definition.attributes else ()), *definition.functions)
-    missing = [method for method in needed if not _has(provider, method)]
-    problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
-    for feature, method in METHODS.items():
-        has = callable(getattr(provider, method, None))
-        if feature in features and not has:
-            problems.append(f"provider of '{type_name}' has no method '{method}', which feature '{feature}' promises")
-        elif has and feature not in features:
-            problems.append(
-                f"provider of '{type_name}' has the method '{method}' but its type does not declare the feature"
-                f" '{feature}'; declare it, or call the helper '_{method}'"
-            )
-    problems += _configuring(definition, provider)
-    if not problems and definition.attributes:
-        problems += _signatures(type_name, features, provider)
-    return problems
-
-
-def _has(provider: type[Any], method: str) -> bool:
-    """Whether a provider has a method: those of the base class only say what it must do."""
-    found = getattr(provider, method, None)
-    return callable(found) and found not in (BaseProvider.get, BaseProvider.set)
-
-
-def _configuring(definition: TypeDefinition, provider: type[Any]) -> list[str]:
-    """Check that what is declared to be configured can be, and that nothing waits for a configuration in vain."""
-    if definition.config.attributes:
-        has = callable(getattr(provider, "configure", None))
-        return [] if has else [f"provider of '{definition.name}' has no method 'configure', which 'config' promises"]
-    return [
-        f"provider of '{definition.name}' has the method '{method}' but its type declares no 'config'; declare it, or"
-        f" call the helper '_{method}'"
-        for method in CONFIGURING
-        if callable(getattr(provider, method, None))
-    ]
-
-
-def _signatures(type_name: str, features: Collection[str], provider: type[Any]) -> list[str]:
-    """Check the two methods whose parameters depend on a feature."""
-    problems = []
-    if "simple_get_filter" in features and not _takes(provider.get, "names", 2):
-        problems.append(f"provider of '{type_name}': get takes no 'names', which feature 'simple_get_filter' promises")
-    if "noop_handler" in features and not _takes(provider.set, "noop"):
-        problems.append(f"provider of '{type_name}': set takes no 'noop', which feature 'noop_handler' promises")
-    if "noop_handler" not in features and _takes(provider.set, "noop") and not _variadic(provider.set):
-        problems.append(
-            f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
-        )
-    return problems
-
-
-def _takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Whether a parameter can be given by keyword or at a position; callables without code are trusted."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return True
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return keyword in names or code.co_argcount > position or _variadic(function)
-
-
-def _variadic(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
-    return code is not None and bool(code.co_flags & 0x08)

@@ -1,7 +1,7 @@
-"""What a provider has said, in one call, about each name that it was asked about.
+"""The outcome of each name in one provider call, as reported through the call's context.
 
-Keeps the rules of order (a context before anything else of its resource, attributes before the status, one status
-each) and of whom one may speak of. The words that authors use are the context's.
+Checks the rules of reporting: only names of the call, a logging context before anything else about its resources,
+attributes before the status, one status for each resource. The methods that authors call are in ``context``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """How a name is shown: the user's title as written; the level of its change lines; the component around it."""
+    """How a name is shown: the title as written in the manifest, the level of its change lines, its component."""
 
     title: str
     loglevel: str = "notice"
@@ -30,109 +30,111 @@ class Subject(NamedTuple):
 
 
 class Outcome:
-    """What a provider has said about one name in one call."""
+    """What a provider has reported for one name in one call."""
 
-    __slots__ = ("attributes", "reason", "spoken", "status")
+    __slots__ = ("attributes", "mentioned", "reason", "status")
 
     def __init__(self) -> None:
-        """Nothing said yet; ``status`` becomes created, updated, deleted, unchanged or failed."""
+        """Begin without a report; ``status`` becomes created, updated, deleted, unchanged or failed."""
         self.status: str | None = None
         self.reason = ""
         self.attributes: list[Difference] = []
-        self.spoken = False
+        self.mentioned = False
 
 
-class CallOutcomes:
-    """Outcomes by name; ``subjects`` are the names of the call, ``anyone`` lets a reading call speak of others."""
+class CallOutcomes(dict["Name", Outcome]):
+    """The outcomes of one provider call, by name."""
 
     def __init__(
         self, definition: TypeDefinition, log: Log, subjects: Mapping[Name, Subject], *, anyone: bool, noop: bool
     ) -> None:
-        """Begin with nothing said."""
-        self.outcomes: dict[Name, Outcome] = {}
-        #: Whether any name has failed.
-        self.failures = False
+        """Begin without outcomes for a call about ``subjects``; ``anyone`` allows reports about other names."""
+        super().__init__()
+        #: Whether the status of any name is ``failed``.
+        self.any_failed = False
+        self.subjects = subjects
         self._definition = definition
         self._log = log
-        self.subjects = subjects
         self._anyone = anyone
-        self._end = " (noop)" if noop else ""
+        self._suffix = " (noop)" if noop else ""
 
     def names(self, titles: Any) -> list[Name]:
-        """Give the names meant, one or a list; raises ``ProviderError`` for one that is not among the changes."""
+        """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:
             for name in names:
                 if name not in self.subjects:
-                    told = f"{self._definition.name}: {show(name)}"
-                    msg = f"{told} is not among the changes of this call; it cannot be reported"
+                    reported = f"{self._definition.name}: {show(name)}"
+                    msg = f"{reported} is not among the changes of this call; it cannot be reported"
                     raise ProviderError(msg)
         return names
 
-    def outcome(self, name: Name) -> Outcome:
-        """Give the outcome of a name that is now being spoken of."""
-        outcome = self.outcomes.get(name)
+    def mention(self, name: Name) -> Outcome:
+        """Return the outcome of a name, new if it has none, and mark it as mentioned."""
+        outcome = self.get(name)
         if outcome is None:
-            outcome = self.outcomes[name] = Outcome()
-        outcome.spoken = True
+            outcome = self[name] = Outcome()
+        outcome.mentioned = True
         return outcome
 
-    def shown(self, names: list[Name]) -> str:
-        """Give the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` within a component."""
-        within: dict[str, list[str]] = {}
+    def reference(self, names: list[Name]) -> str:
+        """Return the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` in a component."""
+        by_parent: dict[str, list[str]] = {}
         for name in names:
             subject = self.subjects.get(name)
-            within.setdefault(f"{subject.parent}/" if subject and subject.parent else "", []).append(self._title(name))
+            parent = f"{subject.parent}/" if subject and subject.parent else ""
+            by_parent.setdefault(parent, []).append(self._title(name))
         head = capitalize_type(self._definition.name)
-        return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (within or {"": []}).items())
+        return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
-    def say(self, level: str, names: list[Name], text: object) -> None:
-        """Write a line about names; what providers say may be any object, an error for one."""
+    def log(self, level: str, names: list[Name], text: object) -> None:
+        """Write a line about names; ``text`` may be any object that a provider passes, such as an exception."""
         if self._log.enabled(level):
-            self._log.write(level, self.shown(names), f"{text}")
+            self._log.write(level, self.reference(names), f"{text}")
 
-    def tell(self, names: list[Name], text: object) -> None:
-        """Write a change line, at the level that the user wants those of the first name to have."""
+    def log_change(self, names: list[Name], text: object) -> None:
+        """Write a change line at the log level that the user chose for the first of the names."""
         subject = self.subjects.get(names[0]) if names else None
-        self.say(subject.loglevel if subject else "notice", names, f"{text}{self._end}")
+        self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}")
 
-    def settle(self, names: list[Name], status: str, why: object = "") -> None:
-        """Give names their status; raises ``ProviderError`` where one has it already."""
+    def set_status(self, names: list[Name], status: str, why: object = "") -> None:
+        """Set the status of names. Raise ``ProviderError`` where one is set already."""
         for name in names:
-            outcome = self.outcome(name)
+            outcome = self.mention(name)
             if outcome.status is not None:
-                msg = f"{self.shown([name])} has been reported as {outcome.status} already; one status per resource"
+                msg = f"{self.reference([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
             outcome.status, outcome.reason = status, f"{why}"
-            self.failures = self.failures or status == "failed"
+            self.any_failed = self.any_failed or status == "failed"
 
-    def take(self, name: Name, status: str, why: str) -> None:
-        """Take over what was said of a name elsewhere, where the rules have been kept."""
-        outcome = self.outcomes.setdefault(name, Outcome())
+    def copy_status(self, name: Name, status: str, why: str) -> None:
+        """Set a status that was checked by the outcomes of another process."""
+        outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason = status, why
-        self.failures = self.failures or status == "failed"
+        self.any_failed = self.any_failed or status == "failed"
 
-    def attribute(self, name: Name, difference: Difference, text: str) -> None:
-        """Note and tell that one attribute has been changed."""
-        outcome = self.outcome(name)
+    def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
+        """Record and log that one attribute has been changed."""
+        outcome = self.mention(name)
         if outcome.status is not None:
-            msg = f"{self.shown([name])}: attribute '{difference.attribute}' is reported after the resource's status"
+            attribute = f"{self.reference([name])}: attribute '{difference.attribute}'"
+            msg = f"{attribute} is reported after the resource's status"
             raise ProviderError(msg)
         outcome.attributes.append(difference)
-        self.tell([name], text)
+        self.log_change([name], text)
 
-    def undecided(self, names: list[Name]) -> list[Name]:
-        """Give those of ``names`` that have no status yet."""
-        return [name for name in names if self.outcome(name).status is None]
+    def without_status(self, names: list[Name]) -> list[Name]:
+        """Return those of ``names`` that have no status yet."""
+        return [name for name in names if self.mention(name).status is None]
 
-    def open(self, names: list[Name], inside: set[Name]) -> None:
-        """Note that a context opens; it must come before anything else of its resources, unless one is around it."""
+    def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
+        """Mention names for which a logging context opens; it comes first unless one of ``enclosing`` is around it."""
         for name in names:
-            outcome = self.outcomes.get(name)
-            if outcome and outcome.spoken and name not in inside:
-                msg = f"{self.shown([name])}: a context must be opened before anything else is logged for it"
+            outcome = self.get(name)
+            if outcome and outcome.mentioned and name not in enclosing:
+                msg = f"{self.reference([name])}: a context must be opened before anything else is logged for it"
                 raise ProviderError(msg)
-            self.outcome(name)
+            self.mention(name)
 
     def _title(self, name: Name) -> str:
         if subject := self.subjects.get(name):

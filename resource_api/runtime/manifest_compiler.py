@@ -67,7 +67,7 @@ class ManifestCompiler:
         return manifest
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
-        definitions = Definitions(providers.tools, self._component, self._registry.owners)
+        definitions = Definitions(providers.tools, self._component, self._registry.types_with_function)
         return compile_catalog(manifest, inputs, self._facts, definitions, assets.Assets())
 
     def _component(self, name: str) -> LoadedComponent | None:

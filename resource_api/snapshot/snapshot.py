@@ -13,7 +13,7 @@ from resource_api.model.change import exists
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CannotList, ProviderError, reason
-from resource_api.provider.base import collect
+from resource_api.provider.base import collect_rows
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.snapshot.check_rows import RowChecker
@@ -194,7 +194,7 @@ class Snapshot:
             answer = (
                 provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
             )
-            rows = collect(definition, answer)
+            rows = collect_rows(definition, answer)
         failed = {name: said.reason for name, said in context.outcomes.items() if said.status == "failed"}
         return rows, failed
 

@@ -24,13 +24,13 @@ class Witness(Context):
         super().__init__(*arguments, **keywords)
         self.raised: list[BaseException] = []
 
-    def _open(self, titles: Any, doing: Activity) -> LoggingContext:
-        return _Watched(self, self.ledger.names(titles), doing)
+    def _open(self, titles: Any, activity: Activity) -> LoggingContext:
+        return _Watched(self, self.outcomes.names(titles), activity)
 
 
 class _Watched(LoggingContext):
-    def __init__(self, witness: Witness, names: list[Name], doing: Activity) -> None:
-        super().__init__(witness.type, witness.ledger, witness._sections, names, doing)  # noqa: SLF001 - its own class
+    def __init__(self, witness: Witness, names: list[Name], activity: Activity) -> None:
+        super().__init__(witness.type, witness.outcomes, witness._open_contexts, names, activity)  # noqa: SLF001 - its own class
         self._raised = witness.raised
 
     def __exit__(

@@ -38,7 +38,7 @@ class Prerequisites:
     def blocked(self, name: Name, context: Context | None = None) -> bool:
         """Whether a prerequisite of a name has failed by now: in the call of ``context``, or before."""
         # What an earlier call has left failed is asked for without a context before it is tried again.
-        if context is not None and not (self._bad or context.ledger.failures):
+        if context is not None and not (self._bad or context.outcomes.any_failed):
             return False
         run = self._by_name.get(name)
         return run is not None and self._in_vain(run, context)

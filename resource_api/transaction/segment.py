@@ -123,7 +123,7 @@ class Segment:
 
     def _left_out(self, name: Name, context: Context) -> bool:
         """Whether a name is not to be begun in a call: in vain, or something has failed and nothing more shall."""
-        return self._blocked(name, context) or (self._fail_fast and context.ledger.failures)
+        return self._blocked(name, context) or (self._fail_fast and context.outcomes.any_failed)
 
     def _halted(self) -> bool:
         """Whether nothing more is to begin, since something has failed."""

@@ -5,6 +5,7 @@
     ResourceAPIError          base; knows its exit code
     ├── UsageError            the command line or a call asks for something that does not exist
     ├── DefinitionError       a type or provider file breaks the contract: its author's mistake
+    │   ├── UnknownType       a name that no type and no component has
     │   └── DataTypeError     a data type expression that cannot be read; knows the column
     ├── ManifestError         the manifest or an input is wrong; carries every problem
     ├── ProviderError         a provider lied or cannot answer at run time
@@ -92,6 +93,10 @@ class DefinitionError(ResourceAPIError):
     """A type or provider breaks the contract; found when it is loaded."""
 
     exit_code = 65
+
+
+class UnknownType(DefinitionError):  # noqa: N818 - reads as what it says
+    """No type and no component has the name."""
 
 
 class DataTypeError(DefinitionError):

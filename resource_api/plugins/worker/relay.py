@@ -76,7 +76,7 @@ class DistantRun(RunContext):
             with self._asking:
                 self._calling = False
 
-    def ledger(self, *about: Any, **call: Any) -> CallOutcomes:
+    def new_outcomes(self, *about: Any, **call: Any) -> CallOutcomes:
         """Give a ledger that tells what it is told."""
         return _DistantLedger(partial(self._tell, self._calls), *about, **call)
 
@@ -113,13 +113,13 @@ class _DistantLedger(CallOutcomes):
         super().__init__(*about, **call)
         self._say = say
 
-    def settle(self, names: list[Name], status: str, why: object = "") -> None:
+    def set_status(self, names: list[Name], status: str, why: object = "") -> None:
         for name in names:
-            super().settle([name], status, why)
-            self._say("status", name=name, status=status, reason=self.outcomes[name].reason)
+            super().set_status([name], status, why)
+            self._say("status", name=name, status=status, reason=self[name].reason)
 
-    def attribute(self, name: Name, difference: Difference, text: str) -> None:
-        super().attribute(name, difference, text)
+    def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
+        super().add_attribute(name, difference, text)
         self._say("attribute", name=name, difference=difference)
 
 
@@ -140,7 +140,7 @@ def hear(run: RunContext, context: Context, kind: str, body: Mapping[str, Any]) 
     if kind == "line":
         run.log.write(body["level"], body["subject"], body["text"])
     elif kind == "status":
-        context.ledger.take(body["name"], body["status"], body["reason"])
+        context.outcomes.copy_status(body["name"], body["status"], body["reason"])
     elif kind == "attribute":
         context.outcomes.setdefault(body["name"], Outcome()).attributes.append(body["difference"])
     elif kind == "conceal":

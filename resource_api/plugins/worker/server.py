@@ -27,7 +27,7 @@ from resource_api.plugins.worker import exceptions as failure
 from resource_api.plugins.worker.channel import DISCONNECTED, Channel, Disconnected, secured
 from resource_api.plugins.worker.messages import PROTOCOL
 from resource_api.plugins.worker.relay import DistantRun
-from resource_api.provider.base import collect, told
+from resource_api.provider.base import call_arguments, collect_rows
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
@@ -47,7 +47,7 @@ _OPTIONAL: Final = frozenset({"check_config", "diff_config"})
 
 
 def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> None:
-    """Serve the provider that the first frame names, found in ``places``, until told to close."""
+    """Serve the provider that the first frame names, found in ``places``, until ``close``."""
     _die_with(lifeline)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
@@ -89,7 +89,7 @@ class _Server:
             faulthandler.enable()
 
     def serve(self) -> None:
-        """Load the type, say so, and answer until told to close."""
+        """Load the type, say so, and answer until ``close``."""
         if not self._attempt("ready", self._load):
             return
         while (frame := self._channel.receive()).kind != "close":
@@ -164,7 +164,7 @@ class _Server:
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
             ask(context, self._changes(**arguments[0]), **extra)
             return None
-        return _data(context.type, method, ask(*told(method, context, arguments)))
+        return _data(context.type, method, ask(*call_arguments(method, context, arguments)))
 
     def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
         return Context(
@@ -201,7 +201,7 @@ def _fixed(state: Any) -> Any:
 def _data(definition: TypeDefinition, method: str, answer: Any) -> Any:
     """Give an answer as plain data, where what is asked for may be more than that."""
     if method == "get":
-        return collect(definition, answer)
+        return collect_rows(definition, answer)
     if method == "refresh":
         return None
     if method == "validate":

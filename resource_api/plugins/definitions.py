@@ -1,0 +1,106 @@
+"""What the files of the module path must define: ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or a policy.
+
+Which file is loaded when is decided in ``registry``.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.component import ComponentDefinition
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values.errors import DefinitionError
+from resource_api.plugins.loader import execute_in
+from resource_api.plugins.provider_interface import interface_problems
+from resource_api.plugins.shared_code import builtins_with_lib
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Mapping
+
+    from resource_api.model.policy import Policy
+
+    #: A component, and the function that builds one use of it.
+    Component = tuple[ComponentDefinition, Callable[[Any], object]]
+
+
+class DefinitionFiles:
+    """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
+
+    def __init__(self) -> None:
+        """Begin without any module loaded."""
+        self._builtins: dict[str, dict[str, Any] | None] = {}
+
+    def type(self, path: str) -> TypeDefinition:
+        """Return the type that a file defines. Raise ``DefinitionError``."""
+        value: TypeDefinition = _defined(path, self._execute(path), "TYPE", TypeDefinition)
+        _check_name(path, "TYPE", value.name)
+        return value
+
+    def provider(self, path: str, definition: TypeDefinition) -> builtins.type[Any]:
+        """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type."""
+        value: builtins.type[Any] = _defined(path, self._execute(path), "Provider", type)
+        if problems := interface_problems(definition, value):
+            raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
+        return value
+
+    def component(self, path: str) -> Component:
+        """Return the component that a file defines, and its function ``build``. Raise ``DefinitionError``."""
+        module = self._execute(path)
+        value: ComponentDefinition = _defined(path, module, "COMPONENT", ComponentDefinition)
+        _check_name(path, "COMPONENT", value.name)
+        build = getattr(module, "build", None)
+        if not callable(build):
+            msg = f"{path}: defines no function build(m)"
+            raise DefinitionError(msg)
+        return value, build
+
+    def policy(self, path: str) -> Policy:
+        """Return the policy that a file defines. Raise ``DefinitionError``: what cannot be checked must not pass."""
+        module = self._execute(path)
+        return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
+
+    def _execute(self, path: str) -> ModuleType:
+        """Execute a file under a name that differs from that of the same file in another directory."""
+        directory, kind, _ = path.rsplit("/", 2)
+        if directory not in self._builtins:
+            self._builtins[directory] = builtins_with_lib(directory)
+        module = ModuleType(f"resource_api.{kind}.{_stem(path)}@{directory}")
+        execute_in(module, path, self._builtins[directory])
+        return module
+
+
+def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
+    """Return a policy of its functions. Raise ``DefinitionError`` when it has none, or one is not callable."""
+    for word, function in functions.items():
+        if function is not None and not callable(function):
+            msg = f"{file}: '{word}' must be a function, not {type(function).__name__}"
+            raise DefinitionError(msg)
+    if not any(functions.values()):
+        msg = f"{file}: defines neither resource(resource) nor plan(plan)"
+        raise DefinitionError(msg)
+    from resource_api.model.policy import Policy  # noqa: PLC0415 - most runs have no policies
+
+    return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, checked above
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".py")
+
+
+def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) -> Any:
+    value = getattr(module, constant, None)
+    if value is None:
+        msg = f"{path}: defines no {constant}"
+        raise DefinitionError(msg)
+    if not isinstance(value, expected):
+        msg = f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}"
+        raise DefinitionError(msg)
+    return value
+
+
+def _check_name(path: str, constant: str, name: str) -> None:
+    if name != _stem(path):
+        msg = f"{path}: {constant} is named '{name}' but its file is named '{_stem(path)}'"
+        raise DefinitionError(msg)

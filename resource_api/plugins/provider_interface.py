@@ -1,0 +1,83 @@
+"""Checks that a provider class has the methods that its type requires, before any of them is called.
+
+The obligations themselves are on ``BaseProvider``. Nothing of the provider is executed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from resource_api.model.type_definition import TypeDefinition
+
+
+def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
+    """Return what does not fit between a type's declaration and its provider's methods: missing and undeclared ones."""
+    type_name, features = definition.name, definition.features
+    needed = (*(("get", "set") if definition.attributes else ()), *definition.functions)
+    missing = [method for method in needed if not _has(provider, method)]
+    problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
+    for feature, method in FEATURE_METHODS.items():
+        has = callable(getattr(provider, method, None))
+        if feature in features and not has:
+            problems.append(f"provider of '{type_name}' has no method '{method}', which feature '{feature}' requires")
+        elif has and feature not in features:
+            problems.append(
+                f"provider of '{type_name}' has the method '{method}' but its type does not declare the feature"
+                f" '{feature}'; declare it, or call the helper '_{method}'"
+            )
+    problems += _config_problems(definition, provider)
+    if not problems and definition.attributes:
+        problems += _signature_problems(type_name, features, provider)
+    return problems
+
+
+def _has(provider: type[Any], method: str) -> bool:
+    """Whether a provider has a method of its own: ``get`` and ``set`` of the base class only state the obligations."""
+    found = getattr(provider, method, None)
+    return callable(found) and found not in (BaseProvider.get, BaseProvider.set)
+
+
+def _config_problems(definition: TypeDefinition, provider: type[Any]) -> list[str]:
+    """Check the methods for configuration against ``config`` of the type."""
+    if definition.config.attributes:
+        has = callable(getattr(provider, "configure", None))
+        return [] if has else [f"provider of '{definition.name}' has no method 'configure', which 'config' requires"]
+    return [
+        f"provider of '{definition.name}' has the method '{method}' but its type declares no 'config'; declare it, or"
+        f" call the helper '_{method}'"
+        for method in CONFIG_METHODS
+        if callable(getattr(provider, method, None))
+    ]
+
+
+def _signature_problems(type_name: str, features: Collection[str], provider: type[Any]) -> list[str]:
+    """Check the two methods whose parameters depend on a feature."""
+    problems = []
+    if "simple_get_filter" in features and not _takes(provider.get, "names", 2):
+        problems.append(f"provider of '{type_name}': get takes no 'names', which feature 'simple_get_filter' requires")
+    if "noop_handler" in features and not _takes(provider.set, "noop"):
+        problems.append(f"provider of '{type_name}': set takes no 'noop', which feature 'noop_handler' requires")
+    if "noop_handler" not in features and _takes(provider.set, "noop") and not _variadic(provider.set):
+        problems.append(
+            f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
+        )
+    return problems
+
+
+def _takes(function: Any, keyword: str, position: int = 99) -> bool:
+    """Whether a parameter can be passed by keyword or at a position; true for callables without code."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return keyword in names or code.co_argcount > position or _variadic(function)
+
+
+def _variadic(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & 0x08)
