@@ -16,6 +16,7 @@ from resource_api.cache import fingerprints as grounds
 from resource_api.cache.conclusion import Conclusion
 from resource_api.cache.validity import Fingerprints, rest
 from resource_api.manifest import read as reading
+from resource_api.manifest.sections import assemble, assemble_without
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ResourceAPIError
@@ -145,13 +146,11 @@ class _Shortcut:
         """Give what is left of the manifest; None if it has just been changed."""
         known = self._converged
         if not self._left and known.bare and not self._cache_request.inputs:
-            return reading.assemble([])._replace(
-                file=known.file, project=known.project, project_given=known.project_given
-            )
+            return assemble([])._replace(file=known.file, project=known.project, project_given=known.project_given)
         if self._documents is None:
             return None
         gone = {key for number, key in enumerate(known.keys) if key is not None and number not in self._left}
-        return reading.assemble_without(self._documents, gone)
+        return assemble_without(self._documents, gone)
 
     @cached_property
     def _documents(self) -> Sequence[Document] | None:

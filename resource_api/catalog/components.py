@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.sections import Gatherer
+from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
@@ -44,7 +44,7 @@ class Expander:
         self._manifest = diagnostics.manifest
         self._diagnostics = diagnostics
         self._component = component
-        self._resolve = scope.resolver(lambda _path: UNKNOWN, built=False)
+        self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
     def expand(self, group: ComponentInstance, blueprint: LoadedComponent) -> list[Declaration] | None:
         """Give the declarations of a component's resources, and note its outputs; None when something is wrong."""
@@ -61,12 +61,12 @@ class Expander:
             self._diagnostics.problems += [_named(problem, group) for problem in error.problems]
             return None
         problems: list[Problem] = []
-        gathered = Gatherer(problems)
-        gathered.gather(made, first=False)
+        builder = ManifestBuilder(problems)
+        builder.add(made, first=False)
         self._diagnostics.problems += [_named(problem, group) for problem in problems]
-        group.outputs = gathered.named["outputs"]
+        group.outputs = builder.outputs
         self._check_outputs(group, blueprint.definition)
-        within = (declared._replace(parent=str(group.reference)) for declared in gathered.resources)
+        within = (declared._replace(parent=str(group.reference)) for declared in builder.resources)
         return [self._inheriting(group, each) for each in filter(None, map(self._names.declaration, within))]
 
     def _flaw(self, group: ComponentInstance) -> str:

@@ -39,6 +39,8 @@ class Evaluator:
         self._table = table
         self._diagnostics = diagnostics
         self._scope = scope
+        #: The named values that something uses.
+        self._used: set[str] = set()
         self._resolve = scope.resolver(self._of_resource)
         #: The names of what resources are given: of ten thousand nearly all are given the same.
         self._shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -82,12 +84,12 @@ class Evaluator:
                 expression.evaluate(_named(name), self._resolve)
             except ValueError as error:
                 self._diagnostics.of_value(name, (), str(error), "expression")
-                self._scope.refuse(name)
+                self._scope.mark_invalid(name)
 
     def unused(self) -> None:
         """Complain of values with a name that nothing uses and that cannot be."""
         for name in self._diagnostics.manifest.values:
-            if name not in self._scope.used:
+            if name not in self._used:
                 try:
                     self.check(_named(name))
                 except ValueError as error:
@@ -95,14 +97,21 @@ class Evaluator:
 
     def check(self, value: Any) -> Any:
         """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
-        for path in self._scope.paths(value):
+        for path in self._paths_in(value):
             if isinstance(path.root, Reference) and (message := self._dangling(path)):
                 raise ValueError(message)
         return expression.evaluate(value, self._resolve)
 
     def referred(self, value: Any) -> list[Entry]:
         """Give the entries that must come first for a value that belongs to no resource."""
-        return self._before([path for path in self._scope.paths(value) if isinstance(path.root, Reference)])
+        return self._before([path for path in self._paths_in(value) if isinstance(path.root, Reference)])
+
+    def _paths_in(self, value: Any) -> Iterator[Path]:
+        """Yield the paths of a value, and note which named values it uses."""
+        for path in self._scope.paths(value):
+            if path.root == "values":
+                self._used.add(path.keys[0])
+            yield path
 
     def _paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Path]]:
         """Give the paths into resources in each value; a reference to nothing is a problem of the attribute."""
@@ -111,7 +120,7 @@ class Evaluator:
             if expression.is_literal(value):
                 continue
             try:
-                paths = [path for path in self._scope.paths(value) if isinstance(path.root, Reference)]
+                paths = [path for path in self._paths_in(value) if isinstance(path.root, Reference)]
                 if message := next(filter(None, map(self._dangling, paths)), ""):
                     raise ValueError(message)  # noqa: TRY301 - the same answer to both
             except ValueError as error:
@@ -190,7 +199,7 @@ class Evaluator:
             if expression.is_literal(value):
                 continue
             try:
-                found = self._scope.value(entry, name, value, self._resolve)
+                found = self._scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 self._diagnostics.of(entry, name, str(error), "expression")
                 found = UNKNOWN
@@ -214,7 +223,7 @@ class Evaluator:
         definition, names = entry.definition, entry.definition.namevars
         name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
         if type(name) is not str and (unfit := _unfit(name)):
-            if not any(self._scope.refused(entry.pending.get(each)) for each in names):
+            if not any(self._scope.uses_invalid(entry.pending.get(each)) for each in names):
                 self._diagnostics.of(entry, None, *unfit)
             return
         entry.name = name

@@ -51,7 +51,7 @@ class Names:
         """Give a declaration with its own title and its relationships read; None where it has no title then."""
         if "${" in declared.title:
             try:
-                found = self._scope.name(Reference(declared.type, declared.title))
+                found = self._scope.resolve_name(Reference(declared.type, declared.title))
             except ValueError as error:
                 self._diagnostics.of_declaration(declared, str(error), "title")
                 return None
@@ -76,7 +76,7 @@ class Names:
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
-            found = self._scope.name(parse(value))
+            found = self._scope.resolve_name(parse(value))
         except ValueError as error:
             message = f"{word}.{inner}: {error}" if inner else f"{word}: {error}"
             self._diagnostics.of_declaration(declared, message, "reference", word)
@@ -85,7 +85,7 @@ class Names:
 
     def _wished(self, wish: Moved | Removed, key: str, written: Reference) -> Reference | None:
         try:
-            return self._scope.name(written)
+            return self._scope.resolve_name(written)
         except ValueError as error:
             self._diagnostics.of_wish(wish, str(error), *filter(None, [key]))
             return None

@@ -1,64 +1,65 @@
 """Components in Python: ``components/NAME.py`` with ``def build(m)`` → the document of one use of it.
 
-The same ``m`` as in Python manifests, knowing its inputs and its title. What it declares becomes plain data; a name in
-a relationship means the component's own resources first, then those of the manifest.
+``m`` is that of Python manifests, with the inputs and the title of this use. A reference in a relationship means one of
+the component's own resources, or else one of the whole manifest.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from resource_api.manifest import json_reader
-from resource_api.manifest.python_handles import Value
-from resource_api.manifest.python_manifest import Manifest, guarded, positions_of
+from resource_api.manifest import mapping_reader
+from resource_api.manifest.python_api import ManifestApi, PendingValue
+from resource_api.manifest.python_manifest import positions, run_author_code
 from resource_api.model.component import LoadedComponent
+from resource_api.model.declaration import RELATIONSHIPS
 from resource_api.model.values.expression import Expression, escape_expressions
 from resource_api.model.values.reference import child_reference, parse
 from resource_api.model.values.values import Sensitive
 from resource_api.system.sandbox import read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from resource_api.model.component import ComponentDefinition
     from resource_api.model.values.document import Document
     from resource_api.model.values.reference import Reference
 
-_RELATIONS: Final = ("require", "before", "notify", "subscribe")
 
+class ComponentApi(ManifestApi):
+    """The ``m`` of ``def build(m)``: declares resources and outputs; holds its inputs, its title, and facts."""
 
-class Component(Manifest):
-    """The ``m`` of ``def build(m)``: declares resources and outputs, knows its inputs, its title, and facts."""
-
-    def __init__(self, file: str, parent: str, inputs: Mapping[str, Any], facts: Any) -> None:
-        """Begin with nothing declared; ``parent`` is the reference of this use of the component."""
+    def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, Any], facts: Any) -> None:
+        """Begin with no declarations; ``parent`` is the reference of this use of the component."""
         super().__init__(file, {name: _given(value) for name, value in inputs.items()}, facts)
         self._parent = parent
-        self.title = ""
+        self.title = title
 
-    def _outside(self, reference: Reference) -> Reference:
+    def _qualified(self, reference: Reference) -> Reference:
         return child_reference(self._parent, *reference)
 
     def invoke(self, function: str, *_given: Any, **_more: Any) -> NoReturn:
-        """Refuse: whoever uses the component asks, and hands the answer over as an input."""
-        msg = f"a component cannot ask '{function}'; let the manifest ask, and hand the answer over as an input"
+        """Raise ``TypeError``: a manifest calls functions and passes the answer as an input."""
+        msg = f"a component cannot call '{function}'; call it in the manifest and pass the answer as an input"
         raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-        """Give what was declared, as a manifest's data, and the line of each key."""
+        """Return the declarations as a manifest's data, and the line of each key by section."""
         data, lines = super().data()
-        for body in data["resources"].values():
-            for word in _RELATIONS:
-                if body.get(word) is not None:
-                    body[word] = self._resolved(body[word], data["resources"])
-            lifecycle = body.get("lifecycle")
-            for word in ("replace_triggered_by", "deleted_with"):
-                if isinstance(lifecycle, dict) and lifecycle.get(word) is not None:
-                    lifecycle[word] = self._resolved(lifecycle[word], data["resources"])
+        own = data["resources"]
+        for body in own.values():
+            self._qualify(body, RELATIONSHIPS, own)
+            if isinstance(lifecycle := body.get("lifecycle"), dict):
+                self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), own)
         return data, lines
 
+    def _qualify(self, body: dict[str, Any], keys: Collection[str], own: Mapping[str, Any]) -> None:
+        for key in keys:
+            if body.get(key) is not None:
+                body[key] = self._resolved(body[key], own)
+
     def _resolved(self, value: Any, own: Mapping[str, Any]) -> Any:
-        """Give references as the whole manifest reads them; what is none is refused later, with its place."""
+        """Return references with their names in the whole manifest; invalid ones stay, compiling reports them."""
         if isinstance(value, list):
             return [self._resolved(item, own) for item in value]
         try:
@@ -73,27 +74,29 @@ class Component(Manifest):
 
 
 def blueprint(
-    definition: ComponentDefinition, function: Callable[[Component], object], facts: Any, told: Callable[[Any], None]
+    definition: ComponentDefinition,
+    function: Callable[[ComponentApi], object],
+    facts: Any,
+    on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
-    """Give a component as the catalog builds it; ``told`` hears of its inputs before its code does."""
+    """Return the function that builds uses of a component; ``on_inputs`` is called with the inputs of each before."""
     file = function.__code__.co_filename if hasattr(function, "__code__") else definition.name
 
     def build(parent: str, title: str, inputs: Mapping[str, Any]) -> Document:
-        told(inputs)
-        m = Component(file, parent, inputs, facts)
-        m.title = title
+        on_inputs(inputs)
+        m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
-            guarded(file, lambda: function(m))
+            run_author_code(file, lambda: function(m))
         declared, lines = m.data()
-        return json_reader.adopt(declared, file, lambda: positions_of(lines))
+        return mapping_reader.read(declared, file, lambda: positions(lines))
 
     return LoadedComponent(definition, build)
 
 
 def _given(value: Any) -> Any:
-    """Give an input as authors meet it: what is not known yet as a value to be handed on."""
+    """Return an input as authors see it: expressions as pending values."""
     if isinstance(value, Expression):
-        return Value(value)
+        return PendingValue(value)
     if isinstance(value, dict):
         return {key: _given(item) for key, item in value.items()}
     if isinstance(value, list):

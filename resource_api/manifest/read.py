@@ -1,6 +1,7 @@
-"""A manifest's files, or a program's mapping → one ``Manifest``: its fixed structure checked, nothing interpreted.
+"""A manifest's files, or a program's mapping → one ``Manifest``.
 
-All problems of all files are collected and raised once. Types, attributes and where references lead are unknown here.
+This module finds the files and chooses the reader of each by its suffix; ``sections`` checks what is in them. Types,
+attributes, and the targets of references do not enter.
 """
 
 from __future__ import annotations
@@ -10,109 +11,17 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.sections import Gatherer
-from resource_api.model.declaration import Manifest
+from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
-from resource_api.model.values.reference import STACK_NAME
-from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
+    from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
 
     Reader = Callable[[bytes, str], Document]
-
-MAPPING: Final = "<mapping>"
-
-
-def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:
-    """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``, ``.py``) or from a mapping like the YAML's.
-
-    ``python`` reads Python manifests, which need inputs and facts.
-
-    Raises ``ManifestError`` with every problem of every file, ``UsageError`` for a suffix that nothing reads.
-    """
-    if isinstance(source, Mapping):
-        from resource_api.manifest import json_reader  # noqa: PLC0415 - only programs come this way
-
-        adopted = json_reader.adopt(source, MAPPING)
-        if adopted.data.get("include") is not None:
-            message = "include needs a file that it is relative to"
-            raise document.manifest_error(MAPPING, (0, 0), "include", message)
-        return assemble([adopted])
-    documents, problems = load_documents(os.fsdecode(source), python)
-    return assemble(documents, problems)
-
-
-def assemble_without(documents: Iterable[Document], keys: Collection[str]) -> Manifest:
-    """Put documents together without the resources that stand there as ``keys``, and defaults for them alone.
-
-    Raises ``ManifestError``.
-    """
-    kept = []
-    for each in documents:
-        resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
-        types = {key.partition("[")[0].lower() for key in resources}
-        defaults = {name: body for name, body in (each.data.get("defaults") or {}).items() if name.lower() in types}
-        kept.append(each.holding({**each.data, "resources": resources, "defaults": defaults}))
-    return assemble(kept)
-
-
-def from_texts(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
-    """Make a manifest again from what its ``text`` was; places are then not known. Raises ``ManifestError``.
-
-    ``root``: where relative names of files began.
-    """
-    from resource_api.manifest import json_reader  # noqa: PLC0415 - only saved plans come this way
-
-    return assemble([json_reader.adopt(each["data"], each["file"]) for each in files])._replace(root=root)
-
-
-def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
-    """Put documents together, the first file's last. Raises ``ManifestError``, for earlier ``problems`` too."""
-    gathered = Gatherer(list(problems))
-    for each in documents:
-        gathered.gather(each, first=each is documents[-1])
-    if gathered.problems:
-        raise ManifestError(gathered.problems)
-    file = documents[-1].file if documents else MAPPING
-    return Manifest(
-        file=file,
-        project=gathered.project or _stem(file),
-        project_given=gathered.project is not None,
-        inputs=gathered.inputs,
-        defaults=gathered.defaults,
-        providers=gathered.providers,
-        values=gathered.named["values"],
-        resources=tuple(gathered.resources),
-        moved=tuple(gathered.moved),
-        removed=tuple(gathered.removed),
-        outputs=gathered.named["outputs"],
-        documents=tuple(documents),
-    )
-
-
-def _stem(file: str) -> str:
-    """Give the name of a file without its directory and suffix, and without what may stand before a name."""
-    if file == MAPPING:
-        return MAPPING.strip("<>")
-    stem = os.path.splitext(os.path.basename(file))[0]  # noqa: PTH119, PTH122 - pathlib costs more than the file
-    return stem.lstrip("-._") or stem
-
-
-def project(manifest: Manifest) -> str:
-    """Give the project of a manifest, under which its state is kept.
-
-    Raises ``ManifestError`` where it has none and no project can be called like its file: made to fit, two files with
-    different names would share what is recorded.
-    """
-    if not STACK_NAME.match(manifest.project):
-        message = f"no project can be called {show(manifest.project)}, like this file; write 'project: NAME' into it"
-        hint = "a name has 1 to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit"
-        raise ManifestError([Problem("project", message, file=manifest.file, code="project", hint=hint)])
-    return manifest.project
 
 
 def _yaml(raw: bytes, file: str) -> Document:
@@ -127,25 +36,51 @@ def _json(raw: bytes, file: str) -> Document:
     return json_reader.read(raw, file)
 
 
-def _json_trusted(raw: bytes, file: str) -> Document:
+def _trusted_json(raw: bytes, file: str) -> Document:
     from resource_api.manifest import json_reader  # noqa: PLC0415 - as above
 
     return json_reader.read_trusted(raw, file)
 
 
-#: Suffix → what reads such a file; raises ``ManifestError``.
+#: Suffix → reader of such files; it raises ``ManifestError``.
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
-#: The same for files that have been read before, as they are; raises ``ValueError`` where they are not.
-TRUSTED_READERS: Final[dict[str, Reader]] = {**READERS, ".json": _json_trusted}
+#: The same for files whose bytes have been accepted before; they may raise ``ValueError``.
+TRUSTED_READERS: Final[dict[str, Reader]] = {**READERS, ".json": _trusted_json}
+
+
+def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:
+    """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``, ``.py``) or from a mapping of the same structure.
+
+    ``python`` reads Python manifests: they need inputs and facts. Raises ``ManifestError`` with every problem of every
+    file, ``UsageError`` for a suffix without a reader.
+    """
+    if not isinstance(source, Mapping):
+        return assemble(*load_documents(os.fsdecode(source), python))
+    from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for the embedding API
+
+    copied = mapping_reader.read(source, MAPPING)
+    if copied.data.get("include") is not None:
+        raise document.manifest_error(MAPPING, (0, 0), "include", "include needs a file that it is relative to")
+    return assemble([copied])
+
+
+def from_texts(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
+    """Return the manifest that a saved plan embeds, from its ``text``; no positions are known.
+
+    ``root`` is the directory that relative file names start from. Raises ``ManifestError``.
+    """
+    from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for saved plans
+
+    return assemble([mapping_reader.read(each["data"], each["file"]) for each in files])._replace(root=root)
 
 
 def load_documents(
     path: str, python: Reader | None = None, readers: Mapping[str, Reader] = READERS
 ) -> tuple[list[Document], list[Problem]]:
-    """Read ``path`` and all that it includes: included files come before the one that includes them.
+    """Read ``path`` and all files that it includes; included files come before the one that includes them.
 
-    ``python`` reads ``.py`` files, which need what only a run knows. Raises ``UsageError`` for a suffix that nothing
-    reads. The list is empty when ``path`` itself cannot be read.
+    Return the documents that could be read, and the problems. Raises ``UsageError`` when ``path`` itself has a suffix
+    without a reader.
     """
     readers = {**readers, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
@@ -153,20 +88,16 @@ def load_documents(
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
         raise UsageError(msg)
     loader = _Loader(readers)
-    loader.visit(path, path, 0)
+    loader.load(path, path, 0)
     return loader.documents, loader.problems
 
 
-def _suffix(path: str) -> str:
-    return os.path.splitext(path)[1].lower()  # noqa: PTH122 - pathlib costs more than the file
-
-
 def read_file(path: str) -> tuple[bytes, tuple[int, int]]:
-    """Give the bytes of a regular file and what it is on disk; never waits, never reads more than the limit.
+    """Return the bytes of a regular file, and its device and inode; never more than one byte above the limit.
 
-    Raises ``OSError`` or ``ValueError`` with a sentence.
+    Raises ``OSError``, or ``ValueError`` with the reason.
     """
-    # A named pipe would wait for its other end.
+    # A named pipe would block until another process opens it.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         found = os.fstat(descriptor)
@@ -179,8 +110,12 @@ def read_file(path: str) -> tuple[bytes, tuple[int, int]]:
         os.close(descriptor)
 
 
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1].lower()  # noqa: PTH122 - pathlib costs more than the file
+
+
 class _Loader:
-    """Visits files depth first."""
+    """Reads a file and what it includes, depth first, each file once."""
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
         self._readers = readers
@@ -188,8 +123,8 @@ class _Loader:
         self.documents: list[Document] = []
         self.problems: list[Problem] = []
 
-    def visit(self, path: str, shown: str, depth: int) -> str:
-        """Read one file and what it includes; give why it cannot be read, or nothing."""
+    def load(self, path: str, shown: str, depth: int) -> str:
+        """Read one file and the files that it includes; return why it cannot be opened, or nothing."""
         try:
             raw, identity = read_file(path)
         except (OSError, ValueError) as error:
@@ -205,11 +140,11 @@ class _Loader:
         except ManifestError as error:
             self.problems.extend(error.problems)
             return ""
-        self._include(read, path, depth)
+        self._load_included(read, path, depth)
         self.documents.append(read)
         return ""
 
-    def _include(self, read: Document, path: str, depth: int) -> None:
+    def _load_included(self, read: Document, path: str, depth: int) -> None:
         names = read.data.get("include") if type(read.data) is dict else None
         if names is None:
             return
@@ -222,7 +157,7 @@ class _Loader:
             if not reason:
                 target = os.path.join(root, name)  # noqa: PTH118 - as above
                 shown = os.path.join(os.path.dirname(read.file), name)  # noqa: PTH118, PTH120 - as above
-                reason = self.visit(target, shown, depth + 1)
+                reason = self.load(target, shown, depth + 1)
                 reason = reason and f"the included file {reason}"
             if reason:
                 self._add(read, ("include", number), reason, hint)
@@ -232,7 +167,7 @@ class _Loader:
 
 
 def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
-    """Say why ``name`` may not be included from a file in ``root``, and what to do; nothing when it may."""
+    """Return why a file in ``root`` may not include ``name``, and a hint; nothing when it may."""
     if type(name) is not str or not name:
         return "an included file must be a name", ""
     if "${" in name:
@@ -241,14 +176,11 @@ def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
         return f"an included file ends in {', '.join(READERS)}", ""
     if depth >= document.MAX_DEPTH:
         return f"files include each other more than {document.MAX_DEPTH} deep", ""
-    escape = _escape(root, name)
-    return escape, "an included file lies beneath the directory of the file that includes it" if escape else ""
-
-
-def _escape(root: str, name: str) -> str:
-    """Say how ``name`` leads out of ``root``, if it does."""
+    hint = "an included file lies beneath the directory of the file that includes it"
     if os.path.isabs(name) or ".." in name.split("/"):  # noqa: PTH117 - as above
-        return "the name leads out of this file's directory"
+        return "the name leads out of this file's directory", hint
     real = os.path.realpath(root)
     target = os.path.realpath(os.path.join(real, name))  # noqa: PTH118 - as above
-    return "" if os.path.commonpath([real, target]) == real else "a symbolic link leads out of this file's directory"
+    if os.path.commonpath([real, target]) != real:
+        return "a symbolic link leads out of this file's directory", hint
+    return "", ""

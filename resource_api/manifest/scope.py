@@ -1,7 +1,7 @@
-"""What ``${inputs.x}``, ``${values.x}``, ``${facts.x}`` and the outputs of components lead to in one manifest.
+"""The values that ``${inputs.x}``, ``${values.x}``, ``${facts.x}`` and outputs of components have in one manifest.
 
-Inputs are checked against their declared data types here. References to resources are answered by whoever knows
-them; they come in as a function. Pure: facts come in as a mapping.
+Inputs are checked against their declared data types here. The values of resources and the answers of functions come in
+as plain functions, facts as a mapping: nothing is read or called.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.declaration import MISSING
 from resource_api.model.values import assets, document, expression, reference
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.model.component_instance import ComponentInstance
-    from resource_api.model.declaration import Manifest
+    from resource_api.model.declaration import Input, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
     from resource_api.model.values.assets import Content, ContentSpec
@@ -27,87 +28,80 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
     Contents = Callable[[ContentSpec, str], Content]
-    #: Who answers for resources, who for functions, and whether components are answered for here.
-    _Ways = tuple[Callable[[Path], Any], Callable[[Call, Mapping[str, Any]], Any], bool]
 
 
 class TextInput(str):
-    """An input as text from the command line: coerced to its declared data type."""
+    """An input from the command line: text that is coerced to the declared data type."""
 
     __slots__ = ()
 
 
 class FileInput(TextInput):
-    """An input whose text was read from a file: a secret may come this way."""
+    """An input whose text was read from a file; only such a text may be a secret."""
 
     __slots__ = ()
 
 
+class _Lookup(NamedTuple):
+    """How one evaluation looks names up."""
+
+    of_resource: Callable[[Path], Any]
+    call: Callable[[Call, Mapping[str, Any]], Any]
+    #: Whether outputs of components are looked up here; otherwise ``of_resource`` gets these paths too.
+    expand_components: bool = True
+    #: The names of the values that are being evaluated, to find circles.
+    inside: tuple[str, ...] = ()
+
+
 class Scope:
-    """Resolves paths into inputs, values and facts; a path into a resource is left to ``of_resource``."""
+    """Resolves the paths in expressions. It is complete when compiling ends and does not change afterwards."""
 
     def __init__(
         self, manifest: Manifest, inputs: Mapping[str, Any], facts: Any, contents: Contents | None = None
     ) -> None:
-        """Look names up in ``manifest``; ``inputs`` are values by name: of one that is a problem nothing is known.
+        """Look names up in ``manifest``; ``inputs`` are values by name, an invalid one becomes ``UNKNOWN``.
 
-        ``contents`` makes an asset or archive of what a file says of it; without it there are none.
+        ``contents`` makes an asset or archive from its description in a file; without it descriptions stay.
         """
         self._manifest = manifest
         self._facts = facts
         self._contents = contents
-        self._evaluating: list[str] = []
         self.inputs: dict[str, Any] = {}
-        #: The components that have been built: their outputs are values with a name.
+        #: Components by reference and alias, as far as they have been built.
         self.components: dict[Reference, ComponentInstance] = {}
-        #: Values that functions are asked for, by name; None: one that cannot be, whatever it is.
+        #: The named values that are function calls; None for a named value that is invalid.
         self.calls: Mapping[str, Call | None] = {}
-        #: The names of values that something has been looked up for.
-        self.used: set[str] = set()
         self.problems: list[Problem] = []
         self._read_inputs(inputs)
 
     def resolver(
         self,
         of_resource: Callable[[Path], Any],
-        invoke: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
+        call: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
         *,
-        built: bool = True,
+        expand_components: bool = True,
     ) -> Callable[[Path], Any]:
-        """Give the function that ``expression.evaluate`` asks; not ``built``: components are left to it too.
+        """Return the function that resolves a path for ``expression.evaluate``.
 
-        ``invoke`` asks functions whose inputs are known; without it their answers are not.
+        ``of_resource`` returns the value of a path into a resource, and into a component unless ``expand_components``;
+        ``call`` calls a function whose inputs are known, without it answers are ``UNKNOWN``. The returned function
+        raises ``ValueError`` with a message for users.
         """
-        return partial(self._lead, (of_resource, invoke, built))
+        return partial(self._resolve, _Lookup(of_resource, call, expand_components))
 
-    def _lead(self, ways: _Ways, written: Path) -> Any:
-        of_resource, invoke, built = ways
-        path = self._named(written)
-        if path is None:
-            return UNKNOWN
-        if path.root == "inputs":
-            return self._input(path)
-        if path.root == "facts":
-            return self._fact(path)
-        # Not kept: a function that knows itself would hold all that it knows until circles are looked for.
-        resolve = partial(self._lead, ways)
-        if path.root == "values":
-            return self._called(path, resolve, invoke) if path.keys[0] in self.calls else self._value(path, resolve)
-        if built and path.root in self.components:
-            return self._output(path, resolve)
-        return of_resource(path)
+    def resolve_name(self, written: Reference, inside: tuple[str, ...] = ()) -> Reference | None:
+        """Return a reference with the expressions in its title evaluated: inputs, values and facts.
 
-    def name(self, written: Reference) -> Reference | None:
-        """Give what a reference as it is written means: its title may use inputs and facts.
-
-        None where it uses what has been refused. Raises ``ValueError`` with a sentence for people.
+        None where it uses an invalid input or value, which has been reported. Raises ``ValueError`` with a message for
+        users. ``inside``: the values that are being evaluated.
         """
         if "${" not in written.title:
             return written
-        found = expression.evaluate(str(written), self.resolver(_no_resource, _no_function, built=False))
+        lookup = _Lookup(_refuse_resource, _refuse_function, expand_components=False, inside=inside)
+        found = expression.evaluate(str(written), partial(self._resolve, lookup))
         if is_unknown(found):
             return None
-        # It is shown in every message, and written on command lines.
+        # A title is shown in every message and written on command lines.
         flaw = (
             "a title cannot hold a secret"
             if is_secret(found)
@@ -117,19 +111,12 @@ class Scope:
             raise ValueError(flaw)
         return reference.parse(found)
 
-    def _named(self, written: Path) -> Path | None:
-        """Give a path into what a resource's title comes to; other paths as they are."""
-        if not isinstance(written.root, tuple) or "${" not in written.root.title:
-            return written
-        found = self.name(written.root)
-        return None if found is None else written._replace(root=found)
-
-    def refuse(self, name: str) -> None:
-        """Take it that a value with a name cannot be: nothing is known of it."""
+    def mark_invalid(self, name: str) -> None:
+        """Mark a named value as invalid: wherever it is used it is ``UNKNOWN``, and not reported again."""
         self.calls = {**self.calls, name: None}
 
-    def refused(self, value: Any) -> bool:
-        """Whether a value uses an input or a value with a name that cannot be: that has been said, of those."""
+    def uses_invalid(self, value: Any) -> bool:
+        """Whether a value uses an invalid input or named value, which has been reported."""
         return any(
             self.inputs.get(path.keys[0]) is UNKNOWN
             if path.root == "inputs"
@@ -138,50 +125,74 @@ class Scope:
         )
 
     def paths(self, value: Any) -> Iterator[Path]:
-        """Give every path in a value, and those in what they stand for: values and the outputs of components."""
+        """Yield every path in a value, and those in the named values and outputs that it uses.
+
+        Raises ``ValueError`` with a message for users.
+        """
         seen: set[Path] = set()
         waiting = [value]
         while waiting:
-            for path in filter(None, map(self._named, expression.find_paths(waiting.pop()))):
+            for path in filter(None, map(self._with_name, expression.find_paths(waiting.pop()))):
                 yield path
                 named = path._replace(keys=path.keys[:1])
-                if named not in seen and (behind := self._behind(named)) is not None:
+                if named not in seen and (definition := self._definition(named)) is not None:
                     seen.add(named)
-                    waiting.append(behind)
+                    waiting.append(definition)
 
-    def _behind(self, path: Path) -> Any:
-        """Give the value as written that a path stands for; None where it stands for none."""
+    def _definition(self, path: Path) -> Any:
+        """Return the named value or output that a path means, as written; None for other paths."""
         if path.root == "values":
-            name, call = path.keys[0], self.calls.get(path.keys[0])
-            self.used.add(name)
-            # What is wrong with one that cannot be has been said.
+            name = path.keys[0]
+            call = self.calls.get(name)
+            # An invalid one has been reported.
             value = None if name in self.calls and call is None else self._manifest.values.get(name)
             configured = self._manifest.providers.values() if call else ()
             return [value, *(each.config for each in configured if call and each.instance == call.instance)]
-        group = self.components.get(path.root) if isinstance(path.root, tuple) else None
-        return group.outputs.get(path.keys[0]) if group is not None else None
+        component = self.components.get(path.root) if isinstance(path.root, tuple) else None
+        return component.outputs.get(path.keys[0]) if component is not None else None
 
-    def value(self, entry: Entry, name: str, written: Any, resolve: Callable[[Path], Any]) -> Any:
-        """Give an attribute's value, its references replaced, what stands for assets and archives made such.
+    def attribute_value(self, entry: Entry, name: str, written: Any, resolve: Callable[[Path], Any]) -> Any:
+        """Return an attribute's value: expressions evaluated, descriptions of assets and archives replaced by these.
 
-        Where any text will do, an asset of text is that text. Raises ``ValueError`` with a sentence for people.
+        An asset of text is that text where the attribute accepts text. Raises ``ValueError`` with a message for users.
         """
         found = expression.evaluate(written, resolve)
         if name in entry.definition.content_attributes and not is_unknown(found):
-            made = self._made(found, entry.declaration.file)
+            made = self._make_contents(found, entry.declaration.file)
             text = assets.text_of(made) if str in entry.definition.unrestricted_types[name] else None
             return made if text is None else text
         return found
 
-    def _made(self, value: Any, file: str) -> Any:
+    def _make_contents(self, value: Any, file: str) -> Any:
         contents, root = self._contents, self._manifest.root
         place = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda wish: contents(wish, place))
 
+    def _resolve(self, lookup: _Lookup, written: Path) -> Any:
+        path = self._with_name(written, lookup.inside)
+        if path is None:
+            return UNKNOWN
+        if path.root == "inputs":
+            return self._input(path)
+        if path.root == "facts":
+            return self._fact(path)
+        if path.root == "values":
+            return self._value(path, lookup)
+        if lookup.expand_components and path.root in self.components:
+            return self._output(path, lookup)
+        return lookup.of_resource(path)
+
+    def _with_name(self, written: Path, inside: tuple[str, ...] = ()) -> Path | None:
+        """Return a path with the expressions in its resource's title evaluated; None as in ``resolve_name``."""
+        if not isinstance(written.root, tuple) or "${" not in written.root.title:
+            return written
+        found = self.resolve_name(written.root, inside)
+        return None if found is None else written._replace(root=found)
+
     def _input(self, path: Path) -> Any:
         name = path.keys[0]
         if name not in self.inputs:
-            raise ValueError(_unknown(path, "input", name, self._manifest.inputs))
+            raise _unknown_name(path, "input", self._manifest.inputs)
         return expression.follow_keys(self.inputs[name], path, path.keys[1:])
 
     def _fact(self, path: Path) -> Any:
@@ -189,71 +200,57 @@ class Scope:
             value = self._facts[path.keys[0]]
         except KeyError:
             names = self._facts.names() if hasattr(self._facts, "names") else self._facts
-            raise ValueError(_unknown(path, "fact", path.keys[0], names)) from None
+            raise _unknown_name(path, "fact", names) from None
         return expression.follow_keys(value, path, path.keys[1:])
 
-    def _value(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
+    def _value(self, path: Path, lookup: _Lookup) -> Any:
         name = path.keys[0]
-        if name not in self._manifest.values:
-            raise ValueError(_unknown(path, "value", name, self._manifest.values))
-        return self._evaluate(name, self._manifest.values[name], path, resolve)
-
-    def _called(
-        self, path: Path, resolve: Callable[[Path], Any], invoke: Callable[[Call, Mapping[str, Any]], Any]
-    ) -> Any:
-        """Give what a function answers; it is never asked about what is not known."""
-        call = self.calls[path.keys[0]]
-        if call is None:
+        if name not in self.calls:
+            if name not in self._manifest.values:
+                raise _unknown_name(path, "value", self._manifest.values)
+            return self._evaluate(name, self._manifest.values[name], path, lookup)
+        if (call := self.calls[name]) is None:
             return UNKNOWN
-        given = self._evaluate(path.keys[0], dict(call.given), path._replace(keys=path.keys[:1]), resolve)
-        answer = UNKNOWN if is_unknown(given) else invoke(call, given)
+        # No function is called with inputs that are not known.
+        given = self._evaluate(name, dict(call.given), path._replace(keys=path.keys[:1]), lookup)
+        answer = UNKNOWN if is_unknown(given) else lookup.call(call, given)
         return expression.follow_keys(answer, path, path.keys[1:])
 
-    def _output(self, path: Path, resolve: Callable[[Path], Any]) -> Any:
+    def _output(self, path: Path, lookup: _Lookup) -> Any:
         assert isinstance(path.root, tuple)
         name, outputs = path.keys[0], self.components[path.root].outputs
         if name not in outputs:
-            raise ValueError(_unknown(path, "output", name, outputs))
-        return self._evaluate(f"{path.root}.{name}", outputs[name], path, resolve)
+            raise _unknown_name(path, "output", outputs)
+        return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
-    def _evaluate(self, name: str, value: Any, path: Path, resolve: Callable[[Path], Any]) -> Any:
-        if name in self._evaluating:
-            msg = f"{path}: values refer to each other in a circle: {' → '.join((*self._evaluating, name))}"
+    def _evaluate(self, name: str, value: Any, path: Path, lookup: _Lookup) -> Any:
+        inside = (*lookup.inside, name)
+        if name in lookup.inside:
+            msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"
             raise ValueError(msg)
-        if len(self._evaluating) >= document.MAX_DEPTH:
+        if len(inside) > document.MAX_DEPTH:
             msg = f"{path}: values refer to each other more than {document.MAX_DEPTH} deep"
             raise ValueError(msg)
-        self._evaluating.append(name)
-        try:
-            return expression.follow_keys(expression.evaluate(value, resolve), path, path.keys[1:])
-        finally:
-            self._evaluating.pop()
+        resolve = partial(self._resolve, lookup._replace(inside=inside))
+        return expression.follow_keys(expression.evaluate(value, resolve), path, path.keys[1:])
 
     def _read_inputs(self, given: Mapping[str, Any]) -> None:
         for name in given:
             if name not in self._manifest.inputs:
                 hint = nearest(name, self._manifest.inputs)
-                self.problems.append(
-                    Problem(None, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input", hint=hint)
+                problem = Problem(
+                    None, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input", hint=hint
                 )
+                self.problems.append(problem)
         for name, declared in self._manifest.inputs.items():
             try:
-                self._read_input(name, declared, given)
+                self.inputs[name] = self._read_input(name, declared, given)
             except (DataTypeError, ValueError) as error:
                 self.inputs[name] = UNKNOWN
-                place = declared.place()
-                self.problems.append(
-                    Problem(
-                        None,
-                        f"input '{name}': {error}",
-                        file=place.file,
-                        line=place.line,
-                        column=place.column,
-                        code="input",
-                    )
-                )
+                message = f"input '{name}': {error}"
+                self.problems.append(Problem(None, message, "error", "", *declared.place(), code="input"))
 
-    def _read_input(self, name: str, declared: Any, given: Mapping[str, Any]) -> None:
+    def _read_input(self, name: str, declared: Input, given: Mapping[str, Any]) -> Any:
         datatype = datatypes.parse(declared.type)
         if name in given:
             value = given[name]
@@ -273,25 +270,25 @@ class Scope:
 
             value = coercion.coerce(datatype, str(value))
         if datatype.holds_contents:
-            value = self._made(value, declared.place().file)
+            value = self._make_contents(value, declared.place().file)
         if not datatype.accepts(value):
-            from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - the slow path: who accepts needs none of it
+            from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
 
             if problems := schemas.explain(datatype, value):
                 raise ValueError("; ".join(message for _, message in problems))
-        self.inputs[name] = Sensitive(value) if datatype.sensitive and value is not None else value
+        return Sensitive(value) if datatype.sensitive and value is not None else value
 
 
-def _no_function(call: Call, _given: Mapping[str, Any]) -> Any:
+def _refuse_function(call: Call, _given: Mapping[str, Any]) -> Any:
     msg = f"a title cannot depend on a function, such as {call}"
     raise ValueError(msg)
 
 
-def _no_resource(path: Path) -> Any:
+def _refuse_resource(path: Path) -> Any:
     msg = f"{path}: a title cannot depend on another resource"
     raise ValueError(msg)
 
 
-def _unknown(path: Path, kind: str, name: str, known: Any) -> str:
-    hint = nearest(name, known)
-    return f"{path}: unknown {kind} '{name}'" + (f"; {hint}" if hint else "")
+def _unknown_name(path: Path, kind: str, known: Any) -> ValueError:
+    hint = nearest(path.keys[0], known)
+    return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'" + (f"; {hint}" if hint else ""))

@@ -1,6 +1,7 @@
-"""The sections of a manifest's files, taken one document after the other: fixed structure, names, validate.
+"""Documents → one ``Manifest``: the sections and their fixed structure are checked, names are unique.
 
-Every problem becomes a value with its place; nothing is raised. What to do with the result is not decided here.
+Each problem becomes a value with its position, and all of them are raised at once. The metaparameters of resources are
+checked by ``validate``; whether a type or an attribute exists is the catalog's part.
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ from resource_api.model.declaration import (
     ConfiguredProvider,
     Declaration,
     Input,
+    Manifest,
     Moved,
     Origin,
     Removed,
 )
 from resource_api.model.values import document, reference, text
 from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values.errors import Problem
+from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
     from resource_api.manifest.validate import Path
     from resource_api.model.values.document import Document
 
@@ -40,58 +45,123 @@ SECTIONS: Final = (
     "removed",
     "outputs",
 )
+#: The file name of a manifest that a program gives as a mapping.
+MAPPING: Final = "<mapping>"
 
 _PROVIDER_KEYS: Final = ("type", "version", "config")
 _INPUT_KEYS: Final = ("type", "default", "docs")
-#: What most resources have of something; nobody writes into a declaration.
-_NOTHING: Final[dict[str, Any]] = {}
+#: Shared by all declarations without attributes or metaparameters; declarations are only read.
+_EMPTY: Final[dict[str, Any]] = {}
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
 
-class Gatherer:
-    """Takes documents one after the other, and remembers where each name was first given."""
+def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
+    """Build a manifest from documents, the named file last. Raises ``ManifestError``, also for earlier ``problems``."""
+    builder = ManifestBuilder(list(problems))
+    for each in documents:
+        builder.add(each, first=each is documents[-1])
+    if builder.problems:
+        raise ManifestError(builder.problems)
+    file = documents[-1].file if documents else MAPPING
+    return Manifest(
+        file=file,
+        project=builder.project or _stem(file),
+        project_given=builder.project is not None,
+        inputs=builder.inputs,
+        defaults=builder.defaults,
+        providers=builder.providers,
+        values=builder.values,
+        resources=tuple(builder.resources),
+        moved=tuple(builder.moved),
+        removed=tuple(builder.removed),
+        outputs=builder.outputs,
+        documents=tuple(documents),
+    )
+
+
+def assemble_without(documents: Iterable[Document], keys: Collection[str]) -> Manifest:
+    """Build a manifest without the resources under ``keys``, and without the defaults that only they would have.
+
+    Raises ``ManifestError``.
+    """
+    kept = []
+    for each in documents:
+        resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
+        types = {key.partition("[")[0].lower() for key in resources}
+        defaults = {name: body for name, body in (each.data.get("defaults") or {}).items() if name.lower() in types}
+        kept.append(each.holding({**each.data, "resources": resources, "defaults": defaults}))
+    return assemble(kept)
+
+
+def _stem(file: str) -> str:
+    """Return the name of a file without its directory, its suffix, and characters that cannot begin a name."""
+    if file == MAPPING:
+        return MAPPING.strip("<>")
+    name = file.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
+    return stem.lstrip("-._") or stem
+
+
+def project_name(manifest: Manifest) -> str:
+    """Return the project of a manifest: its state is kept under this name.
+
+    Raises ``ManifestError`` where the manifest names none and its file's name is not valid for one. The name of the
+    file is not changed to fit: two files could get the same name and would share their state.
+    """
+    if not reference.STACK_NAME.match(manifest.project):
+        message = f"no project can be called {show(manifest.project)}, like this file; write 'project: NAME' into it"
+        hint = "a name has 1 to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit"
+        raise ManifestError([Problem("project", message, file=manifest.file, code="project", hint=hint)])
+    return manifest.project
+
+
+class ManifestBuilder:
+    """Collects the sections of documents, one document after the other."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        """Begin with the problems that reading has left; those of gathering are added."""
+        """Begin with the problems of reading; those of the structure are appended."""
         self.problems = problems
         self.project: str | None = None
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, Any]]] = {}
         self.providers: dict[str, ConfiguredProvider] = {}
-        self.named: dict[str, dict[str, Any]] = {"values": {}, "outputs": {}}
-        self._origins: dict[tuple[str, str], Origin] = {}
+        self.values: dict[str, Any] = {}
+        self.outputs: dict[str, Any] = {}
         self.resources: list[Declaration] = []
-        #: Type → title → the first that was given it.
-        self._titles: dict[str, dict[str, Declaration]] = {}
         self.moved: list[Moved] = []
         self.removed: list[Removed] = []
+        #: (section, name) → its first occurrence.
+        self._origins: dict[tuple[str, str], Origin] = {}
+        #: Type → title → the first declaration.
+        self._titles: dict[str, dict[str, Declaration]] = {}
+        #: Type as written → type, of all references that were valid.
         self._types: dict[str, str] = {}
 
-    def gather(self, source: Document, *, first: bool) -> None:
-        """Take everything that one document says."""
+    def add(self, source: Document, *, first: bool) -> None:
+        """Add one document; ``first``: it is the named file, and may name the project."""
         data = {} if source.data is None else source.data
-        if flaw := validate.no_manifest(data):
-            self._put(source, flaw)
+        if flaw := validate.document_flaw(data):
+            self._report(source, flaw)
             return
-        self._unknown(source, (), data, SECTIONS)
-        self._take_project(source, data.get("project"), first=first)
-        for name, body in self._mapping(source, "inputs", data).items():
-            if self._new(source, "inputs", name):
-                self._take_input(source, name, body)
-        for section, taken in self.named.items():
-            for name, value in self._mapping(source, section, data).items():
-                if self._new(source, section, name):
-                    taken[name] = value
-        for name, body in self._mapping(source, "providers", data).items():
-            if self._new(source, "providers", name):
-                self._take_provider(source, name, body)
-        metas = self._take_defaults(source, self._mapping(source, "defaults", data))
-        for key, body in self._mapping(source, "resources", data).items():
-            self._take_resource(source, key, body, metas)
-        self._take_moved(source, data.get("moved"))
-        self._take_removed(source, data.get("removed"))
+        self._check_keys(source, (), data, SECTIONS)
+        self._add_project(source, data.get("project"), first=first)
+        for name, body in self._section(source, "inputs", data).items():
+            if self._is_new(source, "inputs", name):
+                self._add_input(source, name, body)
+        for section, values in (("values", self.values), ("outputs", self.outputs)):
+            for name, value in self._section(source, section, data).items():
+                if self._is_new(source, section, name):
+                    values[name] = value
+        for name, body in self._section(source, "providers", data).items():
+            if self._is_new(source, "providers", name):
+                self._add_provider(source, name, body)
+        metas = self._add_defaults(source, self._section(source, "defaults", data))
+        for key, body in self._section(source, "resources", data).items():
+            self._add_resource(source, key, body, metas)
+        self._add_moved(source, data.get("moved"))
+        self._add_removed(source, data.get("removed"))
 
-    def _put(
+    def _report(
         self, source: Document, flaw: Flaw, named: str = "", code: str = "invalid", *, value: bool = False
     ) -> None:
         line, column = source.position(flaw.path, value=value)
@@ -102,110 +172,110 @@ class Gatherer:
         problem = Problem(attribute, flaw.message, "error", named, source.file, line, column, code, flaw.hint)
         self.problems.append(problem)
 
-    def _add(self, source: Document, path: Path, message: str, hint: str = "", named: str = "") -> None:
-        self._put(source, Flaw(path, message, hint), named)
+    def _error(self, source: Document, path: Path, message: str, hint: str = "", named: str = "") -> None:
+        self._report(source, Flaw(path, message, hint), named)
 
-    def _twice(self, source: Document, path: Path, message: str, first: Origin | Declaration) -> None:
-        self._put(source, Flaw(path, message, f"first at {first.place()}"), code="duplicate")
+    def _duplicate(self, source: Document, path: Path, message: str, first: Origin | Declaration) -> None:
+        self._report(source, Flaw(path, message, f"first at {first.place()}"), code="duplicate")
 
-    def _unknown(self, source: Document, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
-        for flaw in validate.unknown(path, mapping, known):
-            self._put(source, flaw, code="unknown_key")
+    def _check_keys(self, source: Document, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
+        for flaw in validate.unknown_keys(path, mapping, known):
+            self._report(source, flaw, code="unknown_key")
 
-    def _mapping(self, source: Document, section: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Give a section; an empty one when it is missing, empty, or no mapping."""
+    def _section(self, source: Document, section: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Return a section; an empty mapping when it is missing, empty, or of another kind."""
         found = data.get(section)
         if found is None or type(found) is dict:
             return found or {}
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
-        if validate.cut(found):
+        if validate.lacks_bracket(found):
             flaw = Flaw((section,), f"{section} must be a mapping, and this is a reference without its ']'")
-            self._put(source, flaw._replace(hint=document.QUOTING), value=True)
+            self._report(source, flaw._replace(hint=document.QUOTING), value=True)
             return {}
-        self._add(source, (section,), f"{section} must be a mapping", f"write {example}")
+        self._error(source, (section,), f"{section} must be a mapping", f"write {example}")
         return {}
 
-    def _new(self, source: Document, section: str, name: str) -> bool:
-        """Whether a name can be taken: well formed, and not given in an earlier file."""
+    def _is_new(self, source: Document, section: str, name: str) -> bool:
+        """Whether a name is valid and not used before; report it otherwise."""
         origin = Origin(source, (section, name))
         first = self._origins.setdefault((section, name), origin)
         kind = section.removesuffix("s")
         if first is not origin:
-            self._twice(source, origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
+            self._duplicate(source, origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
         elif not _NAME.match(name):
-            message = f"{document.quote_key(name)} cannot be the name of an {kind}" if kind[0] in "io" else ""
-            message = message or f"{document.quote_key(name)} cannot be the name of a {kind}"
-            self._add(source, origin.path, message, "use letters, digits, _ and -")
+            article = "an" if kind[0] in "io" else "a"
+            message = f"{document.quote_key(name)} cannot be the name of {article} {kind}"
+            self._error(source, origin.path, message, "use letters, digits, _ and -")
         else:
             return True
         return False
 
-    def _take_project(self, source: Document, value: Any, *, first: bool) -> None:
+    def _add_project(self, source: Document, value: Any, *, first: bool) -> None:
         if value is None:
             return
         if not first:
-            self._add(source, ("project",), "project belongs into the first file, not into an included one")
+            self._error(source, ("project",), "project belongs into the first file, not into an included one")
         elif type(value) is not str or not reference.STACK_NAME.match(value):
             hint = "write it in quotes" if type(value) in (int, float, bool) else "begin with a letter or digit"
-            self._add(source, ("project",), "project must be 1 to 100 letters, digits, '.', '_' and '-'", hint)
+            self._error(source, ("project",), "project must be 1 to 100 letters, digits, '.', '_' and '-'", hint)
         else:
             self.project = value
 
-    def _take_input(self, source: Document, name: str, body: Any) -> None:
+    def _add_input(self, source: Document, name: str, body: Any) -> None:
         path: Path = ("inputs", name)
         body = {} if body is None else body
         if type(body) is not dict:
-            self._add(source, path, "an input must be a mapping", "write {type: String, default: ...}")
+            self._error(source, path, "an input must be a mapping", "write {type: String, default: ...}")
             return
-        self._unknown(source, path, body, _INPUT_KEYS)
+        self._check_keys(source, path, body, _INPUT_KEYS)
         given = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
         for key, value in given.items():
             if type(value) is not str:
                 hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
-                self._add(source, (*path, key), f"{key} of an input must be a string", hint)
+                self._error(source, (*path, key), f"{key} of an input must be a string", hint)
         default = body.get("default", MISSING)
         self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), Origin(source, path))
 
-    def _take_provider(self, source: Document, name: str, body: Any) -> None:
-        """Take a configured provider; without ``type`` it is the default one of the type that it is named like."""
+    def _add_provider(self, source: Document, name: str, body: Any) -> None:
+        """Add a configured provider; without ``type``, its name is the type, and it is the default one of that type."""
         path: Path = ("providers", name)
         if type(body) is not dict:
-            self._add(source, path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
+            self._error(source, path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
-        self._unknown(source, path, body, _PROVIDER_KEYS)
+        self._check_keys(source, path, body, _PROVIDER_KEYS)
         given = {"type": name, "version": "", **{key: value for key, value in body.items() if value is not None}}
         for key in ("type", "version"):
             if type(given[key]) is not str:
-                self._add(source, (*path, key), f"{key} of a provider must be a string", "write it in quotes")
+                self._error(source, (*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
         type_name = given["type"][:1].lower() + given["type"][1:]
         config = given.get("config", {})
         if not reference.TYPE_NAME.match(type_name):
             hint = "write type: with the name of the type that it is for"
-            self._add(source, path, f"{document.quote_key(given['type'])} is not the name of a type", hint)
+            self._error(source, path, f"{document.quote_key(given['type'])} is not the name of a type", hint)
         elif type(config) is not dict:
-            self._add(source, (*path, "config"), "the configuration of a provider must be a mapping")
+            self._error(source, (*path, "config"), "the configuration of a provider must be a mapping")
         else:
             self.providers[name] = ConfiguredProvider(name, type_name, given["version"], config, Origin(source, path))
 
-    def _take_defaults(self, source: Document, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Keep the attributes' defaults; give those of metaparameters, by type."""
+    def _add_defaults(self, source: Document, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Add the defaults of attributes; return those of metaparameters, by type."""
         taken: dict[str, dict[str, Any]] = {}
         metas: dict[str, dict[str, Any]] = {}
         for spelt, body in section.items():
             path: Path = ("defaults", spelt)
             name = spelt[:1].lower() + spelt[1:]
             if not reference.TYPE_NAME.match(name):
-                self._add(
+                self._error(
                     source, path, f"{document.quote_key(spelt)} is not the name of a type", "write File, without [...]"
                 )
             elif name in taken:
-                self._add(source, path, f"defaults of {document.quote_key(spelt)} are given twice")
+                self._error(source, path, f"defaults of {document.quote_key(spelt)} are given twice")
             elif type(body) is not dict:
-                self._add(source, path, "defaults must be a mapping of attributes")
+                self._error(source, path, "defaults must be a mapping of attributes")
             else:
                 if body.get("alias") is not None:
-                    self._add(source, (*path, "alias"), "alias cannot be a default: it names one resource")
+                    self._error(source, (*path, "alias"), "alias cannot be a default: it names one resource")
                 metas[name] = self._meta(source, path, body, "")
                 taken[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
         if taken:
@@ -213,18 +283,18 @@ class Gatherer:
         return metas
 
     def _meta(self, source: Document, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
-        """Give the metaparameters among the keys of ``body`` that are declared, their shape checked."""
+        """Return the metaparameters that ``body`` declares, after checking them."""
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         for key, value in meta.items():
-            if validate.sound(key, value):
+            if validate.is_valid_reference(key, value):
                 continue
             for flaw in validate.flaws(key, value):
-                self._put(source, flaw._replace(path=(*path, *flaw.path)), str(named))
+                self._report(source, flaw._replace(path=(*path, *flaw.path)), str(named))
         return meta
 
-    def _take_resource(self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
+    def _add_resource(self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
         path = ("resources", key)
         named = self._reference(source, path, key, body)
         if named is None:
@@ -232,11 +302,11 @@ class Gatherer:
         if type(body) is not dict:
             if body is not None:
                 hint = "write each on its own line as attribute: value"
-                self._add(source, path, "the attributes of a resource must be a mapping", hint, str(named))
-            body = _NOTHING
-        attributes, meta = body, _NOTHING
+                self._error(source, path, "the attributes of a resource must be a mapping", hint, str(named))
+            body = _EMPTY
+        attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
-            meta, attributes = self._meta(source, path, body, named), _NOTHING
+            meta, attributes = self._meta(source, path, body, named), _EMPTY
             if meta is not body:
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
         if metas and metas.get(named.type):
@@ -247,25 +317,25 @@ class Gatherer:
         if first is declared:
             self.resources.append(declared)
         else:
-            self._twice(source, path, f"{text.escape(str(named))} is declared twice", first)
+            self._duplicate(source, path, f"{text.escape(str(named))} is declared twice", first)
 
     def _reference(self, source: Document, path: Path, key: Any, body: Any = None) -> Reference | None:
-        """Read a reference, or add what is wrong with it; ``body`` is what stands behind it, as its value."""
+        """Return a reference; report an invalid one. ``body`` is the value under it: the hint may need it."""
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
-        # Ten thousand references name a few types: what was accepted once needs no second look.
+        # Ten thousand references have a few types: one that was accepted before needs no check.
         if name and len(rest) > 1 and rest[-1] == "]" and rest[0] not in "'\"":
             return Reference(name, rest[:-1])
         if type(key) is not str:
-            self._add(source, path, "this must be a reference such as File[/etc/motd]", validate.torn(key))
+            self._error(source, path, "this must be a reference such as File[/etc/motd]", validate.quoting_hint(key))
             return None
         try:
             found = reference.parse(key)
         except ValueError as error:
             hint = ""
             if "[" in key and key[-1] != "]":
-                hint = validate.torn({key: body}) if type(body) is str else document.QUOTING
-            self._add(source, path, text.escape(str(error)), hint)
+                hint = validate.quoting_hint({key: body}) if type(body) is str else document.QUOTING
+            self._error(source, path, text.escape(str(error)), hint)
             return None
         self._types[head] = found.type
         return found
@@ -273,23 +343,23 @@ class Gatherer:
     def _list(self, source: Document, section: str, value: Any) -> list[Any]:
         if value is None or type(value) is list:
             return value or []
-        self._add(source, (section,), f"{section} must be a list")
+        self._error(source, (section,), f"{section} must be a list")
         return []
 
-    def _take_moved(self, source: Document, section: Any) -> None:
+    def _add_moved(self, source: Document, section: Any) -> None:
         for number, pair in enumerate(self._list(source, "moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():
                 hint = 'write {from: "Type[old]", to: "Type[new]"}'
-                self._add(source, path, "what moved is a mapping with from and to", hint)
+                self._error(source, path, "what moved is a mapping with from and to", hint)
                 continue
-            self._unknown(source, path, pair, ("from", "to"))
+            self._check_keys(source, path, pair, ("from", "to"))
             origin = self._reference(source, (*path, "from"), pair["from"])
             target = self._reference(source, (*path, "to"), pair["to"])
             if origin and target:
                 self.moved.append(Moved(origin, target, Origin(source, path)))
 
-    def _take_removed(self, source: Document, section: Any) -> None:
+    def _add_removed(self, source: Document, section: Any) -> None:
         for number, item in enumerate(self._list(source, "removed", section)):
             found = self._reference(source, ("removed", number), item)
             if found:

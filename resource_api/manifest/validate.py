@@ -1,7 +1,7 @@
-"""What a metaparameter must look like, whatever resource it stands in.
+"""Checks the values of metaparameters, the same for every type, and of other fixed structures.
 
-Each check yields what is wrong and where in the value; places in files, and what references lead to, are not known.
-No value is repeated in a message: it may be a secret in the wrong place.
+Each check yields flaws with their paths inside the value. Positions in files and the targets of references do not
+enter. No message repeats a value: it may be a secret in the wrong place.
 """
 
 from __future__ import annotations
@@ -27,42 +27,51 @@ REPLACEMENTS: Final = ("never", "delete_first", "create_first")
 OPERATIONS: Final = ("create", "update", "delete")
 
 _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
-_CUT: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
+_CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
 
 class Flaw(NamedTuple):
-    """What is wrong, and the keys that lead to it."""
+    """What is wrong, and the path of keys to it."""
 
     path: Path
     message: str
     hint: str = ""
 
 
+def document_flaw(data: Any) -> Flaw | None:
+    """Return why a document cannot be a manifest; None when it can."""
+    if type(data) is not dict:
+        return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
+    if "format_version" in data:
+        return Flaw(("format_version",), "this is a saved plan and no manifest", "apply carries it out")
+    return None
+
+
 def flaws(name: str, value: Any) -> Iterator[Flaw]:
-    """Give everything that is wrong with the shape of the metaparameter ``name``."""
+    """Yield everything that is wrong with the value of the metaparameter ``name``."""
     return _METAPARAMETERS[name]((name,), value)
 
 
-def sound(name: str, value: Any) -> bool:
-    """Whether a value certainly has no flaw: the relationship to one resource, as nearly all are."""
+def is_valid_reference(name: str, value: Any) -> bool:
+    """Whether a value is certainly valid: one reference in a relationship, the most frequent metaparameter."""
     return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
 
 
-def unknown(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Flaw]:
-    """Give the keys of a fixed structure that do not belong there, with the nearest right name."""
+def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Flaw]:
+    """Yield a flaw for each key that is not ``known``, with the nearest known one."""
     for key in mapping:
         if key not in known:
             hint = nearest(key, known) or f"known are {', '.join(known)}"
             yield Flaw((*path, key), f"unknown key {document.quote_key(key)}", hint)
 
 
-def cut(value: Any) -> bool:
-    """Whether a value is what YAML leaves of a reference with ' #' in its title, or one without its end."""
-    return type(value) is str and _CUT.match(value) is not None
+def lacks_bracket(value: Any) -> bool:
+    """Whether a value is a reference without its end, as YAML reads one with `` #`` in its title."""
+    return type(value) is str and _CUT_REFERENCE.match(value) is not None
 
 
-def torn(value: Any) -> str:
-    """Give the hint for what YAML made of a reference without quotes: a mapping, or a list in a list."""
+def quoting_hint(value: Any) -> str:
+    """Return the hint for a reference without quotes that YAML has read as a mapping, or as a list in a list."""
     if type(value) is dict and len(value) == 1:
         key, rest = next(iter(value.items()))
         return document.quoting_hint(key if rest is None else f"{key}: {rest}")
@@ -70,7 +79,7 @@ def torn(value: Any) -> str:
 
 
 def _references(path: Path, value: Any) -> Iterator[Flaw]:
-    """One reference or a list of them, not read yet: a title may still hold ``${...}``."""
+    """Check one reference or a list of them. They are not parsed: a title may still hold ``${...}``."""
     if type(value) is list:
         for number, item in enumerate(value):
             yield from _reference((*path, number), item)
@@ -87,15 +96,15 @@ def _reference_list(path: Path, value: Any) -> Iterator[Flaw]:
 
 def _reference(path: Path, value: Any) -> Iterator[Flaw]:
     if type(value) is not str:
-        yield Flaw(path, f"{_name(path)} must be a reference such as Package[nginx]", torn(value))
+        yield Flaw(path, f"{_name(path)} must be a reference such as Package[nginx]", quoting_hint(value))
     elif not value:
         yield Flaw(path, f"{_name(path)} is empty")
-    elif cut(value):
+    elif lacks_bracket(value):
         yield Flaw(path, f"{_name(path)} is a reference without its ']'", document.QUOTING)
 
 
 def _name(path: Path) -> str:
-    """Name a value by its last key; an item by that of its list."""
+    """Return the name of a value for messages: its last key; for an item, that of its list."""
     name = next(step for step in reversed(path) if isinstance(step, str))
     return f"each item of {name}" if isinstance(path[-1], int) else name
 
@@ -152,7 +161,7 @@ def _timeout(path: Path, value: Any) -> Iterator[Flaw]:
     if type(value) is not dict:
         yield from _seconds(path, value)
         return
-    yield from unknown(path, value, OPERATIONS)
+    yield from unknown_keys(path, value, OPERATIONS)
     for name in OPERATIONS:
         if value.get(name) is not None:
             yield from _seconds((*path, name), value[name])
@@ -162,7 +171,7 @@ def _lifecycle(path: Path, value: Any) -> Iterator[Flaw]:
     if type(value) is not dict:
         yield Flaw(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return
-    yield from unknown(path, value, tuple(_LIFECYCLE))
+    yield from unknown_keys(path, value, tuple(_LIFECYCLE))
     for name, check in _LIFECYCLE.items():
         if value.get(name) is not None:
             yield from check((*path, name), value[name])
@@ -195,12 +204,3 @@ _METAPARAMETERS: Final[dict[str, Check]] = {
     "timeout": _timeout,
     "lifecycle": _lifecycle,
 }
-
-
-def no_manifest(data: Any) -> Flaw | None:
-    """Give why a document is no manifest at all."""
-    if type(data) is not dict:
-        return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
-    if "format_version" in data:
-        return Flaw(("format_version",), "this is a saved plan and no manifest", "apply carries it out")
-    return None

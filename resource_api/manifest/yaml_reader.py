@@ -1,7 +1,7 @@
-"""YAML text → plain data, straight from the parser's events in one pass.
+"""YAML text → plain data, built from the parser's events in one pass.
 
-YAML 1.2 core scalars, no constructors, limits met before memory or stack are: whatever the bytes are,
-the answer is data or a ``ManifestError``. What a manifest means does not enter.
+Scalars are those of YAML 1.2's core schema, nothing is constructed, and limits hold before memory or the stack ends:
+any bytes give data or a ``ManifestError``. What a manifest means does not enter.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 
     from yaml._yaml import Mark
 
-# Each %TAG is compared with all before it; there is no use for them where only core tags are allowed.
+# libyaml compares each %TAG with all before it, and a manifest needs none: only core tags are allowed.
 _TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
 _LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
+#: The value of an anchor whose collection is not complete.
 _OPEN: Final = object()
-_MANY: Final = 100
+_MAX_DUPLICATES: Final = 100
 
 
 class _Flaw(Exception):  # noqa: N818 - never leaves this module
-    """What is wrong at a mark."""
+    """A problem at a mark."""
 
     def __init__(self, mark: Mark, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -46,13 +47,13 @@ class _Flaw(Exception):  # noqa: N818 - never leaves this module
 
 
 class _DuplicateKey(Exception):  # noqa: N818 - never leaves this module
-    """A key stands twice; where the first one stood was not kept."""
+    """A key is repeated; the position of the first one was not kept."""
 
 
 def read(text: bytes, file: str) -> Document:
-    """Give the data of one YAML document; an empty text is ``None``.
+    """Return the data of one YAML document; ``None`` for an empty text.
 
-    Raises ``ManifestError`` for everything that is no YAML 1.2 core, names a key twice or passes a limit.
+    Raises ``ManifestError`` for a text that is not YAML 1.2 core, repeats a key or exceeds a limit.
     """
     decoded = document.decode(text, file)
     found = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
@@ -77,7 +78,7 @@ def _position(mark: Any) -> Position:
 
 
 def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
-    """Say what the parser says, in its own constant words: nothing of the text, which may hold a secret."""
+    """Return the parser's error. Its messages are constant: they never repeat the text, which may hold a secret."""
     if not isinstance(error, MarkedYAMLError):
         return document.manifest_error(file, (0, 0), "syntax", "this is not YAML")
     message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
@@ -86,17 +87,17 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     if begun not in ((0, 0), place):
         message += f" that begins at line {begun[0]}, column {begun[1]}"
     if place[0] > len(lines):
-        # The parser's end of a text stands on a line that is not there.
+        # The parser reports the end of the text on the line after the last one.
         place = begun if 0 < begun[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
     last = place[0]
-    # A key cut short by ' #' is noticed only on the line after it.
+    # The parser finds a key that ' #' has cut off only on the next line.
     first = begun[0] or max(last - 1, 1)
     torn, hint = document.quoting_advice(lines, (last, last - 1, first))
     return document.manifest_error(file, torn or place, "syntax", message, hint)
 
 
 def _duplicates(text: bytes, file: str) -> ManifestError:
-    """Walk the text again, to its end or its first other error, for all keys that stand twice."""
+    """Walk the text again, to its end or its first other error, and return an error with all repeated keys."""
     index = _Index(text)
     with suppress(YAMLError, _Flaw):
         index.document()
@@ -120,7 +121,7 @@ def _scalar(event: Any) -> Any:
 
 
 class _Builder:
-    """Builds the data of one document and keeps the marks of the keys two levels deep."""
+    """Builds the data of one document, and keeps the marks of the keys of its sections."""
 
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
@@ -183,7 +184,7 @@ class _Builder:
         words, numeric = scalar.WORDS, scalar.NUMERIC
         data: dict[str, Any] = {}
         while type(event := get()) is not MappingEndEvent:
-            # What was accepted once as a plain key is accepted: names of attributes stand thousands of times.
+            # A plain key that was accepted before needs no check: names of attributes are repeated thousands of times.
             key = keys.get(event.value) if type(event) is ScalarEvent and event.tag is event.anchor is None else None
             if key is None:
                 key = self._key(event)
@@ -224,7 +225,7 @@ class _Builder:
         return value
 
     def _alias(self, event: Any, depth: int) -> Any:
-        # An anchor's name is not shown: a password that begins with '*' lands here.
+        # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
             raise _Flaw(event.start_mark, "syntax", "no anchor of this name stands before this alias")
         value = self._anchors[event.anchor]
@@ -239,7 +240,7 @@ class _Builder:
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
-        """Give weight and height of what an alias repeats, each collection looked at once."""
+        """Return weight and height of the value of an alias; each collection is measured once."""
         if type(value) not in (dict, list):
             return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
         known = self._measured.get(id(value))
@@ -254,7 +255,7 @@ class _Builder:
 
 
 class _Index:
-    """Walks a text for the place of everything in it, and of every key that stands twice."""
+    """Walks a text and records the position of everything in it, and every repeated key."""
 
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
@@ -293,7 +294,7 @@ class _Index:
             value = self._node(self._get(), depth)
             if key in node.children:
                 self.duplicates.append((place, node.children[key][0], key))
-                if len(self.duplicates) == _MANY:
+                if len(self.duplicates) == _MAX_DUPLICATES:
                     raise _Flaw(event.start_mark, "limit", "")
             elif key is not None:
                 node.children[key] = place, value

@@ -1,7 +1,7 @@
-"""What a word of YAML 1.2's core schema means: text, a number, true, false, or nothing.
+"""The scalars of YAML 1.2's core schema (chapter 10.3): text, numbers, true, false, null.
 
-The reader asks what an unquoted word becomes, whoever prints YAML asks whether a text needs quotes.
-Where the word stands, and the rest of the grammar, is not known here.
+The readers convert unquoted scalars, the YAML renderer decides whether a text needs quotes. The position of a scalar
+and the rest of the grammar do not enter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-#: A word that begins otherwise, and is none of ``WORDS``, is text.
+#: A scalar that begins with another character, and is none of ``WORDS``, is text.
 NUMERIC: Final = frozenset("0123456789+-.")
 
 _INTEGER: Final = regex(r"[-+]?[0-9]+\Z")
@@ -31,10 +31,10 @@ _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": in
 
 
 def plain(text: str) -> Any:
-    """Give what an unquoted word means.
+    """Return the value of an unquoted scalar.
 
-    Raises ``ValueError``, with a sentence for people, for what JSON cannot carry: integers beyond 64 bit,
-    infinity, not-a-number.
+    Raises ``ValueError``, with a message for users, for what JSON cannot carry: integers beyond 64 bits, infinity,
+    not-a-number.
     """
     if text in WORDS:
         return WORDS[text]
@@ -51,10 +51,10 @@ def plain(text: str) -> Any:
 
 
 def integer(text: str) -> int:
-    """Give the integer that ``text`` spells (decimal, ``0o``, ``0x``). Raises ``ValueError`` beyond 64 bit."""
+    """Return the integer of ``text`` (decimal, ``0o``, ``0x``). Raises ``ValueError`` beyond 64 bits."""
     base = _BASES.get(text[:2], 10)
     digits = (text[2:] if text[:2] in _BASES else text.lstrip("+-")).lstrip("0")
-    # Python refuses very long decimals in words of its own; these need no conversion to be known as too large.
+    # Python refuses to convert very long decimals, with a message of its own; they are too large anyway.
     number = int(digits or "0", base) if len(digits) <= _LONGEST else MAX_INTEGER + 1
     number = -number if text[0] == "-" else number
     if not MIN_INTEGER <= number <= MAX_INTEGER:
@@ -64,7 +64,7 @@ def integer(text: str) -> int:
 
 
 def finite(text: str) -> float:
-    """Give the float that ``text`` spells. Raises ``ValueError`` where it would become infinite."""
+    """Return the float of ``text``. Raises ``ValueError`` where it would become infinite."""
     number = float(text)
     if number - number != 0:
         msg = "the number is too large for a float"
@@ -73,7 +73,7 @@ def finite(text: str) -> float:
 
 
 def tagged(text: str, tag: str) -> Any:
-    """Give what ``text`` means under an explicit tag. Raises ``ValueError`` when it is none of core, or a lie."""
+    """Return the value of ``text`` under an explicit tag. Raises ``ValueError`` for other tags, and other values."""
     if tag in ("!", CORE + "str"):
         return text
     if tag not in _TAGS:

@@ -238,7 +238,7 @@ class _Planner:
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
-                found = self.catalog.scope.value(entry, name, value, self._resolve)
+                found = self.catalog.scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
             values[name] = UNKNOWN if is_unknown(found) else found

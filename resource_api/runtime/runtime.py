@@ -13,7 +13,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.catalog import targets
-from resource_api.manifest import read as reading
+from resource_api.manifest.sections import project_name
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.options import CacheRequest, apply_options
 from resource_api.model.record import StackState
@@ -246,7 +246,7 @@ class Runtime(ResourceReader):
 
     def name(self, catalog: Catalog) -> StackName:
         """Return the project and stack of a run. Raise ``UsageError`` or ``ManifestError`` for invalid names."""
-        return StackName(self.project or reading.project(catalog.manifest), self.stack).checked()
+        return StackName(self.project or project_name(catalog.manifest), self.stack).checked()
 
     @property
     def _compiler(self) -> ManifestCompiler:

@@ -186,7 +186,7 @@ class Reevaluation:
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
-                found = self.plan.catalog.scope.value(entry, name, value, self.resolve)
+                found = self.plan.catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
                 self._refuse(run, str(error))
                 return

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from resource_api import Registry, Runtime
 from resource_api.manifest import read as manifest
 from resource_api.manifest import validate
-from resource_api.manifest.sections import SECTIONS
+from resource_api.manifest.sections import SECTIONS, project_name
 from resource_api.model.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
@@ -192,8 +192,8 @@ def test_a_project_is_called_like_its_file(tmp_path: Path, name: str, project: s
     """But for what no name can begin with; and it is known that nobody chose it."""
     (tmp_path / name).write_text("{}")
     read = manifest.read(tmp_path / name)
-    assert (manifest.project(read), read.project_given) == (project, False)
-    assert manifest.project(manifest.read({})) == "mapping"
+    assert (project_name(read), read.project_given) == (project, False)
+    assert project_name(manifest.read({})) == "mapping"
 
 
 @pytest.mark.parametrize("name", ["my site!.yml", "-.yaml", "é.yaml", "ä ö.yaml", f"{'x' * 101}.yaml"])
@@ -201,9 +201,9 @@ def test_a_file_that_no_project_can_be_called_like_must_name_one(tmp_path: Path,
     """Two files whose names were made to fit would share what is recorded; a manifest that says its project has it."""
     (tmp_path / name).write_text("{}")
     with pytest.raises(ManifestError, match="write 'project: NAME' into it"):
-        manifest.project(manifest.read(tmp_path / name))
+        project_name(manifest.read(tmp_path / name))
     (tmp_path / name).write_text('{"project": "web"}')
-    assert manifest.project(manifest.read(tmp_path / name)) == "web"
+    assert project_name(manifest.read(tmp_path / name)) == "web"
 
 
 def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:

@@ -1,0 +1,270 @@
+"""The API that ``def manifest(m)`` and ``def build(m)`` use: ``m``, and the values that it returns.
+
+Each call is recorded as plain data with references in it, in the form that YAML has. Executing the author's file, and
+what the data means, do not enter.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from resource_api.model.declaration import METAPARAMETERS
+from resource_api.model.values import document
+from resource_api.model.values.expression import Expression, Path, escape_expressions
+from resource_api.model.values.reference import Reference, capitalize_type
+from resource_api.model.values.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class PendingValue:
+    """A value that is not known while the manifest is executed: an attribute of a resource, or a function's answer.
+
+    It can be assigned to an attribute, indexed, and put into ``m.text``; every use that needs the value itself raises
+    ``TypeError``.
+    """
+
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Expression) -> None:
+        """Wrap the expression that yields the value."""
+        self.expression = expression
+
+    def __getitem__(self, key: str | int) -> PendingValue:
+        """Return the pending value under a key, of a mapping or a list."""
+        *before, last = self.expression.parts
+        if before or isinstance(last, str):
+            msg = f"{self.expression} is text, and has no '{key}'"
+            raise TypeError(msg)
+        return PendingValue(Expression((last._replace(keys=(*last.keys, str(key))),)))
+
+    def __str__(self) -> NoReturn:
+        """Raise ``TypeError``: text cannot be made of it yet."""
+        msg = f"{self.expression} is not known yet; write m.text('... {{0}} ...', value)"
+        raise TypeError(msg)
+
+    def __format__(self, spec: str) -> NoReturn:
+        """Raise ``TypeError``: text cannot be made of it yet."""
+        str(self)
+        raise AssertionError
+
+    def __repr__(self) -> str:
+        """Return the expression."""
+        return str(self.expression)
+
+    def __bool__(self) -> NoReturn:
+        """Raise ``TypeError``: a manifest cannot branch on it."""
+        msg = f"{self.expression} is not known yet and cannot be tested"
+        raise TypeError(msg)
+
+    def __eq__(self, other: object) -> NoReturn:
+        """Raise ``TypeError``: the result would be false, whatever the value will be."""
+        bool(self)
+        raise AssertionError
+
+    __hash__ = object.__hash__
+
+
+class DeclaredResource:
+    """A declared resource: its attributes are pending values; the object itself is a reference in relationships."""
+
+    def __init__(self, reference: Reference) -> None:
+        """Stand for ``reference``."""
+        self._reference = reference
+
+    def __getattr__(self, attribute: str) -> PendingValue:
+        """Return an attribute's pending value; an attribute that the type lacks is reported when compiling."""
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        type_name, title = self._reference
+        return PendingValue(Expression((Path(Reference(type_name, escape_expressions(title)), (attribute,)),)))
+
+    def __str__(self) -> str:
+        """Return ``Type[title]``."""
+        return str(self._reference)
+
+
+class View(dict[str, Any]):
+    """A mapping whose keys are attributes too: ``m.inputs.domain``, ``m.facts.os.name``."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a key; raise ``AttributeError`` with the keys that exist."""
+        try:
+            value = self[name]
+        except KeyError:
+            msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
+            raise AttributeError(msg) from None
+        return View(value) if isinstance(value, dict) else value
+
+
+class Facts(View):
+    """Facts by name, each read at its first use."""
+
+    def __init__(self, facts: Any) -> None:
+        """Read from ``facts``, which has ``[name]`` and ``names()``."""
+        super().__init__()
+        self._facts = facts
+
+    def __missing__(self, name: str) -> Any:
+        """Read a fact."""
+        value = self._facts[name]
+        return View(value) if isinstance(value, dict) else value
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a fact; raise ``AttributeError`` with the facts that exist."""
+        try:
+            return self[name]
+        except KeyError:
+            msg = f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
+            raise AttributeError(msg) from None
+
+
+class ManifestApi:
+    """The ``m`` of ``def manifest(m)``: declares resources, values and outputs; holds inputs and facts."""
+
+    def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any) -> None:
+        """Begin with no declarations; ``file`` is the author's, for line numbers."""
+        self.inputs = View(inputs)
+        self.facts = Facts(facts)
+        self._file = file
+        self._sections: dict[str, dict[str, Any]] = {"resources": {}, "outputs": {}, "values": {}}
+        self._lines: dict[str, dict[str, int]] = {"resources": {}, "outputs": {}, "values": {}}
+
+    def resource(
+        self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any
+    ) -> DeclaredResource:
+        """Declare a resource; keywords are attributes or metaparameters.
+
+        Raises ``ManifestError`` for a second resource of the same name.
+        """
+        reference = Reference(type_name[:1].lower() + type_name[1:], title)
+        body = {**(attributes or {}), **more}
+        plain = {name: _relation(value) if name in METAPARAMETERS else _plain(value) for name, value in body.items()}
+        self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), plain)
+        return DeclaredResource(self._qualified(reference))
+
+    def _qualified(self, reference: Reference) -> Reference:
+        """Return the name that a resource declared here has in the whole manifest."""
+        return reference
+
+    def asset(self, **given: Any) -> dict[str, Any]:
+        """Return an asset: of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``."""
+        return {"asset": given}
+
+    def archive(self, **given: Any) -> dict[str, Any]:
+        """Return an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``."""
+        return {"archive": given}
+
+    def output(self, name: str, value: Any) -> None:
+        """Declare an output of the stack."""
+        self._declare("outputs", name, _plain(value))
+
+    def invoke(
+        self, function: str, given: Mapping[str, Any] | None = None, *, provider: str | None = None, **more: Any
+    ) -> PendingValue:
+        """Call a provider's function; keywords are inputs.
+
+        ``provider`` is a configured provider, otherwise the type's default one. Return the pending answer, which can be
+        indexed: ``answer["address"]``.
+        """
+        name = f"{function.rpartition('.')[2]}-{len(self._sections['values']) + 1}"
+        call = {"invoke": function, "with": _plain({**(given or {}), **more})}
+        self._declare("values", name, call if provider is None else {**call, "provider": provider})
+        return PendingValue(Expression((Path("values", (name,)),)))
+
+    def text(self, template: str, *values: Any) -> PendingValue | Sensitive[PendingValue]:
+        """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
+
+        The result is sensitive if one of the values is. Raises ``ValueError`` for other fields.
+        """
+        parts: list[str | Path] = []
+        secret = False
+        for literal, field in _fields(template):
+            parts.append(literal)
+            if field is not None:
+                value = values[field]
+                secret = secret or isinstance(value, Sensitive)
+                parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)
+        found = PendingValue(Expression(tuple(part for part in parts if part != "")))
+        return Sensitive(found) if secret else found
+
+    def __getattr__(self, type_name: str) -> Callable[..., DeclaredResource]:
+        """Return the short form of ``resource``: ``m.file("/etc/motd", content="hi")``."""
+        if type_name.startswith("_"):
+            raise AttributeError(type_name)
+
+        def declare(title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> DeclaredResource:
+            return self.resource(type_name, title, attributes, **more)
+
+        return declare
+
+    def _declare(self, section: str, key: str, value: Any) -> None:
+        line = _current_line(self._file)
+        first = self._lines[section].setdefault(key, line)
+        if key in self._sections[section]:
+            message = f"{key}: declared twice; first at {self._file}:{first}"
+            raise document.manifest_error(self._file, (line, 1), "duplicate", message)
+        self._sections[section][key] = value
+
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
+        """Return the declarations as a manifest's data, and the line of each key by section."""
+        data = {name: section for name, section in self._sections.items() if section or name != "values"}
+        return data, self._lines
+
+
+def _current_line(file: str) -> int:
+    """Return the line of ``file`` that is being executed; 1 where none is."""
+    frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
+    while frame.f_back is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    return frame.f_lineno if frame.f_code.co_filename == file else 1
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as manifests write it: pending ones as ``${...}``, literal text escape_expressions."""
+    if isinstance(value, str):
+        return escape_expressions(value)
+    if isinstance(value, PendingValue):
+        return str(value.expression)
+    if isinstance(value, DeclaredResource):
+        return escape_expressions(str(value))
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Sensitive):
+        return Sensitive(_plain(value.reveal()))
+    return value
+
+
+def _relation(value: Any) -> Any:
+    """Return a metaparameter's value with declared resources as references."""
+    if isinstance(value, (str, DeclaredResource)):
+        return escape_expressions(str(value))
+    if isinstance(value, (list, tuple)):
+        return [_relation(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _relation(item) for key, item in value.items()}
+    return value
+
+
+def _parts(value: Any) -> tuple[str | Path, ...]:
+    return value.expression.parts if isinstance(value, PendingValue) else (str(value),)
+
+
+def _fields(template: str) -> list[tuple[str, int | None]]:
+    """Split ``sum {0}`` into literal text and the numbers of values. Raises ``ValueError`` for other fields."""
+    from string import Formatter  # noqa: PLC0415 - only for m.text
+
+    found: list[tuple[str, int | None]] = []
+    for literal, field, spec, conversion in Formatter().parse(template):
+        if field is None:
+            found.append((literal, None))
+        elif field.isdigit() and not spec and not conversion:
+            found.append((literal, int(field)))
+        else:
+            msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
+            raise ValueError(msg)
+    return found
