@@ -1,7 +1,7 @@
-"""The whole of one stack as a document, and back: for backups, other machines, and other tools.
+"""A whole stack as a document, and back: for backups, other machines and other tools.
 
-Secrets stay sealed, each stack's document with a data key of its own; the salt goes with them, since without it each
-would look changed. What comes in is verified before anything is written. No file is read or written here.
+Secrets stay sealed, in an encrypted document under a data key of its own. The salt is part of the document, because
+without it every secret would seem changed. A document is verified before it is used. No file is read or written here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from resource_api.model.record import STATUSES, Record, StackState
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.state.encryption.envelope import DataKey, placed, rewritten
-from resource_api.state.store import StackName
+from resource_api.state.encryption.envelope import DataKey, remove_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Key
     from resource_api.state.encryption import keys
 
-#: The version of the document; its key is not ``format_version``, which is what tells a saved plan.
+#: The version of the document. Its key is not ``format_version``, because that marks a saved plan.
 FORMAT: Final = 1
 
 _KINDS: Final = {"project": str, "stack": str, "lineage": str, "serial": int, "manifest": str, "salt": str}
@@ -49,58 +48,58 @@ _RECORD: Final = {
 
 
 def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any]:
-    """Give the document of a stack: plain JSON data; changes in doubt are of this machine and stay here.
+    """Return the document of a stack as plain JSON data, without intents, which concern this machine only.
 
-    With a ``key`` secrets are in it as ciphertext, and nobody without it can alter anything.
+    With a ``key`` secrets are ciphertext and any alteration is detected; without one only their digests are included.
     """
-    vault = None if key is None else DataKey.generate(key, "the document")
-    state = rewritten(state, name_of(state), vault)
+    data_key = None if key is None else DataKey.generate(key, "the document")
+    state = remove_secrets(state) if data_key is None else data_key.encrypt_state(state)
     document = {
         "state_format": FORMAT,
         **{key: getattr(state, key) for key in _KINDS if key != "salt"},
-        "salt": "" if vault else state.salt.hex(),
+        "salt": "" if data_key else state.salt.hex(),
         "resources": [record_document(state, record) for record in state.records.values()],
         "owed": [[kind, name, sources] for (kind, name), sources in state.owed.items()],
         "outputs": state.outputs,
     }
-    if vault is not None:
-        document["sealing"] = vault.wrapped
-        document["sealed_salt"] = vault.encrypt(state.salt.hex(), document)
+    if data_key is not None:
+        document["sealing"] = data_key.wrapped
+        document["sealed_salt"] = data_key.encrypt(state.salt.hex(), document)
     plain: dict[str, Any] = json.loads(codec.encode(document))
     return {key: plain[key] for key in document}
 
 
 def record_document(state: StackState, record: Record) -> dict[str, Any]:
-    """Give one resource of a stack as the document has it; secrets are ``Sealed`` still."""
-    kept = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
-    return {"reference": str(record.reference), "urn": record_urn(state, record), **kept}
+    """Return one record as it is in the document; secrets are still ``Sealed``."""
+    fields = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
+    return {"reference": str(record.reference), "urn": record_urn(state, record), **fields}
 
 
 def record_urn(state: StackState, record: Record) -> str:
-    """Give the name of a resource across stacks."""
+    """Return the URN of a record."""
     own = reference.Reference(record.type, record.title)
     return str(reference.make_urn(state.stack, state.project, record.parent, own))
 
 
 def from_document(text: str, file: str, key: keys.Key | None = None) -> StackState:
-    """Give the state in a document.
+    """Return the state in a document.
 
-    Raises ``ManifestError`` with everything that is wrong in it, ``UsageError`` or ``StateError`` for one that is
-    encrypted and that ``key`` does not open.
+    Raises ``ManifestError`` with every fault found, ``UsageError`` or ``StateError`` when ``key`` does not open an
+    encrypted document.
     """
     try:
         document = codec.decode(text)
     except (ValueError, LookupError, RecursionError) as error:
-        raise _refused(file, f"is no document of 'state export': {error}") from error
+        raise _refused(file, f"is not a document of 'state export': {error}") from error
     if not isinstance(document, dict) or "state_format" not in document:
-        raise _refused(file, "is no document of 'state export'")
+        raise _refused(file, "is not a document of 'state export'")
     if document["state_format"] != FORMAT:
-        raise _refused(file, f"has format {document['state_format']!r}; this resource-api knows {FORMAT}")
+        raise _refused(file, f"has format {document['state_format']!r}; this resource-api reads {FORMAT}")
     problems = _wrong(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}, "") or [
         f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
     ]
     if not problems:
-        # Who wrote it may not have known of components, nor of runs.
+        # Documents of older versions have neither.
         document["resources"] = [
             {"parent": "", "last_run": "", **each} if type(each) is dict else each for each in document["resources"]
         ]
@@ -108,19 +107,19 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
             problems += _wrong_record(each, f"resource {number}: ", document)
     if problems:
         raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
-    vault = DataKey.open(key, document["sealing"], file) if "sealing" in document else None
-    if vault is not None:
-        rest = {name: value for name, value in document.items() if name != "sealed_salt"}
-        document["salt"] = vault.decrypt(document.get("sealed_salt"), rest)
-    state = _state(document, file)
-    return state if vault is None else placed(state, name_of(state), vault)
+    if "sealing" not in document:
+        return _state(document, file)
+    data_key = DataKey.open(key, document["sealing"], file)
+    rest = {name: value for name, value in document.items() if name != "sealed_salt"}
+    document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
+    return data_key.bind_state(_state(document, file))
 
 
 def check_replacement(known: StackState, new: StackState, file: str, *, force: bool) -> StackState:
-    """Give what is to be written in place of ``known``; serials never go down.
+    """Return the state that may replace ``known``; its serial is never lower.
 
-    Raises ``ManifestError`` for another lineage, a lower serial, or other content under the same serial, unless
-    ``force``, and for what nobody has proven where a key proves all else. An empty stack admits anything but that.
+    Unless ``force``, raises ``ManifestError`` for another lineage, a lower serial, other content under the same serial,
+    and for a document without encryption where the stack is encrypted. An empty stack accepts everything else.
     """
     why = ""
     if known.encrypted and not new.encrypted:
@@ -136,14 +135,14 @@ def check_replacement(known: StackState, new: StackState, file: str, *, force: b
     if not why:
         return new
     if not force:
-        raise _refused(file, f"{why}; --force takes it all the same", "stale")
+        raise _refused(file, f"{why}; --force imports it nevertheless", "stale")
     return new._replace(serial=max(known.serial, new.serial) + 1) if known.serial else new
 
 
 def _wrong(found: Any, kinds: Mapping[str, Any], where: str) -> list[str]:
-    """Give what is wrong with the keys of a mapping; a truth value is no number."""
+    """Return the faults of a mapping's keys; a Boolean is not accepted as a number."""
     if not isinstance(found, dict):
-        return [f"{where}is no mapping"]
+        return [f"{where}is not a mapping"]
     return [
         f"{where}'{key}' is missing or of the wrong kind"
         for key, kind in kinds.items()
@@ -152,7 +151,7 @@ def _wrong(found: Any, kinds: Mapping[str, Any], where: str) -> list[str]:
 
 
 def _wrong_record(each: Any, where: str, document: Mapping[str, Any]) -> list[str]:
-    """Give what is wrong with one resource: kinds, names that contradict each other, words that mean nothing."""
+    """Return the faults of one resource: wrong kinds, names that contradict each other, unknown words."""
     problems = _wrong(each, {**_RECORD, "reference": str, "urn": str, "type": str}, where)
     if problems:
         return problems
@@ -172,14 +171,14 @@ def _wrong_record(each: Any, where: str, document: Mapping[str, Any]) -> list[st
     if each["urn"] != across:
         problems.append(f"{where}'urn' is {each['urn']}, and its project, stack, parent, type and title make {across}")
     if not _is_name(each.get("name")):
-        problems.append(f"{where}'name' is no name")
+        problems.append(f"{where}'name' is not a name")
     if each["status"] not in STATUSES:
         problems.append(f"{where}'status' is {each['status']!r}; it can be {', '.join(STATUSES)}")
     return problems + [f"{where}'{key}': {flaw}" for key, found in _named(each) if (flaw := _flaw(found))]
 
 
 def _named(each: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give what names other resources in one, each with where it stands; they need not be recorded (any more)."""
+    """Yield every reference to another resource with the field that holds it; the other need not be recorded."""
     sources = each["value_requires"].items()
     yield from (("requires", found) for found in each["requires"])
     yield from (("value_requires", found) for _, many in sources for found in (many if type(many) is list else [many]))
@@ -188,7 +187,7 @@ def _named(each: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _flaw(text: Any) -> str:
-    """Say why something is no reference; or nothing."""
+    """Return why a text is not a reference, or an empty text."""
     try:
         reference.parse(str(text))
     except ValueError as error:
@@ -202,7 +201,7 @@ def _is_name(name: Any) -> bool:
 
 
 def _state(document: Mapping[str, Any], file: str) -> StackState:
-    """Put together what was found to be of the right kinds; identities must be told apart."""
+    """Build the state from a verified document. Raises ``ManifestError`` for two records of one resource."""
     if document["serial"] < 1 or not document["lineage"]:
         raise _refused(file, "has no lineage or serial: nothing was recorded in it")
     try:
@@ -219,11 +218,6 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
         records[record.key] = record
     plain = {key: document[key] for key in _KINDS if key != "salt"}
     return StackState(**plain, salt=salt, records=records, owed=owed, outputs=document["outputs"])
-
-
-def name_of(state: StackState) -> StackName:
-    """Give whose state it is."""
-    return StackName(state.project, state.stack)
 
 
 def _name(name: Any) -> Any:

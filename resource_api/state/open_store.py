@@ -1,7 +1,4 @@
-"""From the text after ``--state`` to a store.
-
-Where state is kept when nobody says so is decided here, and nowhere else.
-"""
+"""From the URL after ``--state`` to a store; the only place that decides the default location of state."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
-    """Give the store at ``url``: ``memory:``, ``sqlite:PATH``, or None for the default. Nothing is opened yet.
+    """Return the store at ``url``: ``memory:``, ``sqlite:PATH``, or None for the default. No file is opened yet.
 
-    What is written is encrypted under ``key``. Raises ``UsageError``.
+    What is written is encrypted under ``key``. Raises ``UsageError`` for any other URL.
     """
     scheme, colon, path = ("sqlite:" + default_path(os.environ) if url is None else url).partition(":")
     if scheme == "memory" and colon and not path:
@@ -29,23 +26,24 @@ def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
     if scheme == "sqlite" and path:
         from resource_api.state.sqlite.store import SqliteStore  # noqa: PLC0415 - only where state is kept
 
-        return SqliteStore(os.path.abspath(path), key)  # noqa: PTH100 - the path is text
+        return SqliteStore(os.path.abspath(path), key)
     hint = "" if colon or not url else f"; did you mean 'sqlite:{url}'?"
     msg = f"--state {url or repr(url)}: write sqlite:PATH, or memory: to keep nothing{hint}"
     raise UsageError(msg)
 
 
 def default_path(environment: Mapping[str, str]) -> str:
-    """Give where state is kept when nobody says so: root's is the machine's, any other user's is their own.
+    """Return the default path: for root that of the machine, for any other user their own.
 
-    A relative ``XDG_STATE_HOME`` does not count (XDG Base Directory Specification 0.8). Raises ``UsageError``.
+    A relative ``XDG_STATE_HOME`` is ignored (XDG Base Directory Specification 0.8). Raises ``UsageError`` when there is
+    no home directory.
     """
     if os.geteuid() == 0:
         return "/var/lib/resource-api/state.db"
     home = environment.get("XDG_STATE_HOME", "")
     if not home.startswith("/"):
-        home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - the path is text
+        home = os.path.expanduser("~/.local/state")
     if not home.startswith("/"):
-        msg = "there is no home directory to keep state in; --state sqlite:PATH says where"
+        msg = "there is no home directory for the state; name a place with --state sqlite:PATH"
         raise UsageError(msg)
     return f"{home}/resource-api/state.db"

@@ -1,7 +1,7 @@
-"""What a store of state promises, and the one that keeps nothing beyond the process.
+"""The obligations of a state store (``StateStore``), and the store that keeps state in memory only.
 
-A store knows nothing of providers and plans: it keeps records, intents and owed refreshes, durably, one commit at a
-time, for one run at a time.
+A store keeps records, intents and owed refreshes durably, one commit at a time, for one run at a time. Providers and
+plans must not enter here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, Key, Record
     from resource_api.state.encryption import keys
 
-
 #: The end of every message about damage: what to do.
 RECOVER: Final = "'resource-api state recover' restores the newest intact generation"
 
@@ -34,8 +33,17 @@ class StackName(NamedTuple):
     project: str
     stack: str
 
+    @classmethod
+    def of(cls, state: StackState) -> Self:
+        """Return the name of a state."""
+        return cls(state.project, state.stack)
+
+    def __str__(self) -> str:
+        """Return the name for messages."""
+        return f"project {self.project}, stack {self.stack}"
+
     def checked(self) -> Self:
-        """Give it back, or raise ``UsageError`` for a project or stack that cannot be called so."""
+        """Return itself. Raises ``UsageError`` for a project or stack that is no valid name."""
         for kind, text in zip(self._fields, self, strict=True):
             if not STACK_NAME.match(text):
                 msg = f"'{text}' cannot be the name of a {kind}; use letters, digits, dot, dash and underscore"
@@ -44,41 +52,40 @@ class StackName(NamedTuple):
 
 
 class CachedConclusion(NamedTuple):
-    """What was remembered of a stack that has not changed since."""
+    """What was saved by ``save_conclusion``, of a stack that has not changed since."""
 
     content: Any
-    #: Return the state with only the records of these numbers (positions in the ``keys`` that were saved); None when
-    #: the stack has changed since.
+    #: Return the state with only the records at these positions among the saved ``keys``; None: the stack has changed.
     state: Callable[[Iterable[int]], StackState | None]
 
 
 class StateStore(Protocol):
-    """Keeps what is known between runs.
+    """Keeps state between runs.
 
-    1. ``load`` gives a consistent view, also while somebody else writes; a stack never seen is empty, serial 0.
-    2. ``lock`` admits one run at a time; a killed holder frees it at once; ``StateLocked`` names the holder.
-    3. ``record_intents`` is durable when it returns: what is about to be changed is known after a crash.
+    1. ``load`` returns a consistent view, also while another process writes; an unknown stack is empty, serial 0.
+    2. ``lock`` admits one run at a time; the end of a killed holder releases it at once; ``StateLocked`` names the
+       holder.
+    3. ``record_intents`` is durable when it returns: after a crash the changes that were about to be made are known.
     4. ``commit`` is durable when it returns, writes all or nothing, and raises the serial by one unless it is empty;
-       the lineage is made with the first commit and never changes.
-    5. What is damaged, missing or older than it must be raises ``StateError`` naming the command that mends it; it is
-       never taken for a fresh start.
-       Sequences come back as lists, a composite name as a tuple.
-    6. No secret is ever written in clear: one that was not sealed, and an unknown, raise ``TypeError`` and nothing is
-       written. A store that was given a key writes what is sealed as ciphertext, and uses nothing that is not encrypted
-       with that key; one without writes its digest, and uses nothing that is encrypted (``UsageError``).
-    7. ``load_conclusion`` returns what was given to ``save_conclusion`` only while nothing else has been written to
-       that stack and nothing is in doubt. It may return None at any time and never raises for a bad entry.
+       the lineage is created by the first commit and never changes.
+    5. State that is damaged, missing or too old raises ``StateError`` naming the command that repairs it; it is never
+       taken for a fresh start. Sequences are returned as lists, a composite name as a tuple.
+    6. No secret is ever written in clear: a secret that is not sealed, or an unknown value, raises ``TypeError`` and
+       nothing is written. A store with a key writes sealed secrets as ciphertext, and uses only what is encrypted with
+       that key; a store without one writes their digests, and uses nothing that is encrypted (``UsageError``).
+    7. ``load_conclusion`` returns what ``save_conclusion`` was given only as long as nothing else has been written to
+       that stack and nothing is in doubt; it may return None at any time, and never raises for what was saved.
 
-    Everything that writes is called while ``lock`` is held. A write that raises has written nothing; after
+    Every method that writes is called while ``lock`` is held. A write that raises has written nothing; after
     ``StateError`` nothing more can be written under the same lock.
     """
 
     def load(self, name: StackName) -> StackState:
-        """Give what is known of a stack."""
+        """Return the state of a stack."""
         ...
 
     def stacks(self) -> Sequence[StackName]:
-        """Give every stack that is known, sorted."""
+        """Return every stack with a commit, sorted."""
         ...
 
     def lock(self, command: str, timeout: float) -> AbstractContextManager[None]:
@@ -86,137 +93,142 @@ class StateStore(Protocol):
         ...
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Note what is about to be changed."""
+        """Record the changes about to be made."""
         ...
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write, and give what is known then."""
+        """Write a commit; return the state afterwards."""
         ...
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
-        """Note that a run is over: its id, command, times, summary."""
+        """Record a finished run: its id, command, times, summary."""
         ...
 
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
-        """Give the last finished runs of a stack, the oldest first."""
+        """Return the last finished runs of a stack, the oldest first."""
         ...
 
     def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
-        """Keep plain data without secrets under ``label``; ``keys``: those of all records, which it numbers."""
+        """Save plain data without secrets under ``label``. ``keys``: those of all records, in any order."""
         ...
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Give what was remembered, if the stack that it is about is as it was then."""
+        """Return what was saved under ``label`` if its stack is unchanged, else None."""
         ...
 
     def overwrite(self, name: StackName, state: StackState) -> None:
-        """Write a whole state in place of what is known, its lineage and serial too; whether it may is not asked."""
+        """Replace the whole state of a stack, its lineage and serial too, without checking whether that is allowed."""
         ...
 
     def rekey(self, name: StackName, key: keys.Key | None, *, drop_generations: bool = False) -> StackState:
-        """Encrypt a stack under ``key`` with a new data key, or (None) keep no secrets of it any more, only digests.
+        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets.
 
-        All or nothing, whatever it was encrypted with before; the serial goes up. ``drop``: remove what is kept of
-        older states, which the older key opens. Raises ``UsageError`` where nothing is recorded.
+        Atomic, whatever the stack was encrypted with before; raises the serial. ``drop_generations``: remove the copies
+        of older states, which the older key opens. Raises ``UsageError`` when nothing is recorded.
         """
         ...
 
     def check(self) -> Sequence[str]:
-        """Verify everything that is kept; gives what was found good, as sentences. Raises ``StateError``."""
+        """Verify everything that is stored; return sentences about what is intact. Raises ``StateError``."""
         ...
 
     def recover(self, timeout: float) -> Sequence[str]:
-        """Put the newest whole generation in place of what is damaged, under the lock; gives what was done and lost.
+        """Take the lock and replace damaged state by the newest intact generation; return what was done and lost.
 
-        Raises ``StateError`` when nothing whole is left, ``StateLocked``.
+        Raises ``StateError`` when nothing is intact, ``StateLocked``.
         """
         ...
 
 
 class MemoryStore:
-    """Keeps everything in this process: the store of tests and of programs that want none."""
+    """Keeps state in this process: for tests and for programs that need no state between runs."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._states: dict[StackName, StackState] = {}
         self._runs: list[Mapping[str, Any]] = []
 
     def load(self, name: StackName) -> StackState:
-        """Give what is known of a stack."""
+        """Return the state of a stack."""
         state = self._states.get(name)
         if state is None:
             state = self._states[name] = StackState(name.project, name.stack, salt=os.urandom(32))
         return state
 
     def stacks(self) -> Sequence[StackName]:
-        """Give every stack that has been committed to, sorted."""
+        """Return every stack with a commit, sorted."""
         return sorted(name for name, state in self._states.items() if state.serial)
 
     @contextmanager
-    def lock(self, command: str, timeout: float) -> Iterator[None]:  # noqa: ARG002 - nobody else can be there
-        """Admit the run: nobody else can see this store."""
+    def lock(self, command: str, timeout: float) -> Iterator[None]:  # noqa: ARG002 - no other process has this store
+        """Admit the run."""
         yield
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Note what is about to be changed."""
+        """Record the changes about to be made."""
         state = self.load(name)
         codec.check_encodable(intents)
-        noted = {**state.intents, **{intent.key: intent for intent in intents}}
-        self._states[name] = state._replace(intents=noted)
+        self._states[name] = state._replace(intents={**state.intents, **{intent.key: intent for intent in intents}})
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write, and give what is known then."""
+        """Write a commit; return the state afterwards."""
         state = self.load(name)
         codec.check_encodable(commit.put)
         codec.check_encodable(commit.outputs)
         done = set(commit.done)
-        changed = state._replace(intents={k: v for k, v in state.intents.items() if k not in done})
+        changed = state._replace(intents={key: intent for key, intent in state.intents.items() if key not in done})
         if not commit.empty:
-            changed = merged(changed, commit)._replace(
+            changed = apply_commit(changed, commit)._replace(
                 lineage=state.lineage or os.urandom(16).hex(), serial=state.serial + 1
             )
         self._states[name] = changed
         return changed
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
-        """Note that a run is over."""
+        """Record a finished run."""
         self._runs.append({"project": name.project, "stack": name.stack, **run})
 
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
-        """Give the finished runs of a stack, the oldest first."""
+        """Return the finished runs of a stack, the oldest first."""
         return [run for run in self._runs if (run["project"], run["stack"]) == name]
 
     def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
-        """Keep nothing: reading this store costs nothing that remembering would save."""
+        """Save nothing: reading this store is fast enough."""
 
     def load_conclusion(self, label: str) -> None:
-        """Give nothing."""
+        """Return None."""
 
     def overwrite(self, name: StackName, state: StackState) -> None:
-        """Write a whole state in place of what is known."""
+        """Replace the whole state of a stack."""
         codec.encode(list(state.records.values()))
         self._states[name] = state._replace(project=name.project, stack=name.stack)
 
-    def rekey(self, name: StackName, key: keys.Key | None, *, drop_generations: bool = False) -> StackState:  # noqa: ARG002 - the protocol's
-        """Refuse: nothing is written that could be encrypted."""
+    def rekey(
+        self,
+        name: StackName,  # noqa: ARG002 - the protocol's
+        key: keys.Key | None,  # noqa: ARG002 - the protocol's
+        *,
+        drop_generations: bool = False,  # noqa: ARG002 - the protocol's
+    ) -> StackState:
+        """Raise ``UsageError``: nothing is written, so nothing can be encrypted."""
         msg = "state is kept in memory: there is nothing to encrypt"
         raise UsageError(msg)
 
     def check(self) -> Sequence[str]:
-        """Say how much is kept; nothing outside of this process can damage it."""
+        """Return the number of stacks; memory needs no verification."""
         return [f"kept in memory: {len(self.stacks())} stacks"]
 
-    def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nobody else can hold the lock
-        """Nothing can be damaged."""
+    def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - no other process has this store
+        """Do nothing."""
         return ["nothing to recover: state is kept in memory"]
 
 
 class NoStore(MemoryStore):
-    """Keeps nothing, because nobody will ask: the store of a single run without state, of which nothing is recorded."""
+    """A store that is never read again: for a single run of which nothing is recorded."""
 
 
-def merged(state: StackState, commit: Commit) -> StackState:
-    """Give a state with a commit's records, owed refreshes and outputs in it."""
+def apply_commit(state: StackState, commit: Commit) -> StackState:
+    """Return a state with the records, owed refreshes, outputs and manifest of a commit applied."""
     records: dict[Key, Record] = dict(state.records)
     for key in commit.drop:
         records.pop(key, None)
@@ -226,7 +238,7 @@ def merged(state: StackState, commit: Commit) -> StackState:
     for key in commit.paid:
         owed.pop(key, None)
     for key, sources in commit.owed.items():
-        # In whatever order they have changed, the same is owed.
+        # Sorted: the result must not depend on the order of the changes.
         owed[key] = sorted({*owed.get(key, ()), *sources})
     for key in commit.drop:
         owed.pop(key, None)

@@ -313,7 +313,7 @@ class TestExporting:
         change(document)
         (house.path / "export.json").write_text(json.dumps(document), encoding="utf-8")
         house.env["RESOURCE_API_STATE"] = f"sqlite:{house.path}/elsewhere/state.db"
-        assert "altered by somebody without its key" in house.fails(74, "state", "import", "export.json", key="key")
+        assert "altered without its key" in house.fails(74, "state", "import", "export.json", key="key")
         assert house.ok("state", "list", key="key") == ""
 
     def test_one_without_a_key_is_taken_only_by_force_where_there_is_one(self, house: House) -> None:
@@ -322,7 +322,7 @@ class TestExporting:
         (house.path / "export.json").write_text(json.dumps(house.exported()), encoding="utf-8")
         house.env["RESOURCE_API_STATE"] = f"sqlite:{house.path}/elsewhere/state.db"
         said = house.fails(65, "state", "import", "export.json", key="key")
-        assert "is not encrypted, and a key is named; --force takes it" in said
+        assert "is not encrypted, and a key is named; --force imports it" in said
         house.ok("state", "import", "export.json", "--force", key="key")
         assert "0 updated" in house.ok("apply", "site.yaml", key="key")
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
@@ -419,7 +419,7 @@ class TestChangingKeys:
         assert "it is another key" in house.fails(74, "output", "--reveal", key="key")
         assert house.ok("output", "password", "--reveal", key="other") == f"{SECRET}\n"
         assert "0 updated" in house.ok("apply", "site.yaml", key="other")
-        assert "every row is as it was written" in house.ok("state", "check", key="other")
+        assert "every row is intact" in house.ok("state", "check", key="other")
 
     def test_a_new_data_key_leaves_no_ciphertext_as_it_was(self, house: House) -> None:
         """Under the same key: for when the old state has got into wrong hands."""

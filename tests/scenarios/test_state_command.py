@@ -229,8 +229,8 @@ class TestMending:
         path.write_bytes(path.read_bytes()[:4096])
         for arguments in (["state", "list"], ["state", "check"], ["output"], ["state", "rm", A]):
             assert "resource-api state recover" in command.fails(74, *arguments)
-        assert f"put back: {path}.1: web/default at serial 2" in command.ok("state", "recover")
-        assert "every row is as it was written" in command.ok("state", "check")
+        assert f"restored: {path}.1: web/default at serial 2" in command.ok("state", "recover")
+        assert "every row is intact" in command.ok("state", "check")
         assert command.ok("state", "list").splitlines() == [A, B]
 
 
@@ -296,7 +296,7 @@ class TestTransfer:
             ({"serial": 0}, "nothing was recorded"),
             ({"salt": "xy"}, "'salt' or 'owed'"),
             ({"owed": [[1]]}, "'salt' or 'owed'"),
-            ({"resources": [3]}, "resource 1: is no mapping"),
+            ({"resources": [3]}, "resource 1: is not a mapping"),
             ({"resources": [{}]}, "resource 1: 'title' is missing"),
             ({"outputs": []}, "'outputs' is missing or of the wrong kind"),
         ],

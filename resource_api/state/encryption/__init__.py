@@ -1,1 +1,1 @@
-"""Keys and ciphers of encrypted stacks."""
+"""Encryption of state: the keys that users hold, data keys and the cipher. Storage must not enter here."""

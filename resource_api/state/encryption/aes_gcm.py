@@ -1,6 +1,6 @@
-"""AES-256-GCM: what is encrypted under a key and bound to a place is given back whole, there, or not at all.
+"""AES-256-GCM: authenticated encryption of bytes, bound to additional data.
 
-The one module that owns ``cryptography``, imported with the first secret. Whose key it is does not enter here.
+The only module that imports ``cryptography``, with the first secret. Whose key it is must not enter here.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from resource_api.model.values.errors import UsageError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-#: Bytes of a key, and of a nonce (NIST SP 800-38D: 96 bits at random, for up to 2**32 messages under one key).
-KEY: Final = 32
-_NONCE: Final = 12
+#: Bytes of a key, and of a nonce (NIST SP 800-38D: 96 random bits, for up to 2**32 messages under one key).
+KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
 
 
-def fresh_key() -> bytes:
-    """Give a new key."""
-    return os.urandom(KEY)
+def generate_key() -> bytes:
+    """Return a new random key."""
+    return os.urandom(KEY_BYTES)
 
 
-def derived(key: bytes, purpose: str) -> bytes:
-    """Give a key for one purpose, from which neither ``key`` nor one for another purpose can be found."""
-    return blake2b(purpose.encode(), key=key, digest_size=KEY).digest()
+def derive_key(key: bytes, purpose: str) -> bytes:
+    """Return a key for one purpose; neither ``key`` nor the key of another purpose can be computed from it."""
+    return blake2b(purpose.encode(), key=key, digest_size=KEY_BYTES).digest()
 
 
 class Cipher:
-    """Encrypts under one key."""
+    """Encrypts and decrypts with one key."""
 
     def __init__(self, key: bytes) -> None:
-        """Take the key. Raises ``UsageError`` where the library is missing."""
+        """Take a key of ``KEY_BYTES``. Raises ``UsageError`` when the library is missing."""
         self._cipher = _library()(key)
 
     def encrypt(self, clear: bytes, bound: bytes) -> str:
-        """Give the ciphertext as text: nonce, ciphertext and tag in base64."""
-        nonce = os.urandom(_NONCE)
+        """Return nonce, ciphertext and tag in base64; decryption needs the same ``bound`` data."""
+        nonce = os.urandom(_NONCE_BYTES)
         return b64encode(nonce + self._cipher.encrypt(nonce, clear, bound)).decode("ascii")
 
     def decrypt(self, text: str, bound: bytes) -> bytes:
-        """Give what was encrypted under this key and bound to the same. Raises ``ValueError`` for anything else."""
+        """Return what was encrypted with this key and ``bound`` to the same data. Raises ``ValueError`` otherwise."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - only with a secret
 
         data = b64decode(text, validate=True)
         try:
-            return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], bound)
+            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)
         except InvalidTag:
-            msg = "it is not what was encrypted there with this key"
+            msg = "it was not encrypted there with this key"
             raise ValueError(msg) from None
 
 

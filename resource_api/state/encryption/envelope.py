@@ -1,8 +1,8 @@
-"""What a key does for one stack: its secrets are ciphertext, and everything that is recorded of it is proven.
+"""Envelope encryption: each stack, exported document and saved plan has a random data key, wrapped by the user's key.
 
-Envelope encryption: a data key at random for each stack, wrapped by the key that people hold. Each secret is bound to
-the resource and attribute that it belongs to; each row counts in a keyed sum, and that sum is bound into the header, so
-that no row can be altered, moved or put back without the key. Where rows are kept does not enter here.
+Each secret is encrypted and bound to its resource and attribute. Each row has a keyed authentication code; the XOR of
+all codes is in the header of its stack, and the header is authenticated. Without the key no row can be altered, moved
+or restored unnoticed. Where rows are stored must not enter here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.values import is_flat, reveal
-from resource_api.state.encryption import aes_gcm as cipher
-from resource_api.state.store import RECOVER
+from resource_api.state.encryption import aes_gcm
+from resource_api.state.store import RECOVER, StackName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,97 +26,92 @@ if TYPE_CHECKING:
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.database import Row
     from resource_api.state.sqlite.stack_rows import Header
-    from resource_api.state.store import StackName
 
-    #: From a sealed secret and the place where it stands to what is to stand there.
+    #: Takes a sealed secret and its place, returns what replaces it.
     _Change = Callable[[Sealed, SecretPlace], Sealed]
 
-#: The version of all this, written beside what is wrapped.
+#: The version of this format, stored beside the wrapped data key.
 FORMAT: Final = 1
 _VALUES: Final = ("inputs", "should", "is_")
 
 
 class DataKey:
-    """The data key of one stack, document or plan."""
+    """The data key of one stack, document or plan. ``wrapped``: the data key as it is stored."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, Any], what: str) -> None:
-        """Take the data key; ``what`` is the sentence's subject when something cannot be opened."""
+        """Take the data key; ``what`` is the subject of error messages."""
         self.wrapped = wrapped
         self._what = what
-        self._cipher = cipher.Cipher(cipher.derived(data_key, "values"))
-        self._rows = cipher.derived(data_key, "rows")
+        self._cipher = aes_gcm.Cipher(aes_gcm.derive_key(data_key, "values"))
+        self._row_key = aes_gcm.derive_key(data_key, "rows")
 
     @classmethod
     def generate(cls, key: Key, what: str) -> Self:
-        """Give one with a new data key, wrapped by ``key``. Raises ``UsageError``."""
-        data_key = cipher.fresh_key()
+        """Return a new data key, wrapped by ``key``. Raises ``UsageError``."""
+        data_key = aes_gcm.generate_key()
         return cls(data_key, {"format": FORMAT, **key.wrap(data_key)}, what)
 
     @classmethod
     def open(cls, key: Key | None, wrapped: Any, what: str) -> Self:
-        """Give the one whose data key is in ``wrapped``.
+        """Return the data key in ``wrapped``.
 
-        Raises ``UsageError`` without a key or with one of another kind, ``StateError`` when the key does not open it.
+        Raises ``UsageError`` without a key or for one of another kind, ``StateError`` for a key that does not open it.
         """
         if key is None:
             msg = f"{what} is encrypted; name its key with --key or RESOURCE_API_KEY"
             raise UsageError(msg)
         try:
-            return cls(_unwrapped(key, wrapped), wrapped, what)
+            return cls(_unwrap(key, wrapped), wrapped, what)
         except UsageError as error:
             msg = f"{what} cannot be opened with --key {key.url}: {error}"
             raise UsageError(msg) from error
         except (ValueError, LookupError, TypeError) as error:
-            msg = f"{what} cannot be opened with --key {key.url}: it is another key, or what is there was altered"
+            msg = f"{what} cannot be opened with --key {key.url}: it is another key, or the data was altered"
             raise StateError(msg) from error
 
     def encrypt(self, clear: Any, bound: Any) -> str:
-        """Encrypt JSON data, bound to other JSON data."""
-        return self._cipher.encrypt(_text(clear), _text(bound))
+        """Return JSON data as ciphertext, bound to other JSON data."""
+        return self._cipher.encrypt(_to_bytes(clear), _to_bytes(bound))
 
     def decrypt(self, text: Any, bound: Any) -> Any:
-        """Give back what ``encrypt`` took. Raises ``StateError`` when either is not what it was."""
+        """Return what was given to ``encrypt``. Raises ``StateError`` when text or ``bound`` was altered."""
         try:
-            return codec.decode(self._cipher.decrypt(text, _text(bound)).decode("utf-8", "surrogatepass"))
+            return codec.decode(self._cipher.decrypt(text, _to_bytes(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
-            msg = f"{self._what} was altered by somebody without its key"
+            msg = f"{self._what} was altered without its key"
             raise StateError(msg) from error
 
-    def proof(self, table: str, row: Row) -> int:
-        """Give what a row counts in the keyed sum of its table: 128 bits that only the key can tell."""
+    def authenticate(self, table: str, row: Row) -> int:
+        """Return the 128-bit authentication code of a row."""
         row_id, body, _ = row
-        digest = blake2b(b"%s %d " % (table.encode(), row_id) + body, key=self._rows, digest_size=16)
+        digest = blake2b(b"%s %d " % (table.encode(), row_id) + body, key=self._row_key, digest_size=16)
         return int.from_bytes(digest.digest(), "big")
 
-    # Secrets in records and outputs
+    def encrypt_record(self, name: StackName, record: Record) -> Record:
+        """Return a record with every known secret encrypted and bound to its place."""
+        return _change_record(name, record, self._encrypt_secret)
 
-    def kept(self, name: StackName, record: Record) -> Record:
-        """Give a record as it is written: each secret that is known in a box of its own place."""
-        return self._record(name, record, self._box)
+    def bind_record(self, name: StackName, record: Record) -> Record:
+        """Return a record that was read, with every encrypted secret able to decrypt itself."""
+        return _change_record(name, record, self._bind_secret)
 
-    def found(self, name: StackName, record: Record) -> Record:
-        """Give a record as it was read: each box knows its place, and can be opened."""
-        return self._record(name, record, self._placed)
+    def encrypt_outputs(self, name: StackName, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return outputs with every known secret encrypted and bound to its place."""
+        return _change_outputs(name, outputs, self._encrypt_secret)
 
-    def kept_outputs(self, name: StackName, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give outputs as they are written."""
-        return self._outputs(name, outputs, self._box)
+    def bind_outputs(self, name: StackName, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return outputs that were read, with every encrypted secret able to decrypt itself."""
+        return _change_outputs(name, outputs, self._bind_secret)
 
-    def found_outputs(self, name: StackName, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give outputs as they were read."""
-        return self._outputs(name, outputs, self._placed)
+    def encrypt_state(self, state: StackState) -> StackState:
+        """Return a state with every known secret encrypted, whatever it was encrypted with before."""
+        return _change_state(state, self._encrypt_secret)._replace(encrypted=True)
 
-    def _record(self, name: StackName, record: Record, change: _Change) -> Record:
-        own = Reference(record.type, record.title)
-        place = [str(make_urn(name.stack, name.project, record.parent, own)), *record.key]
-        return _each(record, lambda found, path: change(found, (*place, *path)))
+    def bind_state(self, state: StackState) -> StackState:
+        """Return a state that was read, with every encrypted secret able to decrypt itself."""
+        return _change_state(state, self._bind_secret)._replace(encrypted=True)
 
-    def _outputs(self, name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
-        place = ["output", name.project, name.stack]
-        changed: Mapping[str, Any] = codec.map_sealed(outputs, lambda found, path: change(found, (*place, *path)))
-        return changed
-
-    def _box(self, found: Sealed, place: SecretPlace) -> Sealed:
+    def _encrypt_secret(self, found: Sealed, place: SecretPlace) -> Sealed:
         secret = found.secret
         if secret is None or (
             isinstance(secret, EncryptedSecret) and secret.place == place and secret.unlock == self.decrypt
@@ -124,98 +119,103 @@ class DataKey:
             return found
         return Sealed(found.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), place), place, self.decrypt))
 
-    def _placed(self, found: Sealed, place: SecretPlace) -> Sealed:
-        if isinstance(found.secret, EncryptedSecret):
-            found.secret.place, found.secret.unlock = place, self.decrypt
-        return found
+    def _bind_secret(self, found: Sealed, place: SecretPlace) -> Sealed:
+        box = found.secret
+        return (
+            Sealed(found.digest, EncryptedSecret(box.text, place, self.decrypt))
+            if isinstance(box, EncryptedSecret)
+            else found
+        )
 
 
-def _unwrapped(key: Key, wrapped: Mapping[str, Any]) -> bytes:
-    """Give a data key. Raises ``ValueError`` for what is none: under a key that anybody knows, nothing is proven."""
+def remove_secrets(state: StackState) -> StackState:
+    """Return a state that keeps of every secret only the digest."""
+    return _change_state(state, lambda found, _place: Sealed(found.digest))._replace(encrypted=False)
+
+
+def _change_state(state: StackState, change: _Change) -> StackState:
+    name = StackName.of(state)
+    records = {key: _change_record(name, record, change) for key, record in state.records.items()}
+    return state._replace(records=records, outputs=_change_outputs(name, state.outputs, change))
+
+
+def _change_record(name: StackName, record: Record, change: _Change) -> Record:
+    own = Reference(record.type, record.title)
+    place = (str(make_urn(name.stack, name.project, record.parent, own)), *record.key)
+    values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
+    return record._replace(**codec.map_sealed(values, lambda found, path: change(found, (*place, *path))))
+
+
+def _change_outputs(name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
+    place = ("output", name.project, name.stack)
+    changed: Mapping[str, Any] = codec.map_sealed(outputs, lambda found, path: change(found, (*place, *path)))
+    return changed
+
+
+def _unwrap(key: Key, wrapped: Mapping[str, Any]) -> bytes:
+    """Return a data key. Raises ``ValueError`` for a wrong format: a data key that is public would prove nothing."""
     if wrapped["format"] != FORMAT:
         msg = f"there is no format {wrapped['format']}"
         raise ValueError(msg)
     data_key = key.unwrap(wrapped)
-    if len(data_key) != cipher.KEY:
+    if len(data_key) != aes_gcm.KEY_BYTES:
         msg = "a data key has another length"
         raise ValueError(msg)
     return data_key
 
 
-def rewritten(state: StackState, name: StackName, vault: DataKey | None) -> StackState:
-    """Give a state with each secret as ``vault`` keeps it, whatever kept it before; without one, as a digest alone."""
-    if vault is not None:
-        records = {key: vault.kept(name, record) for key, record in state.records.items()}
-        return state._replace(records=records, outputs=vault.kept_outputs(name, state.outputs), encrypted=True)
-    bare = {key: _each(record, lambda found, _path: Sealed(found.digest)) for key, record in state.records.items()}
-    outputs = codec.map_sealed(state.outputs, lambda found, _path: Sealed(found.digest))
-    return state._replace(records=bare, outputs=outputs, encrypted=False)
-
-
-def placed(state: StackState, name: StackName, vault: DataKey) -> StackState:
-    """Give a whole state as it was read: each box knows its place, and can be opened."""
-    records = {key: vault.found(name, record) for key, record in state.records.items()}
-    return state._replace(records=records, outputs=vault.found_outputs(name, state.outputs), encrypted=True)
-
-
-def _each(record: Record, change: Callable[[Sealed, SecretPlace], Sealed]) -> Record:
-    values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
-    return record._replace(**codec.map_sealed(values, change))
-
-
-def _text(value: Any) -> bytes:
+def _to_bytes(value: Any) -> bytes:
     return codec.encode(value).encode("utf-8", "surrogatepass")
 
 
 class DataKeys:
-    """The vaults of one store, each opened once."""
+    """The data keys of one store, each opened once, and the rule which stacks must be encrypted.
+
+    With a user's key every stack must be encrypted: an attacker could have removed the encryption of another. Without
+    one an encrypted stack is refused.
+    """
 
     def __init__(self, key: Key | None) -> None:
-        """Use ``key``, which is not read before it is needed."""
+        """Take the user's key, which is read when it is first needed."""
         self.key = key
-        self._fresh: dict[StackName, DataKey] = {}
-        self._open: dict[str, DataKey] = {}
+        self._new: dict[StackName, DataKey] = {}
+        self._opened: dict[str, DataKey] = {}
 
-    def demanded(self, header: Header) -> DataKey | None:
-        """Give the vault of a stack that is to be used. Raises ``UsageError`` where its key is missing or surplus."""
+    def for_use(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack to be used. Raises ``UsageError`` when its key is missing or superfluous."""
         if header.sealing is None and self.key is not None:
             msg = (
-                f"{_what(header.name)} is not encrypted, and a key is named; 'resource-api state rekey' encrypts it,"
-                " without --key it is used as it is"
+                f"the state of {header.name} is not encrypted, and a key is named; 'resource-api state rekey' encrypts"
+                " it, without --key it is used as it is"
             )
             raise UsageError(msg)
-        return self.given(header)
+        return self.for_rekey(header)
 
-    def found(self, header: Header) -> DataKey | None:
-        """Give the vault of a stack that is to be looked at as it is; None for one without, or without a key."""
-        return self._opened(header.name, header.sealing) if header.sealing is not None and self.key else None
+    def for_check(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack to be verified; None if it has none or the user's key is not named."""
+        return self.for_rekey(header) if self.key is not None else None
 
-    def given(self, header: Header) -> DataKey | None:
-        """Give the vault of a stack that is to get another; it may have none. Raises ``UsageError`` without its key."""
-        return self._opened(header.name, header.sealing) if header.sealing is not None else None
-
-    def fresh(self, name: StackName) -> DataKey | None:
-        """Give the vault of a stack that is made now; none without a key."""
-        if self.key is not None and name not in self._fresh:
-            self._fresh[name] = DataKey.generate(self.key, _what(name))
-        return self._fresh.get(name)
-
-    def renewed(self, name: StackName, key: Key | None) -> DataKey | None:
-        """Give a new vault under another key, which is the store's from now on."""
-        self.key = key
-        self._fresh.pop(name, None)
-        return self.fresh(name)
-
-    def _opened(self, name: StackName, sealing: Mapping[str, Any]) -> DataKey:
-        written = repr((name, sealing))
-        if written not in self._open:
+    def for_rekey(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack; None if it is not encrypted. Raises ``UsageError`` without the user's key."""
+        if header.sealing is None:
+            return None
+        identity = repr((header.name, header.sealing))
+        if identity not in self._opened:
             try:
-                self._open[written] = DataKey.open(self.key, sealing, _what(name))
+                self._opened[identity] = DataKey.open(self.key, header.sealing, f"the state of {header.name}")
             except StateError as error:
-                msg = f"{error}; name its own, and if that is the one: {RECOVER}"
+                msg = f"{error}; name the right key, or if this is the right one: {RECOVER}"
                 raise StateError(msg) from error
-        return self._open[written]
+        return self._opened[identity]
 
+    def for_new_stack(self, name: StackName) -> DataKey | None:
+        """Return the data key of a stack that is created now; None without a user's key."""
+        if self.key is not None and name not in self._new:
+            self._new[name] = DataKey.generate(self.key, f"the state of {name}")
+        return self._new.get(name)
 
-def _what(name: StackName) -> str:
-    return f"the state of project {name.project}, stack {name.stack}"
+    def replace(self, name: StackName, key: Key | None) -> DataKey | None:
+        """Use another user's key from now on; return a new data key for a stack, None without a key."""
+        self.key = key
+        self._new.pop(name, None)
+        return self.for_new_stack(name)

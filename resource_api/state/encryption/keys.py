@@ -1,7 +1,7 @@
-"""The keys that people hold, by the text after ``--key``: a key file, a passphrase, an age identity.
+"""The keys that users hold, named by the URL after ``--key``: a key file, a passphrase, an age identity.
 
-Each wraps the data keys of stacks and saved plans and gives them back; secrets themselves never meet them. A key is
-read when it is first needed, from a file that nobody else can read. ``pyrage`` is imported for age alone.
+A key wraps and unwraps the data keys of stacks, documents and saved plans; it never encrypts a secret itself. It is
+read when it is first needed, from a file that no other user can read. ``pyrage`` is imported for age only.
 """
 
 from __future__ import annotations
@@ -12,43 +12,42 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.values.errors import UsageError
-from resource_api.state.encryption import aes_gcm as cipher
+from resource_api.state.encryption import aes_gcm
 from resource_api.system.filesystem.directories import Directories
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
     from types import ModuleType
 
-#: What a wrapped data key is bound to, so that it is taken for nothing else.
+#: What a wrapped data key is bound to: it cannot be used as anything else.
 _PURPOSE: Final = b"resource-api data key"
-#: The variable that a passphrase is taken from.
 PASSPHRASE_VARIABLE: Final = "RESOURCE_API_PASSPHRASE"  # noqa: S105 - a name
 #: scrypt's cost, one of the equal choices of OWASP's Password Storage Cheat Sheet: 32 MiB; stored with what is wrapped.
 _SCRYPT: Final = {"n": 2**15, "r": 8, "p": 3}
-#: What is accepted of it: whoever altered it must not be able to keep a machine busy.
-_COSTLIEST: Final = {"n": 2**20, "r": 32, "p": 16}
-_LONGEST: Final = 64 * 1024
+#: The highest cost that is accepted: altered parameters must not keep a machine busy.
+_MAX_SCRYPT: Final = {"n": 2**20, "r": 32, "p": 16}
+_MAX_BYTES: Final = 64 * 1024
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Key(Protocol):
-    """Wraps data keys. ``url`` names it and is no secret."""
+    """Wraps data keys. ``url`` names the key and is no secret."""
 
     url: str
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
-        """Give a data key as plain JSON data that only this key opens. Raises ``UsageError``."""
+        """Return a data key as plain JSON data that only this key opens. Raises ``UsageError``."""
         ...
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
-        """Give the data key. Raises ``ValueError`` when this is not the key, ``UsageError`` when it cannot be one."""
+        """Return the data key. Raises ``ValueError`` for a wrong key, ``UsageError`` for one of another kind."""
         ...
 
 
 def key_from_url(url: str, environment: MutableMapping[str, str]) -> Key:
-    """Give the key called ``file:PATH``, ``passphrase:[PATH]`` or ``age:PATH``; nothing is read yet.
+    """Return the key at ``file:PATH``, ``passphrase:[PATH]`` or ``age:PATH[?recipients=PATH]``; nothing is read yet.
 
-    A passphrase is taken out of ``environment``, so that no child inherits it. Raises ``UsageError``.
+    A passphrase is removed from ``environment``: no child process inherits it. Raises ``UsageError``.
     """
     scheme, colon, rest = url.partition(":")
     if scheme == "file" and rest:
@@ -67,67 +66,67 @@ class FileKey:
     """32 random bytes in a file, in base64."""
 
     def __init__(self, url: str, path: str) -> None:
-        """Know where."""
+        """Read nothing yet."""
         self.url = url
         self._path = path
-        self._cipher: cipher.Cipher | None = None
+        self._cipher: aes_gcm.Cipher | None = None
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
-        """Encrypt it under the file's key."""
-        return {"kind": "file", "wrapped": self._opened().encrypt(data_key, _PURPOSE)}
+        """Encrypt a data key with the file's key."""
+        return {"kind": "file", "wrapped": self._load_cipher().encrypt(data_key, _PURPOSE)}
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
-        """Decrypt it."""
-        return self._opened().decrypt(_of_kind("file", wrapped), _PURPOSE)
+        """Decrypt a data key."""
+        return self._load_cipher().decrypt(_wrapped_by("file", wrapped), _PURPOSE)
 
-    def _opened(self) -> cipher.Cipher:
+    def _load_cipher(self) -> aes_gcm.Cipher:
         if self._cipher is None:
             try:
                 key = b64decode(read_private_file(self._path).strip(), validate=True)
             except ValueError:
                 key = b""
-            if len(key) != cipher.KEY:
-                msg = f"{self._path}: is no key file; 'resource-api new key PATH' makes one"
+            if len(key) != aes_gcm.KEY_BYTES:
+                msg = f"{self._path}: is not a key file; 'resource-api new key PATH' creates one"
                 raise UsageError(msg)
-            self._cipher = cipher.Cipher(key)
+            self._cipher = aes_gcm.Cipher(key)
         return self._cipher
 
 
 class PassphraseKey:
-    """A passphrase, made a key by scrypt (RFC 7914), with a salt of its own for each data key."""
+    """A passphrase, turned into a key by scrypt (RFC 7914), with a different salt for each data key."""
 
     def __init__(self, url: str, path: str, passphrase: str) -> None:
-        """Take the passphrase, or know which file it is in."""
+        """Take the passphrase, or the path of the file that holds it; nothing is read yet."""
         self.url = url
         self._path = path
         self._passphrase = passphrase.encode()
-        self._made: dict[tuple[Any, ...], cipher.Cipher] = {}
+        self._ciphers: dict[tuple[Any, ...], aes_gcm.Cipher] = {}
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
-        """Encrypt it; what scrypt was given goes with it."""
+        """Encrypt a data key; the parameters of scrypt are stored with it."""
         salt = os.urandom(16)
-        wrapped = self._made_of(salt, _SCRYPT).encrypt(data_key, _PURPOSE)
+        wrapped = self._derive(salt, _SCRYPT).encrypt(data_key, _PURPOSE)
         return {"kind": "passphrase", "salt": salt.hex(), **_SCRYPT, "wrapped": wrapped}
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
-        """Decrypt it with what scrypt was given then."""
-        text = _of_kind("passphrase", wrapped)
+        """Decrypt a data key with the stored parameters of scrypt."""
+        text = _wrapped_by("passphrase", wrapped)
         cost = {name: wrapped.get(name) for name in _SCRYPT}
-        if any(type(value) is not int or not 0 < value <= _COSTLIEST[name] for name, value in cost.items()):
-            msg = "scrypt's parameters are not what was written"
+        if any(type(value) is not int or not 0 < value <= _MAX_SCRYPT[name] for name, value in cost.items()):
+            msg = "scrypt's parameters are out of range"
             raise ValueError(msg)
-        return self._made_of(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
+        return self._derive(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
 
-    def _made_of(self, salt: bytes, cost: Mapping[str, Any]) -> cipher.Cipher:
+    def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> aes_gcm.Cipher:
         from hashlib import scrypt  # noqa: PLC0415 - only for a passphrase
 
-        given = (salt, *cost.values())
-        if given not in self._made:
-            key = scrypt(self._given(), salt=salt, **cost, maxmem=2**31 - 1, dklen=cipher.KEY)
-            self._made[given] = cipher.Cipher(key)
-        return self._made[given]
+        parameters = (salt, *cost.values())
+        if parameters not in self._ciphers:
+            key = scrypt(self._read_passphrase(), salt=salt, **cost, maxmem=2**31 - 1, dklen=aes_gcm.KEY_BYTES)
+            self._ciphers[parameters] = aes_gcm.Cipher(key)
+        return self._ciphers[parameters]
 
-    def _given(self) -> bytes:
+    def _read_passphrase(self) -> bytes:
         passphrase = self._passphrase or (read_private_file(self._path).strip(b"\r\n") if self._path else b"")
         if not passphrase:
             msg = f"--key {self.url}: " + (
@@ -138,26 +137,27 @@ class PassphraseKey:
 
 
 class AgeKey:
-    """An identity of age (https://age-encryption.org/v1); everyone among the recipients can open what it wraps."""
+    """An age identity (https://age-encryption.org/v1); every recipient can open what it wraps."""
 
     def __init__(self, url: str, path: str, recipients: str) -> None:
-        """Know where the identities are, and the recipients beside them."""
+        """Take the paths of identities and of further recipients; nothing is read yet."""
         self.url = url
         self._path = path
         self._recipients = recipients
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
-        """Encrypt it to the identities themselves and to the recipients that are listed."""
+        """Encrypt a data key to the identities themselves and to the listed recipients."""
         pyrage = _pyrage()
         recipients = [identity.to_public() for identity in self._identities(pyrage)]
         if self._recipients:
-            recipients += [_recipient(pyrage, line, self._recipients) for line in _lines(_read(self._recipients))]
+            lines = _lines(_read_recipients(self._recipients))
+            recipients += [_recipient(pyrage, line, self._recipients) for line in lines]
         return {"kind": "age", "wrapped": b64encode(pyrage.encrypt(data_key, recipients)).decode("ascii")}
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
-        """Decrypt it."""
+        """Decrypt a data key."""
         pyrage = _pyrage()
-        data = b64decode(_of_kind("age", wrapped), validate=True)
+        data = b64decode(_wrapped_by("age", wrapped), validate=True)
         try:
             found: bytes = pyrage.decrypt(data, self._identities(pyrage))
         except pyrage.DecryptError as error:
@@ -170,57 +170,57 @@ class AgeKey:
         except pyrage.IdentityError:
             found = []
         if not found:
-            msg = f"{self._path}: is no file of age identities (AGE-SECRET-KEY-1...); age-keygen makes one"
+            msg = f"{self._path}: is not a file of age identities (AGE-SECRET-KEY-1...); age-keygen creates one"
             raise UsageError(msg)
         return found
 
 
 def create_key_file(path: str) -> None:
-    """Write a new key file at ``path``, for us alone. Raises ``UsageError`` where something is already."""
+    """Create a key file with mode 0600 at ``path``. Raises ``UsageError`` when the file exists or cannot be written."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+        with open(os.open(path, flags, 0o600), "wb") as file:
             os.fchmod(file.fileno(), 0o600)
-            file.write(b64encode(cipher.fresh_key()) + b"\n")
+            file.write(b64encode(aes_gcm.generate_key()) + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        msg = f"cannot make the key file {path}: {error.strerror}"
+        msg = f"cannot create the key file {path}: {error.strerror}"
         raise UsageError(msg) from error
 
 
 def read_private_file(path: str) -> bytes:
-    """Give what is in a file that only we can read, reached by no link that others could have put there.
+    """Return the content of a file that only its owner can read, up to 64 KiB. Raises ``UsageError``.
 
-    Raises ``UsageError``.
+    A link on the way is followed only if no other user could have created it.
     """
     try:
-        with Directories() as held:
-            directory, name = held.follow(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - the path is text
+        with Directories() as directories:
+            directory, name = directories.follow(os.path.join(os.getcwd(), path))
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(name, flags, dir_fd=directory.fd), "rb") as file:  # noqa: PTH123 - a descriptor
-                if why := _unfit(os.fstat(file.fileno()), path):
+            with open(os.open(name, flags, dir_fd=directory.fd), "rb") as file:
+                if why := _why_unsafe(os.fstat(file.fileno()), path):
                     raise UsageError(why)
-                return file.read(_LONGEST)
+                return file.read(_MAX_BYTES)
     except OSError as error:
         msg = f"{path}: the key cannot be read: {error.strerror}"
         raise UsageError(msg) from error
 
 
-def _unfit(seen: os.stat_result, path: str) -> str:
-    if not stat.S_ISREG(seen.st_mode):
-        return f"{path}: is no file"
-    if seen.st_uid not in {0, os.geteuid()}:
-        return f"{path}: belongs to another user (uid {seen.st_uid}); a key must be root's or one's own"
-    if seen.st_mode & _OTHERS:
-        return f"{path}: others can use this key: chmod go= {path}"
+def _why_unsafe(found: os.stat_result, path: str) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return f"{path}: is not a regular file"
+    if found.st_uid not in {0, os.geteuid()}:
+        return f"{path}: belongs to another user (uid {found.st_uid}); a key must belong to root or to the caller"
+    if found.st_mode & _OTHERS:
+        return f"{path}: others can use this key; run: chmod go= {path}"
     return ""
 
 
-def _read(path: str) -> bytes:
+def _read_recipients(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - the path is text
-            return file.read(_LONGEST)
+        with open(path, "rb") as file:
+            return file.read(_MAX_BYTES)
     except OSError as error:
         msg = f"{path}: the recipients cannot be read: {error.strerror}"
         raise UsageError(msg) from error
@@ -236,12 +236,12 @@ def _recipient(pyrage: ModuleType, line: str, path: str) -> Any:
     try:
         return kind.Recipient.from_str(line)
     except pyrage.RecipientError as error:
-        msg = f"{path}: '{line}' is no recipient: {error}"
+        msg = f"{path}: '{line}' is not a recipient: {error}"
         raise UsageError(msg) from error
 
 
-def _of_kind(kind: str, wrapped: Mapping[str, Any]) -> str:
-    """Give what was wrapped by a key of one kind. Raises ``UsageError`` for another kind, which is another key."""
+def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
+    """Return the wrapped text. Raises ``UsageError`` when it was wrapped by a key of another kind."""
     if wrapped.get("kind") != kind:
         msg = f"it was encrypted with another kind of key, {wrapped.get('kind')}:..."
         raise UsageError(msg)
@@ -253,7 +253,7 @@ def _pyrage() -> ModuleType:
     try:
         import pyrage  # type: ignore[import-untyped]  # noqa: PLC0415 - only for age
     except ImportError:
-        msg = "a key of age needs the package 'pyrage': pip install 'resource-api[age]'"
+        msg = "an age key needs the package 'pyrage': pip install 'resource-api[age]'"
         raise UsageError(msg) from None
     found: ModuleType = pyrage
     return found

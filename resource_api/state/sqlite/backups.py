@@ -1,21 +1,21 @@
-"""Generations of the database, and how damage is mended with them.
+"""Generations, which are copies of the database from the last runs, and the recovery of a damaged database from them.
 
-The last three whole ones are kept beside the database. Nothing is thrown away: what is damaged is moved aside, and what
-is lost is said. Whoever calls what writes here holds the lock.
+The last three intact copies are kept beside the database. Recovery deletes nothing: damaged files are renamed, and
+every loss is reported. The caller of a function that writes must hold the lock.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import marker as markers
-from resource_api.state.sqlite import stack_rows as rows
+from resource_api.state.sqlite import private_files, stack_rows
 from resource_api.state.sqlite.database import Database
 from resource_api.state.sqlite.marker import Marker
 
@@ -23,136 +23,130 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import StackState
-    from resource_api.state.sqlite.stack_rows import Finder
+    from resource_api.state.sqlite.stack_rows import FindDataKey
     from resource_api.state.store import StackName
 
-#: So many generations are kept, the newest as ``PATH.1``.
+#: How many generations are kept; the newest is ``PATH.1``.
 GENERATIONS: Final = 3
 
 
-class Whole(NamedTuple):
-    """A database of which every row could be verified."""
+class _Intact(NamedTuple):
+    """A database of which every row was verified."""
 
     path: str
     states: Mapping[StackName, StackState]
 
     @property
     def age(self) -> int:
-        """Grows with every commit to any of its stacks."""
+        """The sum of all serials, which grows with every commit."""
         return sum(state.serial for state in self.states.values())
 
+    def __str__(self) -> str:
+        """Return the serial of each stack, for messages."""
+        serials = [f"{n.project}/{n.stack} at serial {state.serial}" for n, state in sorted(self.states.items())]
+        return ", ".join(serials) or "nothing recorded"
 
-def keep(database: Database) -> None:
-    """Make a generation of what is committed; one that does not verify replaces none. Raises ``StateError``."""
+
+def create_generation(database: Database) -> None:
+    """Copy what is committed to a new generation. A copy that is not intact replaces none: raises ``StateError``."""
     path = database.path
     new = f"{path}.0"
     database.copy(new)
-    copy = Database(new, still=True)
-    try:
-        rows.verify_sums(copy)
-    finally:
-        copy.close()
-    with databases.guarded(path):
+    with closing(Database(new, immutable=True)) as copy:
+        stack_rows.verify_checksums(copy)
+    with databases.state_errors(path):
         for number in range(GENERATIONS, 1, -1):
             with suppress(FileNotFoundError):
-                os.rename(f"{path}.{number - 1}", f"{path}.{number}")  # noqa: PTH104 - the paths are text
-        markers.rename(new, f"{path}.1")
+                os.rename(f"{path}.{number - 1}", f"{path}.{number}")
+        private_files.rename(new, f"{path}.1")
 
 
-def drop(path: str) -> None:
-    """Remove every generation; the next one is made when the run is over. Raises ``StateError``."""
-    for number in range(1, GENERATIONS + 1):
-        databases.clear(f"{path}.{number}")
+def remove_generations(path: str) -> None:
+    """Remove every generation; the end of the run creates the next one. Raises ``StateError``."""
+    for generation in _generations(path):
+        databases.remove(generation)
 
 
 def describe(path: str, states: Mapping[StackName, StackState]) -> Iterator[str]:
-    """Say what a database that has been verified holds."""
-    yield f"{path}: every row is as it was written"
+    """Yield lines about the content of a verified database."""
+    yield f"{path}: every row is intact"
     for name, state in sorted(states.items()):
         owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
         doubt = f", {len(state.intents)} changes in doubt" if state.intents else ""
-        count = f"{len(state.records)} resources{owed}{doubt}"
-        yield f"project {name.project}, stack {name.stack}: serial {state.serial}, {count}"
+        yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{doubt}"
 
 
-def generations(path: str, vault: Finder = rows.keyless) -> Iterator[str]:
-    """Say what each generation is good for."""
-    for number in range(1, GENERATIONS + 1):
-        name = f"{path}.{number}"
-        if os.path.lexists(name):
-            found = _whole(name, vault, still=True)
-            yield f"{name}: {'whole, ' + _serials(found) if found else 'damaged'}"
+def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
+    """Yield for each generation whether it is intact, with its serials."""
+    for generation in _generations(path):
+        if os.path.lexists(generation):
+            found = _verify(generation, find_data_key, immutable=True)
+            yield f"{generation}: {f'intact, {found}' if found else 'damaged'}"
 
 
-def recover(path: str, why: str, vault: Finder = rows.keyless) -> Sequence[str]:
-    """Put the newest whole generation in place; gives what was wrong, what was done, what is lost.
+def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]:
+    """Replace the database by the newest intact generation, unless it is intact itself and newer.
 
-    What is encrypted is whole if ``vault`` opens it, as far as there is one for it.
-
-    Raises ``StateError`` when there is none; then nothing has been touched.
+    ``find_data_key`` returns the keys that prove encrypted stacks. Returns lines about the ``damage``, what was done
+    and what is lost. Raises ``StateError`` when nothing is intact; nothing has been changed then.
     """
-    candidates = [path, *(f"{path}.{number}" for number in range(1, GENERATIONS + 1))]
-    found = [whole for name in candidates if (whole := _whole(name, vault, still=name != path))]
+    candidates = [path, *_generations(path)]
+    found = [each for name in candidates if (each := _verify(name, find_data_key, immutable=name != path))]
     if not found:
-        aside = _aside(path)
+        aside = _unused_name(path)
         msg = (
-            f"{why}; no whole generation is left. To begin anew with what is on this machine: "
+            f"{damage}; no intact generation is left. To start again with an empty state, run: "
             f"mv {path} {aside}; mv {path}.marker {aside}.marker"
         )
         raise StateError(msg)
-    best = max(found, key=lambda whole: whole.age)
+    best = max(found, key=lambda each: each.age)
     before = _readable_marker(path)
-    after = Marker({tuple(name): (state.lineage, state.serial) for name, state in best.states.items() if state.serial})  # type: ignore[misc] # two texts
-    lines = [why]
+    after = Marker({name: (state.lineage, state.serial) for name, state in best.states.items() if state.serial})
+    lines = [damage]
     if best.path == path:
-        lines.append(f"the database itself is whole and stays: {_serials(best)}")
+        lines.append(f"the database itself is intact and stays: {best}")
         markers.write(path, after)
     else:
         lines += _exchange(path, best, after)
-    lines += _losses(before, best)
-    return [*lines, "'resource-api refresh' reads again what is there"]
+    return [*lines, *_losses(before, best), "'resource-api refresh' reads the present state of every resource again"]
 
 
-def _exchange(path: str, best: Whole, marker: Marker) -> Iterator[str]:
-    """Move the damaged database aside, its log first, and put the generation in its place."""
-    aside = _aside(path)
-    with databases.guarded(path):
-        for name in databases.companions(path):
+def _generations(path: str) -> list[str]:
+    return [f"{path}.{number}" for number in range(1, GENERATIONS + 1)]
+
+
+def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
+    """Rename the damaged database, its log first, and copy the generation into its place."""
+    aside = _unused_name(path)
+    with databases.state_errors(path):
+        for name in databases.files_of(path):
             with suppress(FileNotFoundError):
-                os.rename(name, aside + name.removeprefix(path))  # noqa: PTH104 - the paths are text
+                os.rename(name, aside + name.removeprefix(path))
                 yield f"moved aside: {aside}{name.removeprefix(path)}"
     markers.write(path, marker)
-    source = Database(best.path, still=True)
-    try:
+    with closing(Database(best.path, immutable=True)) as source:
         source.copy(f"{path}.new")
-    finally:
-        source.close()
-    with databases.guarded(path):
-        markers.rename(f"{path}.new", path)
-    yield f"put back: {best.path}: {_serials(best)}"
+    with databases.state_errors(path):
+        private_files.rename(f"{path}.new", path)
+    yield f"restored: {best.path}: {best}"
 
 
-def _losses(before: Marker | None, best: Whole) -> Iterator[str]:
+def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
     if before is None:
-        yield "how much is lost is not known: the marker cannot be read"
+        yield "the marker cannot be read: it is unknown how much is lost"
         return
-    kept = {tuple(name): state for name, state in best.states.items()}
-    for name, (lineage, serial) in sorted(before.known.items()):
-        what = f"project {name[0]}, stack {name[1]}"
-        state = kept.get(name)
+    for name, (lineage, serial) in sorted(before.versions.items()):
+        state = best.states.get(name)
         if state is None or state.lineage != lineage:
-            yield f"lost: {what}, all of it up to serial {serial}"
+            yield f"lost: {name}, everything up to serial {serial}"
         elif state.serial < serial:
-            yield f"lost: {what}: what was recorded after serial {state.serial}, at least up to serial {serial}"
+            yield f"lost: {name}: what was recorded after serial {state.serial}, at least up to serial {serial}"
 
 
-def _whole(path: str, vault: Finder, *, still: bool) -> Whole | None:
+def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intact | None:
     try:
-        database = Database(path, still=True) if still else databases.open_for_reading(path)
-        try:
-            return Whole(path, rows.verify(database, vault))
-        finally:
-            database.close()
+        with closing(Database(path, immutable=True) if immutable else databases.open_for_reading(path)) as database:
+            return _Intact(path, stack_rows.verify(database, find_data_key))
     except (StateError, UsageError):
         return None
 
@@ -164,12 +158,7 @@ def _readable_marker(path: str) -> Marker | None:
         return None
 
 
-def _serials(whole: Whole) -> str:
-    named = [f"{name.project}/{name.stack} at serial {state.serial}" for name, state in sorted(whole.states.items())]
-    return ", ".join(named) or "nothing recorded"
-
-
-def _aside(path: str) -> str:
+def _unused_name(path: str) -> str:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     number, name = 0, f"{path}.damaged-{stamp}"
     while os.path.lexists(name):

@@ -1,14 +1,11 @@
-"""The finished runs that a database remembers: the last ones, for people to look at.
-
-Nothing is decided by them.
-"""
+"""The history of finished runs in a database. It is shown to people; no decision depends on it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.state.sqlite import stack_rows as rows
-from resource_api.state.sqlite.database import damage, row
+from resource_api.state.sqlite.database import damage, make_row
+from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,21 +13,21 @@ if TYPE_CHECKING:
     from resource_api.state.sqlite.database import Database
     from resource_api.state.store import StackName
 
-#: So many runs are remembered, of all stacks together.
+#: How many runs are kept, of all stacks together.
 RUNS: Final = 500
 
 
 def add(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
-    """Write a finished run and forget the oldest; within a transaction."""
-    number = database.top("run") + 1
-    database.drop_range("run", 0, number - RUNS + 1)
-    database.put("run", [row(number, rows.to_bytes({**run, "project": name.project, "stack": name.stack}))])
+    """Write a finished run and delete the oldest one beyond ``RUNS``. Call it within a transaction."""
+    number = database.last_id("run") + 1
+    database.delete_range("run", 0, number - RUNS + 1)
+    database.write("run", [make_row(number, to_bytes({**run, "project": name.project, "stack": name.stack}))])
 
 
 def read(database: Database, name: StackName | None = None) -> list[Mapping[str, Any]]:
-    """Give the finished runs of a stack, or of all, the oldest first. Raises ``StateError``."""
+    """Return the finished runs of a stack, or of all stacks, the oldest first. Raises ``StateError``."""
     try:
-        found: list[Mapping[str, Any]] = list(rows.to_values(database.read("run")))
-        return [run for run in found if name is None or (run["project"], run["stack"]) == name]
+        runs: list[Mapping[str, Any]] = list(decode_rows(database.read("run")))
+        return [run for run in runs if name is None or (run["project"], run["stack"]) == name]
     except (ValueError, TypeError, LookupError) as error:
         raise damage(database.path, "a finished run cannot be read") from error

@@ -1,41 +1,52 @@
-"""What must be there: a small file beside a database that says which states it has held, so that none is lost unseen.
+"""The marker: a small file beside the database with the last known version of every stack.
 
-A database that is missing, empty or older than this says is damage, never a fresh start. Written whole or not at all,
-and durable when written; who writes it holds the lock.
+A database that is missing, empty or older than its marker is damaged; it is never taken for a fresh start. The marker
+is replaced atomically and durably, and only by the holder of the lock. What the database contains must not enter here.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
+from resource_api.state.sqlite import private_files
+from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+    #: Lineage and serial of a stack.
+    Version = tuple[str, int]
 
-#: Project and stack → lineage and serial.
-Known = dict[tuple[str, str], tuple[str, int]]
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Marker(NamedTuple):
-    """What a database has held; ``making``: it is being created, so that it may be missing."""
+    """The versions that the database must contain; ``creating``: it is being created and may be missing."""
 
-    known: Mapping[tuple[str, str], tuple[str, int]]
-    making: bool = False
+    versions: Mapping[StackName, Version]
+    creating: bool = False
+
+    def losses(self, found: Mapping[StackName, Version]) -> Iterator[str]:
+        """Yield a sentence for each stack that is missing, older or of another lineage in ``found``."""
+        for name, (lineage, serial) in self.versions.items():
+            found_lineage, found_serial = found.get(name, ("", -1))
+            if name not in found:
+                yield f"{name} is missing; its last known serial is {serial}"
+            elif found_lineage != lineage:
+                yield f"{name} is of another lineage than the last known one"
+            elif found_serial < serial:
+                yield f"{name} is at serial {found_serial}, older than the last known serial {serial}"
 
 
 def read(path: str) -> Marker | None:
-    """Give the marker of the database at ``path``, or None when there is none. Raises ``StateError``."""
+    """Return the marker of the database at ``path``, None when there is none. Raises ``StateError``."""
     try:
-        fd = os.open(f"{path}.marker", os.O_RDONLY | _FLAGS)
-        with os.fdopen(fd, "rb") as file:
+        with os.fdopen(os.open(f"{path}.marker", _FLAGS), "rb") as file:
             data = file.read()
     except FileNotFoundError:
         return None
@@ -45,60 +56,25 @@ def read(path: str) -> Marker | None:
     try:
         digest, body = json.loads(data)
         if digest == _digest(body):
-            return Marker({(p, s): (lineage, serial) for p, s, lineage, serial in body["known"]}, body["making"])
+            versions = {
+                StackName(project, stack): (lineage, serial) for project, stack, lineage, serial in body["known"]
+            }
+            return Marker(versions, body["making"])
     except (ValueError, TypeError, KeyError):
         pass
-    msg = f"{path}.marker: is damaged; 'resource-api state recover' writes it anew"
+    msg = f"{path}.marker: is damaged; 'resource-api state recover' writes a new one"
     raise StateError(msg)
 
 
 def write(path: str, marker: Marker) -> None:
-    """Put a marker beside the database at ``path``. Raises ``StateError``; then the one before is still there."""
-    known = sorted([*name, *last] for name, last in marker.known.items())
-    body = {"known": known, "making": marker.making}
-    data = json.dumps([_digest(body), body]).encode() + b"\n"
+    """Write the marker of the database at ``path``. Raises ``StateError``; the former marker is then unchanged."""
+    versions = sorted([*name, *version] for name, version in marker.versions.items())
+    body = {"known": versions, "making": marker.creating}
     try:
-        replace(f"{path}.marker", data)
+        private_files.replace(f"{path}.marker", json.dumps([_digest(body), body]).encode() + b"\n")
     except OSError as error:
         msg = f"{path}.marker: cannot be written: {error.strerror}"
         raise StateError(msg) from error
-
-
-def replace(path: str, data: bytes) -> None:
-    """Replace a private file's content durably, all or nothing. Raises ``OSError``."""
-    new = f"{path}.new"
-    fd = private(new)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(new)  # noqa: PTH108 - the path is text
-        raise
-    finally:
-        os.close(fd)
-    rename(new, path)
-
-
-def private(path: str) -> int:
-    """Make an empty file that only we can read, whatever the umask; gives it open. What a crash left there goes."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - the path is text
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
-    os.fchmod(fd, 0o600)
-    return fd
-
-
-def rename(old: str, new: str) -> None:
-    """Rename within one directory, durably. Raises ``OSError``."""
-    os.rename(old, new)  # noqa: PTH104 - the paths are text
-    fd = os.open(os.path.dirname(new) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120 - the same
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _digest(body: Any) -> str:

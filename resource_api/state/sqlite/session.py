@@ -1,7 +1,8 @@
-"""What the holder of the lock has: the connection, made when it is first needed, and what is written.
+"""Sessions with the database: opened and checked against its marker, and written by the holder of the lock.
 
-A database that is made is whole or not there, one that is there is verified before the first write, and after a write
-that the disk has refused there is no other. What is written is not known here.
+A database that is missing, empty or older than its marker is damaged. A new database is created atomically, an existing
+one is verified before the first write, and after a write that the disk has refused nothing more is written. What is
+written must not enter here.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
-from resource_api.state.sqlite import backups as recovery
-from resource_api.state.sqlite import cache
+from resource_api.state.sqlite import backups, cache, stack_rows
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import marker as markers
-from resource_api.state.sqlite import stack_rows as rows
 from resource_api.state.sqlite.marker import Marker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -30,135 +29,145 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
 
-class Opened(NamedTuple):
-    """An open database and the stacks in it; a context manager that closes it."""
+class OpenState(NamedTuple):
+    """An open database and the header of each stack in it; a context manager that closes it."""
 
     database: Database
     headers: dict[StackName, Header]
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Close the database."""
         self.database.close()
 
-    def again(self) -> Opened:
-        """Give it with the stacks as they are now."""
-        return self._replace(headers=rows.headers(self.database))
+    def refreshed(self) -> OpenState:
+        """Return it with the headers as they are now."""
+        return self._replace(headers=stack_rows.headers(self.database))
 
 
-class Writer:
-    """What there is of the database at ``path`` as long as its lock is held."""
+def open_state(path: str, *, write: bool = False) -> OpenState | None:
+    """Open the database at ``path``; return None when there is none and its marker expects none.
 
-    def __init__(self, path: str) -> None:
-        """Open what is there. Raises ``StateError``."""
-        self.path = path
-        self.stacks: dict[StackName, Stack] = {}
-        self.changed = False
-        self.broken = ""
-        self.opened: Opened | None = open_database(path, write=True)
-        # Whoever made these held the lock, and was killed.
-        for half_made in (f"{path}.0", f"{path}.new"):
-            databases.clear(half_made)
-        #: Serials and lineages as they are written.
-        self.known: dict[tuple[str, str], tuple[str, int]] = {}
-        if self.opened is not None:
-            self.known = {tuple(n): h.last for n, h in self.opened.headers.items() if h.last[1]}  # type: ignore[misc] # two texts
-        self._marker: Marker | None = markers.read(path)
-        self._pid = os.getpid()
-        self._checked = False
-
-    def writable(self) -> Opened:
-        """Give the database, made now if need be, its structure verified before the first write."""
-        if self.opened is None:
-            self._marker = Marker({}, making=True)
-            markers.write(self.path, self._marker)
-            databases.create(self.path)
-            self.opened = Opened(databases.Database(self.path, write=True), {})
-        elif not self._checked:
-            self.opened.database.check()
-        self._checked = True
-        return self.opened
-
-    @contextmanager
-    def breaking(self) -> Iterator[None]:
-        """Write nothing more after the disk has refused something: a flush that failed is never tried again."""
-        try:
-            yield
-        except StateError as error:
-            self.broken = str(error)
-            raise
-
-    def note(self, name: StackName, state: StackState) -> None:
-        """Note what is known of a stack; a new lineage is marked at once, a new serial when the run is over."""
-        new = tuple(name) not in self.known
-        self.known[name] = state.lineage, state.serial
-        if new:
-            self.mark()
-
-    def forget(self, name: StackName) -> None:
-        """After a write that raised: what is written is no longer known here."""
-        self.stacks.pop(name, None)
-        if self.opened is not None and not self.broken:
-            self.opened = self.opened.again()
-
-    def mark(self) -> None:
-        """Write down what must be there from now on."""
-        marker = Marker(dict(self.known))
-        if marker != self._marker:
-            markers.write(self.path, marker)
-            self._marker = marker
-
-    def end(self) -> None:
-        """Let go of the database: what was written is in its main file, the marker and a generation."""
-        if self.opened is None or self._pid != os.getpid():
-            return
-        with self.opened:
-            if self.changed and not self.broken:
-                self.opened.database.checkpoint()
-                recovery.keep(self.opened.database)
-            if not self.broken:
-                self.mark()
-        if not self.broken:
-            cache.leave(self.path)
-
-
-def open_database(path: str, *, write: bool = False) -> Opened | None:
-    """Open what is there; None when nothing is there and nothing must be. Raises ``StateError``."""
-    databases.verify_place(path)
+    Raises ``StateError`` for damage.
+    """
+    databases.check_permissions(path)
     marker = markers.read(path)
     if not os.path.lexists(path):
-        if marker is None or (marker.making and not marker.known):
+        if marker is None or (marker.creating and not marker.versions):
             return None
         raise databases.damage(path, "it is missing")
     database = databases.Database(path, write=True) if write else databases.open_for_reading(path)
     try:
-        headers = rows.headers(database)
-        what = lost(marker, headers)
-        # A writer may have changed both since the marker was read.
-        if what and marker != (again := markers.read(path)):
-            what = lost(again, headers)
+        headers = stack_rows.headers(database)
+        versions = {name: header.version for name, header in headers.items()}
+        if marker is not None and any(marker.losses(versions)):
+            marker = markers.read(path)  # a writer may have changed both since it was read
+        if marker is not None and (loss := next(marker.losses(versions), None)):
+            raise databases.damage(path, loss)  # noqa: TRY301 - the database is closed below
     except BaseException:
         database.close()
         raise
-    if what:
-        database.close()
-        raise databases.damage(path, what[0])
-    return Opened(database, headers)
+    return OpenState(database, headers)
 
 
-def lost(marker: Marker | None, headers: Mapping[StackName, Header]) -> list[str]:
-    """Give, as sentences, what the marker knows of and the database does not."""
-    found = []
-    last = {tuple(name): header.last for name, header in headers.items()}
-    for name, (lineage, serial) in (marker.known if marker else {}).items():
-        what = f"project {name[0]}, stack {name[1]}"
-        if name not in last:
-            found.append(f"{what} is missing, known up to serial {serial}")
-        elif last[name][0] != lineage:
-            found.append(f"{what} is of another lineage than the one that is known")
-        elif last[name][1] < serial:
-            found.append(f"{what} is at serial {last[name][1]}, older than serial {serial} that is known")
-    return found
+class WriteSession:
+    """The database at ``path`` while its lock is held.
+
+    ``stacks``: those that were read or written in this session. ``failure``: why nothing more can be written, or empty.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open what exists. Raises ``StateError``."""
+        self.path = path
+        self.stacks: dict[StackName, Stack] = {}
+        self.failure = ""
+        self.opened = open_state(path, write=True)
+        # The process that created these held the lock and was killed.
+        for leftover in (f"{path}.0", f"{path}.new"):
+            databases.remove(leftover)
+        headers = self.opened.headers if self.opened is not None else {}
+        self._versions = {name: header.version for name, header in headers.items() if header.serial}
+        self._marker = markers.read(path)
+        self._pid = os.getpid()
+        self._verified = False
+        self._changed = False
+
+    def writable(self) -> OpenState:
+        """Return the database: created if there is none, its structure verified before the first write."""
+        if self.opened is None:
+            self._marker = Marker({}, creating=True)
+            markers.write(self.path, self._marker)
+            databases.create(self.path)
+            self.opened = OpenState(databases.Database(self.path, write=True), {})
+        elif not self._verified:
+            self.opened.database.check()
+        self._verified = True
+        return self.opened
+
+    @contextmanager
+    def transaction(self) -> Iterator[Database]:
+        """Write all or nothing. A write that the disk has refused is the last one: a failed flush cannot be retried."""
+        database = self.writable().database
+        try:
+            with database.transaction():
+                yield database
+        except StateError as error:
+            self.failure = str(error)
+            raise
+
+    def write(self, name: StackName, stack: Stack, change: Callable[[Database], object]) -> StackState:
+        """Apply ``change`` to ``stack`` in one transaction; return its state afterwards.
+
+        A new lineage is written to the marker at once, a new serial at the end of the run.
+        """
+        self.writable()
+        serial = stack.state.serial
+        try:
+            with self.transaction() as database:
+                change(database)
+        except BaseException:
+            self._forget(name)
+            raise
+        state = stack.state
+        self._changed |= state.serial != serial
+        if state.serial != serial or state.lineage:
+            new = name not in self._versions
+            self._versions[name] = state.lineage, state.serial
+            if new:
+                self.write_marker()
+        return state
+
+    def allow_lineage(self, name: StackName, lineage: str) -> None:
+        """Remove a stack of another lineage from the marker, because it will be overwritten."""
+        if name in self._versions and self._versions[name][0] != lineage:
+            del self._versions[name]
+            self.write_marker()
+
+    def write_marker(self) -> None:
+        """Write the present versions to the marker, unless they are in it."""
+        marker = Marker(dict(self._versions))
+        if marker != self._marker:
+            markers.write(self.path, marker)
+            self._marker = marker
+
+    def close(self) -> None:
+        """Close the database; everything written is then in its main file, in the marker and in a generation."""
+        if self.opened is None or self._pid != os.getpid():
+            return
+        with self.opened:
+            if self._changed and not self.failure:
+                self.opened.database.checkpoint()
+                backups.create_generation(self.opened.database)
+            if not self.failure:
+                self.write_marker()
+        if not self.failure:
+            cache.validate(self.path)
+
+    def _forget(self, name: StackName) -> None:
+        """Forget a stack after a failed write: the object may differ from what is written."""
+        self.stacks.pop(name, None)
+        if self.opened is not None and not self.failure:
+            self.opened = self.opened.refreshed()

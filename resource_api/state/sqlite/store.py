@@ -1,8 +1,8 @@
 """The durable store: one SQLite database for each machine or user, one run at a time.
 
-Under the lock there is one connection, and what it knows of a stack is kept beside it, so that a commit costs what it
-writes. Without the lock each reading has its own connection, which can change nothing. How damage is mended is
-``recovery``'s.
+Under the lock there is one connection, and each stack in use is kept in memory beside it: the cost of a commit depends
+only on what it writes. Without the lock, every read opens its own read-only connection. The format of rows, the marker
+and the repair of damage must not enter here.
 """
 
 from __future__ import annotations
@@ -17,230 +17,217 @@ from resource_api.model.record import StackState
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.encryption.envelope import DataKeys
 from resource_api.state.lock import Lock
-from resource_api.state.sqlite import backups as recovery
-from resource_api.state.sqlite import cache, history
+from resource_api.state.sqlite import backups, cache, history
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite import stack_rows as rows
-from resource_api.state.sqlite.session import Writer, open_database
+from resource_api.state.sqlite.session import WriteSession, open_state
+from resource_api.state.sqlite.stack_rows import Stack, verify
 from resource_api.state.store import CachedConclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import Commit, Intent
-    from resource_api.model.record import Key as Identity
+    from resource_api.model.record import Key as RecordKey
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.sqlite.cache import Kept
-    from resource_api.state.sqlite.database import Database
-    from resource_api.state.sqlite.session import Opened
-    from resource_api.state.sqlite.stack_rows import Stack
+    from resource_api.state.sqlite.cache import Entry
+    from resource_api.state.sqlite.session import OpenState
     from resource_api.state.store import StackName
 
 
 class SqliteStore:
-    """Keeps state in the SQLite database at ``path`` and a few files beside it; made with the first write."""
+    """Keeps state in the SQLite database at ``path`` and a few files beside it, created with the first write."""
 
     def __init__(self, path: str, key: Key | None = None) -> None:
-        """Know where; nothing is opened yet. With a ``key`` every stack is encrypted, and must be."""
+        """Open nothing yet. With a ``key`` every stack is encrypted, and one that is not is refused."""
         self.path = path
-        self._vaults = DataKeys(key)
+        self._data_keys = DataKeys(key)
         self._lock = Lock(path)
         self._guard = threading.RLock()
-        self._writer: Writer | None = None
+        self._session: WriteSession | None = None
         self._salts: dict[StackName, bytes] = {}
 
+    # Reading
+
     def load(self, name: StackName) -> StackState:
-        """Give what is known of a stack."""
+        """Return the state of a stack."""
         with self._guard:
-            if self._writer is not None:
-                return self._stack(self._writer, name).state
+            if self._session is not None:
+                return self._stack(self._session, name).state
             with self._reading() as opened:
                 if opened is None or name not in opened.headers:
-                    return self._fresh(name)
+                    return self._new_state(name)
                 return self._read(opened, name).state
 
     def stacks(self) -> Sequence[StackName]:
-        """Give every stack that has been committed to, sorted."""
+        """Return every stack with a commit, sorted."""
         with self._guard, self._reading() as opened:
-            return sorted(n for n, h in opened.headers.items() if h.last[1]) if opened else []
+            return sorted(name for name, header in opened.headers.items() if header.serial) if opened else []
 
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
-        """Give the last finished runs of a stack, the oldest first."""
+        """Return the last finished runs of a stack, the oldest first."""
         with self._guard, self._reading() as opened:
             return history.read(opened.database, name) if opened else []
+
+    def load_conclusion(self, label: str) -> CachedConclusion | None:
+        """Return what was saved under ``label`` if its stack is unchanged and not encrypted."""
+        if self._data_keys.key is not None:
+            return None
+        with self._guard, self._reading() as opened:
+            entry = cache.load(self.path, label, opened.headers) if opened else None
+        return None if entry is None else CachedConclusion(entry.content, partial(self._load_records, entry))
+
+    def _load_records(self, entry: Entry, positions: Iterable[int]) -> StackState | None:
+        with self._guard, self._reading() as opened:
+            return cache.load_records(opened, entry, positions) if opened else None
+
+    def check(self) -> Sequence[str]:
+        """Verify everything that is stored; return sentences about what is intact. Raises ``StateError``."""
+        with self._guard, self._reading() as opened:
+            if opened is None:
+                return [f"{self.path}: nothing is recorded yet"]
+            states = verify(opened.database, self._data_keys.for_check)
+            history.read(opened.database)
+            return [
+                *backups.describe(self.path, states),
+                *backups.describe_generations(self.path, self._data_keys.for_check),
+            ]
+
+    @contextmanager
+    def _reading(self) -> Iterator[OpenState | None]:
+        """Yield the session's database, or one opened for this read; None when there is none yet."""
+        if self._session is not None:
+            yield self._session.opened and self._session.opened.refreshed()
+            return
+        with open_state(self.path) or nullcontext() as opened:
+            yield opened
+
+    def _read(self, opened: OpenState, name: StackName) -> Stack:
+        header = opened.headers[name]
+        return Stack.read(opened.database, header, self._data_keys.for_use(header))
+
+    def _new_state(self, name: StackName) -> StackState:
+        """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
+        salt = self._salts.setdefault(name, os.urandom(32))
+        return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
+
+    # Writing
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
         """Hold the lock for one run of ``command``, waiting up to ``timeout`` seconds."""
-        databases.prepare(self.path)
+        databases.prepare_directory(self.path)
         with self._lock.held(timeout):
-            databases.refuse_newer(self.path)
-            self._lock.announce(command)
+            databases.check_not_newer(self.path)
+            self._lock.write_holder(command)
             with self._guard:
-                self._writer = Writer(self.path)
+                self._session = WriteSession(self.path)
             try:
                 yield
             except BaseException:
                 with suppress(StateError):
-                    self._end()
+                    self._close_session()
                 raise
-            self._end()
+            self._close_session()
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Note what is about to be changed."""
+        """Record the changes about to be made."""
         if intents:
-            self._write(name, lambda database, stack: stack.record_intents(database, intents))
+            with self._guard:
+                session = self._writing()
+                stack = self._stack(session, name)
+                session.write(name, stack, lambda database: stack.record_intents(database, intents))
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write, and give what is known then."""
-        if commit.empty:
-            state = self.load(name)
-            if not any(key in state.intents for key in commit.done):
-                return state
-        return self._write(name, lambda database, stack: stack.commit(database, commit, os.urandom(16).hex()))
+        """Write a commit; return the state afterwards."""
+        with self._guard:
+            if commit.empty:
+                state = self.load(name)
+                if not any(key in state.intents for key in commit.done):
+                    return state
+            session = self._writing()
+            stack = self._stack(session, name)
+            return session.write(name, stack, lambda database: stack.commit(database, commit, os.urandom(16).hex()))
 
     def overwrite(self, name: StackName, state: StackState) -> None:
-        """Write a whole state in place of what is known."""
+        """Replace the whole state of a stack."""
         state = state._replace(project=name.project, stack=name.stack)
         with self._guard:
-            writer = self._held()
-            if name in writer.known and writer.known[name][0] != state.lineage:
-                del writer.known[name]
-                writer.mark()
-        self._write(name, lambda database, stack: stack.overwrite(database, state, stack.vault))
+            session = self._writing()
+            session.allow_lineage(name, state.lineage)
+            stack = self._stack(session, name)
+            session.write(name, stack, lambda database: stack.overwrite(database, state, stack.data_key))
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
-        """Encrypt a stack with a new data key, whatever it was before, or keep no secrets of it any more."""
+        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
         with self._guard:
-            writer = self._held()
-            opened = writer.writable()
+            session = self._writing()
+            opened = session.writable().refreshed()
             if name not in opened.headers:
-                msg = f"nothing is recorded of project {name.project}, stack {name.stack}"
+                msg = f"nothing is recorded of {name}"
                 raise UsageError(msg)
             header = opened.headers[name]
-            stack = rows.Stack.read(opened.database, header, self._vaults.given(header))
-            vault = self._vaults.renewed(name, key)
+            stack = session.stacks[name] = Stack.read(opened.database, header, self._data_keys.for_rekey(header))
             state = stack.state._replace(serial=stack.state.serial + 1)
-            writer.stacks[name] = stack
-            known = self._write(name, lambda database, stack: stack.overwrite(database, state, vault))
+            data_key = self._data_keys.replace(name, key)
+            state = session.write(name, stack, lambda database: stack.overwrite(database, state, data_key))
             opened.database.compact()
             if drop_generations:
-                recovery.drop(self.path)
-            return known
+                backups.remove_generations(self.path)
+            return state
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
-        """Note that a run is over, and in the marker what must be there from now on."""
+        """Record a finished run, and write the versions of all stacks to the marker."""
         with self._guard:
-            writer = self._held()
-            opened = writer.writable()
-            with writer.breaking(), opened.database.transaction():
-                history.add(opened.database, name, run)
-            writer.mark()
+            session = self._writing()
+            with session.transaction() as database:
+                history.add(database, name, run)
+            session.write_marker()
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Identity]) -> None:
-        """Keep plain data without secrets for as long as the stack stays as it is."""
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
+        """Save plain data without secrets, valid until the stack changes."""
         with self._guard:
-            writer = self._held()
-            if writer.opened is not None and self._vaults.key is None:
-                cache.keep(writer.opened, label, self._stack(writer, name), keys, content)
-
-    def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Give what was remembered, if its stack is as it was then and needs no key."""
-        with self._guard, self._reading() as opened:
-            kept = cache.find(self.path, label, opened.headers) if opened and self._vaults.key is None else None
-        return None if kept is None else CachedConclusion(kept.content, partial(self._picked, kept))
-
-    def _picked(self, kept: Kept, numbers: Iterable[int]) -> StackState | None:
-        with self._guard, self._reading() as opened:
-            return cache.picked(opened, kept, numbers) if opened else None
-
-    def check(self) -> Sequence[str]:
-        """Verify everything that is kept; gives what was found good. Raises ``StateError``."""
-        with self._guard, self._reading() as opened:
-            if opened is None:
-                return [f"{self.path}: nothing is recorded yet"]
-            states = rows.verify(opened.database, self._vaults.found)
-            history.read(opened.database)
-            return [*recovery.describe(self.path, states), *recovery.generations(self.path, self._vaults.found)]
+            session = self._writing()
+            if session.opened is not None and self._data_keys.key is None:
+                cache.save(session.opened, label, self._stack(session, name), keys, content)
 
     def recover(self, timeout: float) -> Sequence[str]:
-        """Put the newest whole generation in place of what is damaged; gives what was done and lost."""
-        databases.prepare(self.path)
+        """Replace a damaged database by its newest intact generation; return what was done and lost."""
+        databases.prepare_directory(self.path)
         with self._guard, self._lock.held(timeout):
-            databases.refuse_newer(self.path)
-            self._lock.announce("state recover")
+            databases.check_not_newer(self.path)
+            self._lock.write_holder("state recover")
             try:
-                with open_database(self.path) or nullcontext() as opened:
+                with open_state(self.path) or nullcontext() as opened:
                     if opened is not None:
-                        rows.verify(opened.database, self._vaults.found)
+                        verify(opened.database, self._data_keys.for_check)
             except StateError as error:
-                return recovery.recover(self.path, str(error), self._vaults.found)
+                return backups.recover(self.path, str(error), self._data_keys.for_check)
             return ["nothing to recover: " + line for line in self.check()[:1]]
 
-    # Reading
-
-    @contextmanager
-    def _reading(self) -> Iterator[Opened | None]:
-        """Give the database as it is now, or None when there is none yet: the writer's, or one for this reading."""
-        if self._writer is not None:
-            yield self._writer.opened and self._writer.opened.again()
-            return
-        with open_database(self.path) or nullcontext() as opened:
-            yield opened
-
-    def _read(self, opened: Opened, name: StackName) -> Stack:
-        header = opened.headers[name]
-        return rows.Stack.read(opened.database, header, self._vaults.demanded(header))
-
-    def _fresh(self, name: StackName) -> StackState:
-        """Give the state of a stack never seen; its salt stays the same, since secrets are sealed with it before."""
-        salt = self._salts.setdefault(name, os.urandom(32))
-        return StackState(name.project, name.stack, salt=salt, encrypted=self._vaults.key is not None)
-
-    # Writing
-
-    def _end(self) -> None:
-        """Let go of the database: what was written is in its main file, the marker and a generation."""
-        with self._guard:
-            writer, self._writer = self._writer, None
-            if writer is not None:
-                writer.end()
-
-    def _held(self) -> Writer:
-        if self._writer is None:
-            msg = "state is written under the lock only"
+    def _writing(self) -> WriteSession:
+        if self._session is None:
+            msg = "state can be written only while its lock is held"
             raise RuntimeError(msg)
-        if self._writer.broken:
-            raise StateError(self._writer.broken)
-        return self._writer
+        if self._session.failure:
+            raise StateError(self._session.failure)
+        return self._session
 
-    def _stack(self, writer: Writer, name: StackName) -> Stack:
-        stack = writer.stacks.get(name)
-        if stack is None:
-            headers = writer.opened.headers if writer.opened else {}
-            if writer.opened and name in headers:
-                stack = self._read(writer.opened, name)
-            else:
-                numbers = {h.number for h in headers.values()} | {s.number for s in writer.stacks.values()}
-                stack = rows.Stack(max(numbers, default=0) + 1, self._fresh(name), self._vaults.fresh(name))
-            writer.stacks[name] = stack
-        return stack
-
-    def _write(self, name: StackName, work: Callable[[Database, Stack], None]) -> StackState:
-        """Do ``work`` in one transaction; what is known afterwards is what is written."""
+    def _close_session(self) -> None:
         with self._guard:
-            writer = self._held()
-            database = writer.writable().database
-            stack = self._stack(writer, name)
-            serial = stack.state.serial
-            try:
-                with writer.breaking(), database.transaction():
-                    work(database, stack)
-            except BaseException:
-                writer.forget(name)
-                raise
-            state = stack.state
-            if state.serial != serial or state.lineage:
-                writer.changed |= state.serial != serial
-                writer.note(name, state)
-            return state
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()
+
+    def _stack(self, session: WriteSession, name: StackName) -> Stack:
+        """Return a stack of the session: as it was used last, as it is written, or a new one."""
+        stack = session.stacks.get(name)
+        if stack is None:
+            headers = session.opened.headers if session.opened else {}
+            if session.opened and name in headers:
+                stack = self._read(session.opened, name)
+            else:
+                numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
+                number = max(numbers, default=0) + 1
+                stack = Stack(number, self._new_state(name), self._data_keys.for_new_stack(name))
+            session.stacks[name] = stack
+        return stack

@@ -72,7 +72,7 @@ class Place:
         """Write rows as somebody would who knows how and has no key: every checksum and every sum is right again."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             for number, body in bodies.items():
-                made = database.row(number, json.dumps(body).encode())
+                made = database.make_row(number, json.dumps(body).encode())
                 connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", made)  # noqa: S608 - a name of ours
             for number, text in connection.execute("SELECT id, body FROM stack").fetchall():
                 header = json.loads(text)
@@ -86,7 +86,7 @@ class Place:
                         plain ^= checksum
                     header["tallies"][name] = [len(found), weights >> 64 << 64 | plain, top]
                 if header != json.loads(text):
-                    made = database.row(number, json.dumps(header).encode())
+                    made = database.make_row(number, json.dumps(header).encode())
                     connection.execute("INSERT OR REPLACE INTO stack VALUES (?, ?, ?)", made)
 
 
@@ -194,7 +194,7 @@ class TestWhoMayUseIt:
         """Neither read nor written."""
         place.write(a="sesame")
         store = place.store(place.other)
-        with pytest.raises(StateError, match=r"it is another key, or what is there was altered.*state recover"):
+        with pytest.raises(StateError, match=r"it is another key, or the data was altered.*state recover"):
             store.load(WEB)
         with store.lock("test", 0), pytest.raises(StateError, match="another key"):
             store.commit(WEB, Commit([record("/z")]))
@@ -214,7 +214,7 @@ class TestWhoMayUseIt:
             assert any("serial 2, 2 resources" in line for line in place.store(url).check())
         with open(place.path, "r+b") as file:  # noqa: PTH123 - the path is text
             file.truncate(3000)
-        assert any("put back" in line for line in place.store(None).recover(0))
+        assert any("restored" in line for line in place.store(None).recover(0))
         assert open_sealed(place.store().load(WEB).records["file", "/b"].should)["token"] == Sensitive("street")
 
 
@@ -355,7 +355,7 @@ class TestForging:
         place.write(a="sesame", b="street", c="number")
         forge(place)
         assert any("nothing to recover" in line for line in place.store(None).recover(0))
-        assert any("put back" in line for line in place.store().recover(0))
+        assert any("restored" in line for line in place.store().recover(0))
         assert open_sealed(place.store().load(WEB).records["file", "/a"].should)["token"] == Sensitive("sesame")
 
     def test_a_run_that_recorded_nothing_yet_is_held_to_its_key_too(self, place: Place) -> None:
@@ -392,7 +392,7 @@ class TestForging:
         shutil.copy(place.path, f"{place.path}.old")
         place.write(a="street")
         shutil.copy(f"{place.path}.old", place.path)
-        with pytest.raises(StateError, match="older than serial 2 that is known"):
+        with pytest.raises(StateError, match="older than the last known serial 2"):
             place.store().load(WEB)
 
     def test_a_stack_made_with_another_key_is_refused(self, place: Place, tmp_path: Path) -> None:
@@ -425,5 +425,5 @@ class TestForging:
         assert isinstance(one, EncryptedSecret)
         assert one.place[0] == "urn:resource:default::web::file::/a"
         for text, where in ((one.text, two.place), (two.text, one.place), (one.text, (*one.place, "x"))):
-            with pytest.raises(StateError, match="altered by somebody without its key"):
+            with pytest.raises(StateError, match="altered without its key"):
                 Sealed("", EncryptedSecret(text, where, one.unlock)).open()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.values.errors import UsageError
-from resource_api.state.encryption import aes_gcm as cipher
-from resource_api.state.encryption import keys
+from resource_api.state.encryption import aes_gcm, keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +98,7 @@ class TestFiles:
         url = make("a")
         path = url.partition(":")[2]
         os.chmod(path, mode)  # noqa: PTH101 - the path is text
-        with pytest.raises(UsageError, match=f"others can use this key: chmod go= {path}"):
+        with pytest.raises(UsageError, match=f"others can use this key; run: chmod go= {path}"):
             keys.key_from_url(url, {}).wrap(DATA_KEY)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -144,7 +143,7 @@ class TestFiles:
         """And a pipe nobody writes to does not keep us waiting."""
         os.mkfifo(tmp_path / "pipe", 0o600)
         for name in (".", "pipe"):
-            with pytest.raises(UsageError, match=r"is no file|cannot be read"):
+            with pytest.raises(UsageError, match=r"is not a regular file|cannot be read"):
                 keys.key_from_url(f"file:{tmp_path / name}", {}).wrap(DATA_KEY)
 
     def test_a_new_key_is_ours_alone_and_overwrites_nothing(self, tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ class TestAge:
         """With the file that it stands in."""
         mine = age_key(tmp_path, "mine")
         (tmp_path / "team").write_text("age1nonsense\n", encoding="utf-8")
-        with pytest.raises(UsageError, match="team: 'age1nonsense' is no recipient"):
+        with pytest.raises(UsageError, match="team: 'age1nonsense' is not a recipient"):
             keys.key_from_url(f"{mine}?recipients={tmp_path}/team", {}).wrap(DATA_KEY)
         with pytest.raises(UsageError, match="the recipients cannot be read"):
             keys.key_from_url(f"{mine}?recipients={tmp_path}/none", {}).wrap(DATA_KEY)
@@ -245,7 +244,7 @@ class TestCipher:
 
     def test_another_place_opens_nothing(self) -> None:
         """Nor another key, nor what is no base64."""
-        mine, other = cipher.Cipher(cipher.fresh_key()), cipher.Cipher(cipher.fresh_key())
+        mine, other = aes_gcm.Cipher(aes_gcm.generate_key()), aes_gcm.Cipher(aes_gcm.generate_key())
         text = mine.encrypt(b"sesame", b"here")
         assert mine.decrypt(text, b"here") == b"sesame"
         for key, given, bound in (
@@ -259,7 +258,7 @@ class TestCipher:
 
     def test_keys_for_two_purposes_are_not_alike(self) -> None:
         """Each is as long as a key must be."""
-        key = cipher.fresh_key()
-        derived = {cipher.derived(key, "a"), cipher.derived(key, "b"), key}
+        key = aes_gcm.generate_key()
+        derived = {aes_gcm.derive_key(key, "a"), aes_gcm.derive_key(key, "b"), key}
         assert len(derived) == 3
-        assert {len(each) for each in derived} == {cipher.KEY}
+        assert {len(each) for each in derived} == {aes_gcm.KEY_BYTES}

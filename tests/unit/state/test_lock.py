@@ -27,7 +27,7 @@ import sys, time
 from resource_api.state.lock import Lock
 lock = Lock(sys.argv[1])
 with lock.held(0):
-    lock.announce("hold it")
+    lock.write_holder("hold it")
     print("held", flush=True)
     time.sleep(60)
 """
@@ -219,7 +219,7 @@ def test_its_files_are_private_whatever_the_umask(path: str) -> None:
         try:
             lock = Lock(f"{path}{mask}")
             with lock.held(0):
-                lock.announce("x")
+                lock.write_holder("x")
                 for suffix in ("lock", "holder"):
                     assert Path(f"{path}{mask}.{suffix}").stat().st_mode & 0o777 == 0o600
         finally:

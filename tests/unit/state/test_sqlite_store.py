@@ -122,7 +122,7 @@ class TestPlace:
         write(store, "/a")
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
-        with pytest.raises(StateError, match="is no file"):
+        with pytest.raises(StateError, match="is not a regular file"):
             store.load(WEB)
 
     def test_looking_makes_nothing(self, store: SqliteStore, path: Path) -> None:
@@ -179,7 +179,7 @@ class TestMissing:
     def test_a_kill_while_the_first_one_is_made_is_no_damage(self, store: SqliteStore, path: Path) -> None:
         """The marker knows that it was being made, whether it is there already or not."""
         path.parent.mkdir(mode=0o700)
-        marker.write(str(path), Marker({}, making=True))
+        marker.write(str(path), Marker({}, creating=True))
         (path.parent / "state.db.new").write_bytes(b"half")
         assert store.load(WEB).serial == 0
         database.create(str(path))
@@ -191,7 +191,7 @@ class TestMissing:
         """Losing the database before the first run is over is damage too."""
         with store.lock("test", 0):
             store.commit(WEB, Commit([record()]))
-            assert marker.read(str(path)) == Marker({tuple(WEB): (store.load(WEB).lineage, 1)})  # type: ignore[dict-item] # two texts
+            assert marker.read(str(path)) == Marker({WEB: (store.load(WEB).lineage, 1)})
 
     def test_the_marker_follows_a_run_that_was_cut(self, store: SqliteStore, path: Path) -> None:
         """A database newer than its marker is the state; the next run notes it."""
@@ -205,7 +205,7 @@ class TestMissing:
             pass
         noted = marker.read(str(path))
         assert noted is not None
-        assert noted.known[WEB] == (after.lineage, after.serial)
+        assert noted.versions[WEB] == (after.lineage, after.serial)
 
     def test_a_newer_version_is_refused_and_nothing_written(self, store: SqliteStore, path: Path) -> None:
         """Both versions are named; not even the note of the holder changes."""
@@ -335,7 +335,7 @@ class TestGenerations:
             store.finish_run(WEB, {"run": "nothing"})
         names = sorted(each.name for each in path.parent.glob("state.db.[0-9]"))
         assert names == ["state.db.1", "state.db.2", "state.db.3"]
-        found = [line for line in store.check() if "whole" in line]
+        found = [line for line in store.check() if "intact, " in line]
         assert [line.rpartition(" ")[2] for line in found] == ["5", "4", "3"]
 
     @pytest.mark.parametrize("hurt", [0, 1, 2])
@@ -402,7 +402,7 @@ class TestGenerations:
             if each.name in {"state.db", "state.db.1"}:
                 each.write_bytes(b"gone")
         before = {name: data for name, data in files(path).items() if name.partition("state.db")[2][:2] in {"", ".1"}}
-        with pytest.raises(StateError, match="no whole generation is left"):
+        with pytest.raises(StateError, match="no intact generation is left"):
             store.recover(0)
         assert {name: data for name, data in files(path).items() if name in before} == before
 

@@ -16,7 +16,7 @@ from resource_api.state.open_store import default_path, open_store
 from resource_api.state.sqlite import marker
 from resource_api.state.sqlite.marker import Marker
 from resource_api.state.sqlite.store import SqliteStore
-from resource_api.state.store import MemoryStore
+from resource_api.state.store import MemoryStore, StackName
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class TestWhereStateIs:
 class TestMarker:
     """What says which states a database has held."""
 
-    KNOWN = Marker({("web", "default"): ("ab" * 16, 7), ("db", "x"): ("cd" * 16, 1)})
+    KNOWN = Marker({StackName("web", "default"): ("ab" * 16, 7), StackName("db", "x"): ("cd" * 16, 1)})
 
     def test_it_comes_back_as_written(self, tmp_path: Path) -> None:
         """Private whatever the umask, with nothing left beside it."""
@@ -107,10 +107,10 @@ class TestMarker:
         before = os.umask(0o777)
         try:
             marker.write(path, self.KNOWN)
-            marker.write(path, self.KNOWN._replace(making=True))
+            marker.write(path, self.KNOWN._replace(creating=True))
         finally:
             os.umask(before)
-        assert marker.read(path) == self.KNOWN._replace(making=True)
+        assert marker.read(path) == self.KNOWN._replace(creating=True)
         assert [each.name for each in tmp_path.iterdir()] == ["state.db.marker"]
         assert (tmp_path / "state.db.marker").stat().st_mode & 0o777 == 0o600
 
