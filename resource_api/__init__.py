@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from resource_api.provider.base import BaseProvider, SimpleProvider
     from resource_api.provider.command import Command
     from resource_api.provider.context import Context
+    from resource_api.runtime.results import Plan, Report
     from resource_api.runtime.runtime import Runtime
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "DefinitionError",
     "Function",
     "ManifestError",
+    "Plan",
     "Planned",
     "PolicyPlan",
     "PolicyResource",
@@ -58,6 +60,7 @@ __all__ = [
     "Problem",
     "ProviderError",
     "Registry",
+    "Report",
     "Resource",
     "ResourceAPIError",
     "ResourceError",
@@ -71,6 +74,7 @@ __all__ = [
 _HOMES = {
     "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
     "resource_api.plugins.registry": ("Registry",),
+    "resource_api.runtime.results": ("Plan", "Report"),
     "resource_api.runtime.runtime": ("Runtime",),
     "resource_api.provider.command": ("Command",),
     "resource_api.provider.context": ("Context",),

@@ -1,7 +1,6 @@
-"""One type's documentation for people, and the list of all types: from definitions alone, nothing is read or run.
+"""The documentation of types and components, as text, Markdown or data, made from their definitions alone.
 
-Kinds, data types and features are told in words that somebody who writes manifests understands; how providers do
-their work does not enter.
+It is written for people who write manifests: how a provider works is no part of it. Nothing is read or run.
 """
 
 from __future__ import annotations
@@ -16,27 +15,32 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape, escape_lines, show
-from resource_api.render import abilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from resource_api.model.attribute import Attribute
+    from resource_api.model.attribute import Attribute, Kind
+    from resource_api.model.function import Function
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
 
-#: What a feature means to whoever writes a manifest.
+    Definition = TypeDefinition | ComponentDefinition
+    #: One line of a section, in pieces; those that are code are marked as such.
+    Item = Sequence[str]
+
+#: What a feature means for those who write manifests.
 FEATURES: Final[Mapping[str, str]] = {
     "refreshable": "can be refreshed: it reacts to notify and subscribe",
-    "imperative": "is done when it is due; what it did cannot be read back, so it is not verified",
+    "imperative": "runs when it is due; its effect cannot be read back, so it is not verified",
     "canonicalize": "accepts several spellings of a value; plans, state and references show the canonical one",
-    "custom_insync": "has its own notion of which values are equal",
-    "validate": "checks how values go together before anything is touched",
-    "noop_handler": "takes part in noop, to say more of what would happen",
-    "plan": "foretells values and replacements in the plan",
-    "simple_get_filter": "is read by name: only what a manifest declares is looked at",
+    "custom_insync": "compares values by a rule of its own",
+    "validate": "checks combinations of values before anything is changed",
+    "noop_handler": "is called under noop too, to report more of what would happen",
+    "plan": "predicts values and replacements in the plan",
+    "simple_get_filter": "is read by name: only declared resources are read",
     "parallel": "several can be changed at once with --parallel",
-    "upgrade": "understands what older versions have recorded",
+    "upgrade": "converts what older versions have recorded",
 }
 _RELATIONS: Final[Mapping[str, str]] = {
     "require": "comes after",
@@ -45,7 +49,7 @@ _RELATIONS: Final[Mapping[str, str]] = {
     "notify": "comes before, and refreshes",
 }
 #: The order in which attributes are shown; None is a property.
-_KINDS: Final = ("namevar", None, "init_only", "parameter", "read_only")
+_KINDS: Final[Sequence[Kind | None]] = ("namevar", None, "init_only", "parameter", "read_only")
 _MEANINGS: Final[Mapping[str, str]] = {
     "namevar": "identifies the resource, taken from the title",
     "init_only": "settable at creation only",
@@ -53,13 +57,22 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "read_only": "reported, never set",
 }
 _MARGIN: Final = "    "
+#: The widest column of names; longer names stand on a line of their own.
 _WIDEST: Final = 20
-#: Below this many columns lines are wrapped as if there were so many.
+#: The fewest columns that text is wrapped at.
 _NARROWEST: Final = 40
+#: The page that lists the others.
+INDEX: Final = "README.md"
+
+
+class _Code(str):
+    """A piece of an item that Markdown shows as code."""
+
+    __slots__ = ()
 
 
 class Listed(NamedTuple):
-    """One line of the list of types; ``error`` says why a file cannot be used, empty when it can."""
+    """One line of the list of types; ``error`` is the reason why its file cannot be used, empty when it can."""
 
     name: str
     summary: str
@@ -68,7 +81,7 @@ class Listed(NamedTuple):
 
 
 def types_list(registry: Registry) -> list[Listed]:
-    """Give every type and component that can be found, sorted; one whose file is broken comes with its error."""
+    """Return every type and component that can be found, sorted; one whose file is broken comes with its error."""
     found = [_listed(name, registry.type) for name in registry.names()]
     for name in registry.component_names():
         listed = _listed(name, lambda name: definition_of(registry, name))
@@ -77,48 +90,123 @@ def types_list(registry: Registry) -> list[Listed]:
     return sorted(found)
 
 
-def definition_of(registry: Registry, name: str) -> TypeDefinition | ComponentDefinition:
-    """Give the definition of a component, or else of a type. Raises ``DefinitionError``."""
+def definition_of(registry: Registry, name: str) -> Definition:
+    """Return the definition of a component, or else of a type. Raise ``DefinitionError``."""
     component = registry.component(name)
     return registry.type(name) if component is None else component[0]
 
 
-def _listed(name: str, find: Callable[[str], TypeDefinition | ComponentDefinition]) -> Listed:
+def _listed(name: str, find: Callable[[str], Definition]) -> Listed:
     try:
-        found = find(name)
+        return Listed(name, summary(find(name)))
     except DefinitionError as error:
         return Listed(name, "", str(error))
-    return Listed(name, summary(found))
 
 
-def summary(definition: TypeDefinition | ComponentDefinition) -> str:
-    """Give the first sentence of a type's documentation, on one line."""
+def summary(definition: Definition) -> str:
+    """Return the first sentence of the documentation, on one line."""
     paragraph = " ".join(cleandoc(definition.docs).split("\n\n")[0].split())
     return escape(re.split(r"(?<=[.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0])
 
 
-def standing(attribute: Attribute) -> str:
-    """Give an attribute's kind, and whether it must be given or what it is without: ``property, default present``."""
-    default = [f"default {_default(attribute)}"] if attribute.has_default else []
-    return ", ".join([*_words(attribute), *default])
+# What the forms have in common
 
 
-def _words(attribute: Attribute) -> list[str]:
-    write_only = ["write only"] if attribute.write_only else []
-    return [attribute.kind or "property", *write_only, *(["mandatory"] if attribute.mandatory else [])]
+def ordered(definition: Definition) -> list[tuple[str, Attribute]]:
+    """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind."""
+    return sorted(definition.attributes.items(), key=lambda each: (_KINDS.index(each[1].kind), each[0] != "ensure"))
+
+
+def attribute_facts(attribute: Attribute) -> str:
+    """Return an attribute's kind, whether it is mandatory, and its default: ``property, default present``."""
+    return "".join(_facts(attribute))
+
+
+def _facts(attribute: Attribute) -> Item:
+    words: list[str] = [attribute.kind or "property"]
+    words += ["write only"] if attribute.write_only else []
+    words += ["mandatory"] if attribute.mandatory else []
+    return [", ".join(words), *([", default ", _Code(_default(attribute))] if attribute.has_default else [])]
 
 
 def _default(attribute: Attribute) -> str:
     return "<sensitive>" if attribute.datatype.sensitive else show(attribute.default)
 
 
-def ordered(definition: TypeDefinition | ComponentDefinition) -> list[tuple[str, Attribute]]:
-    """Give the attributes as people look for them: namevars, ``ensure``, other properties, and the rest by kind."""
-    return sorted(definition.attributes.items(), key=lambda each: (_KINDS.index(each[1].kind), each[0] != "ensure"))
+def _heading(definition: Definition) -> str:
+    return "Inputs" if isinstance(definition, ComponentDefinition) else "Attributes"
 
 
-def text(definition: TypeDefinition | ComponentDefinition, width: int = 80) -> str:
-    """Give documentation for a terminal of ``width`` columns, without a last line break."""
+def _sections(definition: Definition) -> Iterator[tuple[str, Sequence[Item]]]:
+    """Yield the headings below the attributes, with their items."""
+    if isinstance(definition, ComponentDefinition):
+        yield "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
+        return
+    yield "Features", [[words] for words in features(definition)]
+    if definition.version is not None:
+        yield "Version", [[definition.version]]
+    if definition.config.attributes:
+        yield "Configuration", [[_config(*each)] for each in definition.config.attributes.items()]
+    if definition.functions:
+        yield "Functions", [[_function(*each)] for each in definition.functions.items()]
+    if relations := relationships(definition):
+        yield "Automatic relationships", relations
+    if definition.title_regexes:
+        titles = [(each.pattern, " and ".join(each.groupindex) or "nothing") for each in definition.title_regexes]
+        yield "Titles", [[_Code(pattern), f" gives {names}"] for pattern, names in titles]
+    yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in _KINDS if kind and definition.names_of_kind(kind)]
+
+
+def features(definition: TypeDefinition) -> list[str]:
+    """Return what can be expected of resources of a type, in words."""
+    ensurable = "can be created and deleted" if definition.ensurable else "is configured only: never created or deleted"
+    return [ensurable, *(f"{words} ({name})" for name, words in FEATURES.items() if name in definition.features)]
+
+
+def _config(name: str, attribute: Attribute) -> str:
+    default = f", default {_default(attribute)}" if attribute.has_default else ""
+    needed = ", mandatory" if attribute.mandatory and not default else ""
+    return f"{name} ({attribute.datatype.text}{default}{needed}): {_one_line(attribute.docs)}"
+
+
+def _function(name: str, function: Function) -> str:
+    inputs = ", ".join(f"{each}: {attribute.datatype.text}" for each, attribute in function.inputs.attributes.items())
+    return f"{name}({inputs}) gives {function.datatype.text}: {_one_line(function.docs)}"
+
+
+def _one_line(docs: str) -> str:
+    return " ".join(cleandoc(docs).split())
+
+
+def relationships(definition: TypeDefinition) -> list[Item]:
+    """Return the automatic relationships of a type; ``$name`` stands for an attribute's value."""
+    found: list[Item] = []
+    for word, types in definition.automatic.items():
+        item = [f"{_RELATIONS[word]} "]
+        for type_name, title in _targets(types):
+            item += [_Code(Reference(type_name, title)), ", "]
+        if len(item) > 1:
+            found.append(item[:-1])
+    return found
+
+
+def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the types and titles of one kind of relationship; titles that a function computes are an ellipsis."""
+    for type_name, titles in types.items():
+        for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
+            yield type_name, "..." if callable(title) else title
+
+
+def _blocks(docs: str) -> list[list[str]]:
+    """Split documentation at its empty lines."""
+    return [block.splitlines() for block in re.split(r"\n\s*\n", escape_lines(cleandoc(docs))) if block.strip()]
+
+
+# As text
+
+
+def text(definition: Definition, width: int = 80) -> str:
+    """Return documentation for a terminal of ``width`` columns, without a last line break."""
     width = max(width, _NARROWEST)
     lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN), _heading(definition).upper(), ""]
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
@@ -127,29 +215,25 @@ def text(definition: TypeDefinition | ComponentDefinition, width: int = 80) -> s
     for heading, items in _sections(definition):
         lines += [heading.upper(), ""]
         for item in items:
-            lines += _wrapped(item, width, _MARGIN + "  ", _MARGIN + "- ")
+            lines += _wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
         lines.append("")
     return "\n".join(lines).rstrip()
 
 
-def _heading(definition: TypeDefinition | ComponentDefinition) -> str:
-    return "Inputs" if isinstance(definition, ComponentDefinition) else "Attributes"
-
-
 def _attribute(name: str, attribute: Attribute, margin: str, width: int) -> Iterator[str]:
-    """Give the name, with its kind beside it, what it means, and its data type."""
+    """Yield the name with its kind beside it, the documentation, and the data type."""
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
         yield head
-    yield from _wrapped(standing(attribute), width, margin, first)
+    yield from _wrapped(attribute_facts(attribute), width, margin, first)
     yield from _flowed(attribute.docs, width, margin)[:-1]
     yield from _wrapped(attribute.datatype.text, width, margin)
     yield ""
 
 
 def _wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Wrap one line at spaces; what holds none, a pattern say, is never torn."""
+    """Wrap one line at spaces; a word that is longer than the line, a pattern say, stays whole."""
     return textwrap.wrap(
         escape(line),
         width,
@@ -160,101 +244,45 @@ def _wrapped(line: str, width: int, margin: str, first: str | None = None) -> li
     )
 
 
-def _blocks(docs: str) -> list[list[str]]:
-    """Split documentation at its empty lines."""
-    return [block.splitlines() for block in re.split(r"\n\s*\n", escape_lines(cleandoc(docs))) if block.strip()]
-
-
-def _verbatim(block: Sequence[str]) -> bool:
-    """Whether a block is an example, which is indented, or a list: its lines stay as they are."""
-    return any(line[:1] in {" ", "\t", "-"} for line in block)
-
-
 def _flowed(docs: str, width: int, margin: str) -> list[str]:
-    """Wrap the paragraphs of documentation, each followed by an empty line."""
+    """Wrap the paragraphs of documentation, each followed by an empty line; examples and lists keep their lines."""
     lines: list[str] = []
     for block in _blocks(docs):
-        lines += [margin + line for line in block] if _verbatim(block) else _wrapped(" ".join(block), width, margin)
+        verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)
+        lines += [margin + line for line in block] if verbatim else _wrapped(" ".join(block), width, margin)
         lines.append("")
     return lines
 
 
-def _sections(definition: TypeDefinition | ComponentDefinition) -> Iterator[tuple[str, list[str]]]:
-    """Give what is said below the attributes, in plain text: headings and their items."""
-    if isinstance(definition, ComponentDefinition):
-        yield "Outputs", [f"{name}: {docs}" for name, docs in definition.outputs.items()] or ["none"]
-        return
-    yield "Features", features(definition)
-    yield from abilities.sections(definition)
-    if relations := relationships(definition):
-        yield "Automatic relationships", relations
-    if definition.title_regexes:
-        yield (
-            "Titles",
-            [
-                f"{regex.pattern} gives {' and '.join(regex.groupindex) or 'nothing'}"
-                for regex in definition.title_regexes
-            ],
-        )
-    kinds = [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]
-    yield "Kinds", [f"{kind}: {_MEANINGS[kind]}" for kind in kinds]
+# As Markdown
 
 
-def features(definition: TypeDefinition) -> list[str]:
-    """Say in words what can be expected of resources of a type."""
-    ensurable = "can be created and deleted" if definition.ensurable else "is configured only: never created or deleted"
-    declared = [f"{words} ({feature})" for feature, words in FEATURES.items() if feature in definition.features]
-    return [ensurable, *declared]
-
-
-def relationships(definition: TypeDefinition) -> list[str]:
-    """Say what resources of a type are related to without being asked; ``$name`` stands for an attribute's value."""
-    found = []
-    for word, types in definition.automatic.items():
-        names = [str(Reference(type_name, title)) for type_name, title in _targets(types)]
-        if names:
-            found.append(f"{_RELATIONS[word]} {', '.join(names)}")
-    return found
-
-
-def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the types and titles of one kind of relationship; titles that a function finds are an ellipsis."""
-    for type_name, titles in types.items():
-        for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
-            yield type_name, "..." if callable(title) else title
-
-
-def markdown(definition: TypeDefinition | ComponentDefinition) -> str:
-    """Give documentation as Markdown, a page of its own, without a last line break."""
+def markdown(definition: Definition) -> str:
+    """Return documentation as a Markdown page, without a last line break."""
     parts = [f"# {definition.name}", *_marked(definition.docs), f"## {_heading(definition)}"]
     for name, attribute in ordered(definition):
-        facts = [_code(attribute.datatype.text), *_words(attribute)]
-        facts += [f"default {_code(_default(attribute))}"] if attribute.has_default else []
-        parts += [f"### {name}", ", ".join(facts), *_marked(attribute.docs)]
+        facts = [_Code(attribute.datatype.text), ", ", *_facts(attribute)]
+        parts += [f"### {name}", _fenced(facts), *_marked(attribute.docs)]
     for heading, items in _sections(definition):
-        parts += [f"## {heading}", "\n".join(f"- {_literal(item, heading)}" for item in items)]
+        parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
     return "\n\n".join(parts)
 
 
-def _literal(item: str, heading: str) -> str:
-    """Mark what is code in an item of a section."""
-    if heading == "Titles":
-        pattern, _, names = item.rpartition(" gives ")
-        return f"{_code(pattern)} gives {names}"
-    if heading == "Automatic relationships":
-        return re.sub(r"[A-Z]\w*\[.*?\](?=, |$)", lambda found: _code(found[0]), item)
-    return item
-
-
-def _code(code: str) -> str:
-    """Fence a piece of code so that its own backticks do not end it."""
-    fence = "`" * (1 + max(map(len, re.findall("`+", code)), default=0))
-    space = " " if code[:1] == "`" or code[-1:] == "`" else ""
-    return f"{fence}{space}{escape(code)}{space}{fence}"
+def _fenced(item: Item) -> str:
+    """Return an item with its code in backticks, more of them where the code itself holds some."""
+    spelt = ""
+    for piece in item:
+        if not isinstance(piece, _Code):
+            spelt += piece
+            continue
+        fence = "`" * (1 + max(map(len, re.findall("`+", piece)), default=0))
+        space = " " if piece[:1] == "`" or piece[-1:] == "`" else ""
+        spelt += f"{fence}{space}{escape(piece)}{space}{fence}"
+    return spelt
 
 
 def _marked(docs: str) -> Iterator[str]:
-    """Give documentation's blocks as Markdown, examples fenced; an angle bracket outside code is text, not HTML."""
+    """Yield documentation's blocks as Markdown, examples fenced; an angle bracket outside code is text, not HTML."""
     for block in _blocks(docs):
         if any(line[:1] in {" ", "\t"} for line in block) and not block[0].startswith("-"):
             yield f"```yaml\n{textwrap.dedent(chr(10).join(block))}\n```"
@@ -262,26 +290,82 @@ def _marked(docs: str) -> Iterator[str]:
             yield re.sub(r"(`[^`]*`)|<", lambda found: found[1] or "&lt;", "\n".join(block))
 
 
-def document(definition: TypeDefinition | ComponentDefinition) -> dict[str, Any]:
-    """Give the same as data: what ``describe --json`` prints."""
+def reference_pages(registry: Registry) -> Mapping[str, str]:
+    """Return name → text of the reference: a Markdown page for each type, and ``README.md``, which lists them.
+
+    Raise ``DefinitionError`` when a type is broken: a reference without it would hide that.
+    """
+    definitions = [registry.type(name) for name in registry.names()]
+    lines = [f"- [{each.name}]({each.name}.md): {summary(each)}" for each in definitions]
+    index = "\n".join(["# Types", "", "Each page is what `resource-api describe TYPE` says.", "", *lines])
+    pages = {INDEX: index} | {f"{each.name}.md": markdown(each) for each in definitions}
+    return {name: f"{page}\n" for name, page in pages.items()}
+
+
+def write_reference(directory: Path, registry: Registry) -> list[Path]:
+    """Write the reference into ``directory``, remove pages of types that no longer exist, and return the files."""
+    pages = reference_pages(registry)
+    directory.mkdir(parents=True, exist_ok=True)
+    for stale in directory.glob("*.md"):
+        if stale.name not in pages:
+            stale.unlink()
+    for name, page in pages.items():
+        (directory / name).write_text(page, encoding="utf-8")
+    return [directory / name for name in pages]
+
+
+# As data
+
+
+def document(definition: Definition) -> dict[str, Any]:
+    """Return the document of ``describe --json``."""
     if isinstance(definition, ComponentDefinition):
-        inputs = [abilities.attribute_document(*each) | {"kind": "input"} for each in ordered(definition)]
         head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True}
-        return {**head, "inputs": inputs, "outputs": dict(definition.outputs)}
-    return {
+        return {**head, "inputs": _inputs(dict(ordered(definition))), "outputs": dict(definition.outputs)}
+    found: dict[str, Any] = {
         "name": definition.name,
         "docs": cleandoc(definition.docs),
         "schema_version": definition.schema_version,
         "ensurable": definition.ensurable,
         "features": sorted(definition.features),
-        "attributes": [abilities.attribute_document(*each) for each in ordered(definition)],
+        "attributes": [_attribute_document(*each) for each in ordered(definition)],
         "relationships": {
             word: [{"type": type_name, "title": title} for type_name, title in _targets(types)]
             for word, types in definition.automatic.items()
             if types
         },
-        **abilities.document(definition),
-        "title_patterns": [
-            {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
-        ],
     }
+    if definition.version is not None:
+        found["version"] = definition.version
+    if definition.config.attributes:
+        found["config"] = _inputs(definition.config.attributes)
+    if definition.functions:
+        found["functions"] = [_function_document(*each) for each in definition.functions.items()]
+    found["title_patterns"] = [
+        {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
+    ]
+    return found
+
+
+def _function_document(name: str, function: Function) -> dict[str, Any]:
+    inputs = _inputs(function.inputs.attributes)
+    return {"name": name, "docs": cleandoc(function.docs), "inputs": inputs, "output": function.datatype.text}
+
+
+def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
+    return [_attribute_document(*each) | {"kind": "input"} for each in attributes.items()]
+
+
+def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": name,
+        "kind": attribute.kind or "property",
+        "type": attribute.datatype.text,
+        "mandatory": attribute.mandatory,
+        "sensitive": attribute.datatype.sensitive,
+        "write_only": attribute.write_only,
+        "docs": cleandoc(attribute.docs),
+    }
+    if attribute.has_default:
+        found["default"] = "<sensitive>" if attribute.datatype.sensitive else attribute.default
+    return found

@@ -170,7 +170,7 @@ def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
 def _attribute(attribute: Attribute) -> Schema:
     """Describe an attribute; any may be null (not managed), and all but read_only ones may be told by a reference."""
     datatype = attribute.datatype
-    docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.standing(attribute)}".strip()
+    docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.attribute_facts(attribute)}".strip()
     if attribute.kind == "read_only":
         return {"description": docs, **_NULL}
     found = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))

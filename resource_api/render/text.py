@@ -1,10 +1,12 @@
-"""Plans and reports as text for people: the only place that lays out, escapes and redacts them.
+"""Plans, reports and state as text for people: the only module that lays out, escapes and redacts them.
 
-Nothing is computed here that JSON output would not know too.
+Text shows nothing that the JSON form does not show too.
 """
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference
@@ -13,20 +15,35 @@ from resource_api.model.values.text import escape, escape_lines, show
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api.model.record import Record, StackState
     from resource_api.model.report import Report, Summary
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import Plan
 
 _COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=": "36", ".": "2", ">": "36", "!": "36"}
-#: Longer texts are compared by their number of lines only: difflib has quadratic cases.
+#: Texts of more lines are not compared line by line, because difflib has quadratic cases.
 _LONGEST: Final = 5_000
+#: Count of a summary → what it is called in a plan.
+PLANNED: Final[Mapping[str, str]] = {
+    "created": "to create",
+    "updated": "to update",
+    "replaced": "to replace",
+    "deleted": "to delete",
+    "imported": "to import",
+    "forgotten": "to forget",
+    "refreshed": "to refresh",
+}
+#: The counts that are shown even when they are zero.
+_FOUR: Final = frozenset(("created", "updated", "replaced", "deleted"))
+#: The counts that the line of a finished run shows.
+_CHANGES: Final = frozenset((*PLANNED, "failed", "skipped"))
 
 
 def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
-    """Give the lines of a plan: each step that does something, its attributes, and the summary."""
+    """Yield the lines of a plan: each step that acts, with its attributes, then the drift and the summary."""
     blocked = planned.blocked
     for step in planned.steps:
         if step.decision.error:
@@ -109,39 +126,83 @@ def _diff(is_: Any, should: Any) -> Iterator[str]:
 
 
 def plan_summary(summary: Summary) -> str:
-    """Spell ``Plan: 1 to create, 2 to update, 0 to replace, 1 to delete; 12 unchanged.``."""
-    parts = [
-        f"{summary.created} to create",
-        f"{summary.updated} to update",
-        f"{summary.replaced} to replace",
-        f"{summary.deleted} to delete",
-    ]
-    more = (
-        ("imported", "to import"),
-        ("forgotten", "to forget"),
-        ("refreshed", "to refresh"),
-        ("failed", "failed"),
-        ("skipped", "skipped"),
-    )
-    parts += [f"{getattr(summary, field)} {words}" for field, words in more if getattr(summary, field)]
-    return f"Plan: {', '.join(parts)}; {summary.unchanged} unchanged."
+    """Return ``Plan: 1 to create, 2 to update, 0 to replace, 1 to delete; 12 unchanged.``."""
+    counts = _counts(summary._replace(unchanged=0), PLANNED, always=_FOUR)
+    return f"Plan: {counts}; {summary.unchanged} unchanged."
 
 
 def report(done: Report) -> str:
-    """Spell ``Applied in 1.2 s: 1 created, ..., 0 skipped.``."""
-    summary = done.summary
-    parts = [f"{summary.created} created", f"{summary.updated} updated", f"{summary.replaced} replaced"]
-    parts.append(f"{summary.deleted} deleted")
-    more = [(getattr(summary, field), field) for field in ("imported", "forgotten", "refreshed")]
-    parts += [f"{count} {field}" for count, field in more if count]
-    parts += [f"{summary.unchanged} unchanged", f"{summary.failed} failed", f"{summary.skipped} skipped"]
-    return f"Applied in {done.seconds:.1f} s: {', '.join(parts)}.{' (noop)' if summary.noop else ''}"
+    """Return ``Applied in 1.2 s: 1 created, ..., 0 skipped.``."""
+    counts = _counts(done.summary, {}, always=_FOUR | {"unchanged", "failed", "skipped"})
+    return f"Applied in {done.seconds:.1f} s: {counts}.{' (noop)' if done.summary.noop else ''}"
 
 
-def outputs(values: dict[str, Any]) -> Iterator[str]:
-    """Give the lines of a stack's outputs."""
+def brief(summary: Summary, words: Mapping[str, str]) -> str:
+    """Return the counts that are not zero, and the unchanged ones: ``1 to create; 12 unchanged``.
+
+    ``words`` replace the names of counts, as ``PLANNED`` does.
+    """
+    end = f"{summary.unchanged} unchanged{' (noop)' if summary.noop else ''}"
+    counts = _counts(summary._replace(unchanged=0), words)
+    return f"{counts}; {end}" if counts else end
+
+
+def _counts(summary: Summary, words: Mapping[str, str], always: frozenset[str] = frozenset()) -> str:
+    """Return the counts of a summary, of those that are zero only ``always``."""
+    counts = summary._replace(noop=False)._asdict().items()
+    return ", ".join(f"{count} {words.get(name, name)}" for name, count in counts if count or name in always)
+
+
+def outputs(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a stack's outputs, sorted by name."""
     for name, value in sorted(values.items()):
         yield f"{name}: {show(value)}"
+
+
+def output(value: Any, *, terminal: bool) -> str:
+    """Return one output for scripts: text as it is, but escaped on a terminal; any other value as JSON."""
+    if isinstance(value, str):
+        return escape_lines(value) if terminal else value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def record(state: StackState, found: Record) -> Iterator[str]:
+    """Yield the lines of one recorded resource: the fields that differ from their defaults, then its values."""
+    from resource_api.state import export as state_export  # noqa: PLC0415 - only for state show
+
+    yield f"{escape(str(found.reference))}:"
+    yield f"  urn: {escape(state_export.record_urn(state, found))}"
+    yield f"  name: {show(found.name)}"
+    defaults = {**found._field_defaults, **found.lifecycle._field_defaults}
+    for field, value in found.to_dict().items():
+        if field in defaults and value != defaults[field] and value not in ({}, [], ()):
+            yield f"  {field}: {show(value)}"
+    for word, values in (("inputs", found.inputs), ("should", found.should), ("is", found.is_)):
+        if not values:
+            absent = "not to be read back" if found.last_run else "absent"
+            yield f"  {word}: {absent if values is None else '{}'}"
+            continue
+        yield f"  {word}:"
+        yield from (f"    {escape(name)}: {show(value)}" for name, value in sorted(values.items()))
+
+
+def run(found: Mapping[str, Any]) -> str:
+    """Return a finished run of the history on one line: when it began, its number, its command, and its counts."""
+    line = (
+        f"{_time(found.get('started'))}  {escape(str(found.get('run', '')))}  {escape(str(found.get('command', '')))}"
+    )
+    counts = found.get("summary")
+    if not counts:
+        return line
+    changes = ", ".join(f"{counts[name]} {name}" for name in counts if counts[name] and name in _CHANGES)
+    code = counts.get("exit_code")
+    return f"{line}: {changes or 'nothing changed'}{f' (exit code {code})' if code else ''}"
+
+
+def _time(seconds: Any) -> str:
+    if not isinstance(seconds, (int, float)):
+        return str(seconds or "")
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _paint(text: str, code: str, *, color: bool) -> str:

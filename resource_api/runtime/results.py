@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from resource_api.model import report
 from resource_api.plan import planner
 from resource_api.render import json as documents
 from resource_api.render import text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from resource_api.model.report import Summary
-
-#: Count of a summary → how a plan calls it.
-_PLANNED: Final = {
-    "created": "to create",
-    "updated": "to update",
-    "replaced": "to replace",
-    "deleted": "to delete",
-    "imported": "to import",
-    "forgotten": "to forget",
-    "refreshed": "to refresh",
-}
 
 
 class Plan(planner.Plan):
@@ -40,7 +24,7 @@ class Plan(planner.Plan):
 
     def __repr__(self) -> str:
         """Return the counts on one short line, whatever the number of steps."""
-        return f"<Plan: {_counts(self.summary, _PLANNED)}>"
+        return f"<Plan: {text.brief(self.summary, text.PLANNED)}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
@@ -61,17 +45,8 @@ class Report(report.Report):
 
     def __repr__(self) -> str:
         """Return the counts on one short line, whatever the number of steps."""
-        return f"<Report: {_counts(self.summary, {})}>"
+        return f"<Report: {text.brief(self.summary, {})}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``steps``, ``outputs`` and ``summary`` as JSON documents, as in ``resource-api apply --json``."""
         return documents.report(self)
-
-
-def _counts(summary: Summary, words: Mapping[str, str]) -> str:
-    """Return the counts of a summary that are not zero, and how many resources are unchanged."""
-    counts = summary._asdict()
-    del counts["unchanged"], counts["noop"]
-    changes = ", ".join(f"{count} {words.get(name, name)}" for name, count in counts.items() if count)
-    end = f"{summary.unchanged} unchanged{' (noop)' if summary.noop else ''}"
-    return f"{changes}; {end}" if changes else end

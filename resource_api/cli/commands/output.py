@@ -10,7 +10,7 @@ from resource_api.cli import options
 from resource_api.cli.session import Session
 from resource_api.cli.stack import Recorded
 from resource_api.model.values.errors import ResourceAPIError, nearest
-from resource_api.render import state as state_text
+from resource_api.render import text as render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,11 +39,9 @@ def output(name: str | None, *, reveal: bool, **settings: Any) -> int:
         if session.json:
             session.print_json(chosen if name is None else chosen[name])
         elif name is None:
-            from resource_api.render import text as render  # noqa: PLC0415 - only for text
-
             session.print(render.outputs(chosen))
         else:
-            session.print(state_text.output(chosen[name], terminal=session.out.isatty()))
+            session.print(render.output(chosen[name], terminal=session.out.isatty()))
         return 0
 
     return session.carry(work)

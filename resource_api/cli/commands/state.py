@@ -14,7 +14,7 @@ from resource_api.model.values import document
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
-from resource_api.render import state as state_text
+from resource_api.render import text as render
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def show(ref: str, **settings: Any) -> int:
 
             session.print_json(state_export.record_document(known, found))
         else:
-            session.print(state_text.record(known, found))
+            session.print(render.record(known, found))
         return 0
 
     return session.carry(work)
@@ -105,7 +105,7 @@ def history(**settings: Any) -> int:
         if session.json:
             session.print_json(list(runs))
         else:
-            session.print([state_text.run(run) for run in runs])
+            session.print([render.run(run) for run in runs])
         return 0
 
     return session.carry(work)

@@ -12,9 +12,11 @@ import pytest
 from resource_api import Attribute, Registry, TypeDefinition
 from resource_api.model.attribute import KINDS
 from resource_api.model.type_definition import FEATURES
+from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import describe
-from resource_api.render import reference_docs as reference
 
+#: The types that come with the package, whatever else is installed.
+REGISTRY: Final = Registry(ModulePath([BUNDLED], distributions=False))
 ROOT: Final = Path(__file__).resolve().parents[3]
 DOCS: Final = """Keep widgets. They are e.g. round; see `size`.
 
@@ -130,7 +132,7 @@ def test_automatic_relationships_are_told_as_references() -> None:
     found = widget(
         autorequires={"file": "$image", "package": ["apt", "gnupg"]}, autonotify={"service": lambda _should: ["x"]}
     )
-    assert describe.relationships(found) == [
+    assert ["".join(item) for item in describe.relationships(found)] == [
         "comes after File[$image], Package[apt], Package[gnupg]",
         "comes before, and refreshes Service[...]",
     ]
@@ -185,10 +187,10 @@ def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> N
     assert "TYPE must be a TypeDefinition" in odd.error
 
 
-@pytest.mark.parametrize("name", reference.bundled().names())
+@pytest.mark.parametrize("name", REGISTRY.names())
 def test_every_bundled_type_is_documented(name: str) -> None:
     """A type and each of its attributes say what they are for, in all three forms."""
-    found = reference.bundled().type(name)
+    found = REGISTRY.type(name)
     assert describe.summary(found).endswith(".")
     document = json.loads(json.dumps(describe.document(found)))
     assert all(each["docs"] for each in document["attributes"])
@@ -202,14 +204,14 @@ def test_the_reference_is_what_the_types_say() -> None:
     """``docs/reference`` is written from the types; after a change of one it is written again."""
     directory = ROOT / "docs" / "reference"
     found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.md")}
-    again = 'reference.write(Path("docs/reference"), reference.bundled())'
-    assert found == reference.pages(reference.bundled()), f"outdated; run {again}"
+    again = 'describe.write_reference(Path("docs/reference"), Registry.from_path())'
+    assert found == describe.reference_pages(REGISTRY), f"outdated; run {again}"
 
 
 def test_writing_the_reference_takes_away_what_is_gone(tmp_path: Path) -> None:
     """A page of a type that no longer exists goes, and other files stay."""
     for name in ("gone.md", "kept.txt"):
         (tmp_path / name).touch()
-    written = reference.write(tmp_path, reference.bundled())
+    written = describe.write_reference(tmp_path, REGISTRY)
     assert {path.name for path in tmp_path.iterdir()} == {"kept.txt", *(path.name for path in written)}
-    assert (tmp_path / "README.md").read_text(encoding="utf-8").count("\n- [") == len(reference.bundled().names())
+    assert (tmp_path / "README.md").read_text(encoding="utf-8").count("\n- [") == len(REGISTRY.names())

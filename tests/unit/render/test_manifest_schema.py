@@ -15,8 +15,8 @@ from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefin
 from resource_api.manifest import sections, yaml_reader
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.values.errors import ManifestError
+from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import manifest_schema as schema
-from resource_api.render import reference_docs as reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -399,7 +399,7 @@ def test_the_same_types_give_the_same_text() -> None:
 
 def test_the_bundled_types_have_a_schema() -> None:
     """All of them together, and every reference within it leads somewhere."""
-    registry = reference.bundled()
+    registry = Registry(ModulePath([BUNDLED], distributions=False))
     found = schema.manifest_schema(map(registry.type, registry.names()))
     Draft7Validator.check_schema(found)
     text = json.dumps(found)

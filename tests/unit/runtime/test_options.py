@@ -1,0 +1,80 @@
+"""The keyword options of a runtime: a mistake is found by a type checker, and at the latest by the call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from resource_api import Registry, Runtime
+from resource_api.model.options import Options
+from resource_api.runtime.options import PlanOptions, to_options
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+PROGRAM: Final = """\
+from resource_api import Registry, Runtime
+
+runtime = Runtime(Registry.from_path())
+plan = runtime.plan("site.yaml", targets=["File[/etc/motd]"], prune=True)
+runtime.apply("site.yaml", {"domain": "example.org"}, noop=True, strict="warning", tags={"web"}, use_cache=True)
+runtime.apply(plan, parallel=4, on_plan=lambda plan: print(plan))
+runtime.destroy("site.yaml", excludes=("File[/etc/motd]",)).to_dict()
+runtime.change({"resources": {}}, fail_fast=True)
+"""
+#: A wrong call → what the type checker says of it.
+WRONG: Final = {
+    'runtime.plan("site.yaml", target=["File[a]"])': 'Unexpected keyword argument "target" for "plan"',
+    'runtime.plan_destroy("site.yaml", prune=True)': 'Unexpected keyword argument "prune" for "plan_destroy"',
+    'runtime.destroy("site.yaml", no_op=True)': 'Unexpected keyword argument "no_op" for "destroy"',
+    'runtime.change({}, targets=["File[a]"])': 'Unexpected keyword argument "targets" for "change"',
+    'runtime.apply("site.yaml", nop=True)': 'No overload variant of "apply" of "Runtime" matches',
+    "runtime.apply(plan, replace=[])": 'No overload variant of "apply" of "Runtime" matches',
+    'runtime.plan("site.yaml", strict="loud")': 'Argument "strict" to "plan" of "Runtime" has incompatible type',
+    'runtime.plan("site.yaml", targets="File[a]")': 'Argument "targets" to "plan" of "Runtime" has incompatible type',
+    "Runtime(Registry(), brief=True)": 'Unexpected keyword argument "brief" for "Runtime"',
+}
+
+
+@pytest.mark.timeout(300)
+def test_a_misspelt_option_is_found_by_a_type_checker(tmp_path: Path) -> None:
+    """So is one that the method does not have, or of another type; the documented ones are accepted."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM + "\n".join(WRONG) + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(program)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors: dict[int, str] = {}
+    for line in done.stdout.splitlines():
+        if ": error: " in line:
+            number = int(line.split(":")[1])
+            errors[number] = errors.get(number, "") + line
+    first = PROGRAM.count("\n") + 1
+    assert sorted(errors) == list(range(first, first + len(WRONG))), done.stdout
+    for number, message in enumerate(WRONG.values(), first):
+        assert message in errors[number]
+
+
+def test_a_misspelt_option_is_an_error_at_run_time(tmp_path: Path) -> None:
+    """Nothing is read before."""
+    with pytest.raises(TypeError, match="no_op"):
+        Runtime(Registry()).plan(tmp_path / "missing.yaml", no_op=True)  # type: ignore[call-arg] # the mistake under test
+
+
+def test_every_declared_option_exists() -> None:
+    """The keys of the typed dictionaries are the fields of the options, but for those that the runtime sets itself."""
+    assert set(PlanOptions.__annotations__) == set(Options._fields) - {"saved", "shown"}
+
+
+def test_lists_become_values_that_do_not_change() -> None:
+    """What the caller does with a list afterwards changes no plan."""
+    targets = ["File[a]"]
+    options = to_options({"targets": targets, "tags": ["web"]})
+    targets.append("File[b]")
+    assert (options.targets, options.tags) == (("File[a]",), frozenset({"web"}))
