@@ -131,7 +131,7 @@ class _Shortcut:
         self, snapshot: Snapshot, declared: Collection[tuple[str, Name]]
     ) -> Iterator[tuple[str, Mapping[Name, Resource]]]:
         for instance, names in convergence.asked(self._converged, declared):
-            yield instance, snapshot.read_unchecked(snapshot.providers.tools(instance).definition, names)
+            yield instance, snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
 
     def _compiled(self, planner: Planner) -> Catalog | None:
         """Give the catalog of what is left; None if that is not what it was then, or too much."""

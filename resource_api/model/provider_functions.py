@@ -50,4 +50,4 @@ class ProviderFunctions(NamedTuple):
     check_config: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
     #: What policies say of one resource: why it is forbidden, or nothing.
-    judge: Callable[[Entry, Mapping[str, Any]], str] | None = None
+    check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None

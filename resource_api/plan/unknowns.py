@@ -75,6 +75,6 @@ def complete_should(entry: Entry, values: Mapping[str, Any], tools: ProviderFunc
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     (settled,), problems = canonicalize.canonicalize(tools, [canonicalize.fill_defaults(entry.definition, should)])
     errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
-    if not errors and tools.judge is not None:
-        return settled, tools.judge(entry, settled)
+    if not errors and tools.check_policies is not None:
+        return settled, tools.check_policies(entry, settled)
     return settled, "; ".join(errors)

@@ -1,7 +1,7 @@
-"""Asks providers for the functions that their types declare; each question once in a transaction.
+"""Calls the functions that types declare for the values of a manifest, each with the same inputs once in a transaction.
 
-A function reads: it is called like ``get``, and what it answers is held to its data type. When it is called, and what
-follows when it cannot be, is the stages' business.
+A function reads: it is called like ``get``, and its result is checked against its data type. When a function is called,
+and what follows when it fails, is decided in ``snapshot`` and ``transaction``.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
 
 
-def ask(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the question
-    """Give what a function answers, as a secret where ``secret`` or where it says so.
+def call_function(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the call
+    """Return the result of a function, ``Sensitive`` where ``secret`` is true or its data type is.
 
-    Raises ``ValueError`` with why there is no answer; then it is asked again the next time.
+    Raise ``ValueError`` with the reason when it fails; a failed call is made again the next time.
     """
     key = (call.instance, call.name, json.dumps(reveal(dict(inputs)), sort_keys=True, default=repr))
-    if key not in providers.answers:
-        providers.answers[key] = _ask(providers, call, inputs, secret=secret)
-    return deepcopy(providers.answers[key])
+    if key not in providers.function_results:
+        providers.function_results[key] = _call(providers, call, inputs, secret=secret)
+    return deepcopy(providers.function_results[key])
 
 
-def _ask(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, secret: bool) -> Any:
+def _call(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, secret: bool) -> Any:
     datatype, run = call.function.datatype, providers.run
     run.log.mask.add(inputs)
     try:
         provider = providers.instance(call.instance)
-        context = Context(providers.tools(call.instance).definition, run, reading=True)
+        context = Context(providers.functions(call.instance).definition, run, reading=True)
         with process_guard.contained(), context.activate(provider), run.provider_call():
             answer = getattr(provider, call.name)(context, **copy_resource(inputs))
-    except Exception as error:  # a foreign method may fail in any way
+    except Exception as error:  # a provider's method may raise anything
         msg = f"function {call} failed: {reason(error)}"
         raise ValueError(msg) from error
     answer = reveal(answer)
     if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):
-        msg = f"function {call} must give {datatype.text}, and gave another {type(answer).__name__}"
+        msg = f"function {call} must return {datatype.text}, and returned another {type(answer).__name__}"
         raise ValueError(msg)
     if not (secret or datatype.sensitive):
         return answer

@@ -1,49 +1,150 @@
-"""What providers answer from their arguments alone, taken over: on copies, with secrets unwrapped and wrapped again."""
+"""The methods of a provider that depend on their arguments alone, as the plain functions that pure stages call.
+
+Providers get copies of values, and plain values where a value is secret only in this manifest. What the functions are
+for is described in ``model.provider_functions``; methods that read the system do not belong here.
+"""
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import Problem, ProviderError
 from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive, copy_resource
+from resource_api.provider.base import call_arguments
+from resource_api.provider.context import Context
+from resource_api.system import process_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.type_definition import Resource, TypeDefinition
+    from resource_api.model.entry import Entry
+    from resource_api.model.provider_functions import Question
+    from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.provider.context import RunContext
 
 _SEVERITIES: Final = ("error", "warning")
 
 
-def canonicalized(
-    run: RunContext, definition: TypeDefinition, call: Callable[..., Any], resources: list[Resource]
-) -> list[Resource]:
-    """Canonicalize copies; values that are secret only here are unwrapped for the provider and wrapped again."""
-    plain = are_flat(resources)
-    copies: list[Resource] = list(map(dict, resources)) if plain else []
-    wrapped: dict[int, set[str]] = {}
-    for index, resource in enumerate(() if plain else resources):
-        copy = copy_resource(resource)
-        copies.append(copy)
-        wrapped[index] = {key for key in copy.keys() - definition.sensitive if isinstance(copy[key], Sensitive)}
-        for key in wrapped[index]:
-            run.log.mask.add(copy[key])
-            copy[key] = copy[key].reveal()
-    answer = call("canonicalize", copies)
-    if not isinstance(answer, list) or len(answer) != len(resources) or not all(type(r) is dict for r in answer):
-        msg = f"{definition.name}: canonicalize must return the resources that it was given, a list of mappings"
-        raise ProviderError(msg)
-    for index, secret in wrapped.items():
-        for key in secret & answer[index].keys():
-            answer[index][key] = Sensitive(answer[index][key])
-    return answer
+class PureCalls:
+    """Calls the pure methods of one provider.
+
+    They are not guarded one by one (``process_guard.protected``): a plan is guarded as a whole.
+    """
+
+    def __init__(
+        self, definition: TypeDefinition, run: RunContext, provider: Callable[[], Any], provider_class: type[Any] | None
+    ) -> None:
+        """Prepare calls of what ``provider`` returns, made at the first; ``provider_class`` is None in workers."""
+        self.context = Context(definition, run, reading=True)
+        self._definition = definition
+        self._mask = run.log.mask
+        self._provider = provider
+        self._class = provider_class
+
+    def functions(self, check_policies: Callable[[Entry, Mapping[str, Any]], str] | None) -> ProviderFunctions:
+        """Return the functions for the features that the type declares."""
+        features = self._definition.features
+        return ProviderFunctions(
+            self._definition,
+            {},
+            self.canonicalize if "canonicalize" in features else None,
+            self.validate if "validate" in features else None,
+            self.insync if "custom_insync" in features else None,
+            self.plan if "plan" in features else None,
+            self.upgrade if "upgrade" in features else None,
+            self._config_function("check_config"),
+            self._config_function("diff_config"),
+            check_policies,
+        )
+
+    def canonicalize(self, resources: list[Resource]) -> list[Resource]:
+        """Return resources in canonical form; values that are secret only here are unwrapped and wrapped again."""
+        if are_flat(resources):
+            return self._canonicalize(list(map(dict, resources)))
+        copies = [copy_resource(resource) for resource in resources]
+        secret = []
+        for copy in copies:
+            wrapped = {key for key in copy.keys() - self._definition.sensitive if isinstance(copy[key], Sensitive)}
+            for key in wrapped:
+                self._mask.add(copy[key])
+                copy[key] = copy[key].reveal()
+            secret.append(wrapped)
+        canonical = self._canonicalize(copies)
+        for resource, wrapped in zip(canonical, secret, strict=True):
+            for key in wrapped & resource.keys():
+                resource[key] = Sensitive(resource[key])
+        return canonical
+
+    def validate(self, resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
+        """Yield what is wrong with each resource, or the exception that its check raised."""
+        if self._class is None:
+            yield from self._provider().validate_each(self.context, resources)
+            return
+        if self._definition.sensitive:
+            self._mask.add(resources)
+        for resource in map(dict, resources) if are_flat(resources) else map(copy_resource, resources):
+            try:
+                answer = process_guard.call_contained(self._provider().validate, self.context, resource)
+                found: list[Problem] | Exception = [] if answer is None or answer == [] else _problems(answer)
+            except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
+                found = error
+            yield found
+
+    def insync(self, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+        """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised."""
+        if self._class is None:
+            yield from self._provider().insync_each(self.context, questions)
+            return
+        for name, attributes, is_, should in questions:
+            try:
+                compare = partial(process_guard.call_contained, self._provider().insync, self.context, name)
+                answers: list[Any] | Exception = [compare(attribute, is_, should) for attribute in attributes]
+            except Exception as error:  # noqa: BLE001 - what a provider raises is its answer
+                answers = error
+            yield answers
+
+    def plan(self, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Any:
+        """Return what the provider foresees for a change."""
+        return self._call("plan", *deepcopy((name, is_, should)))
+
+    def upgrade(self, version: int, values: Mapping[str, Any]) -> Any:
+        """Return recorded values in the form of the type's schema version; ``version`` is that of ``values``."""
+        return self._call("upgrade", version, deepcopy(dict(values)))
+
+    def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
+        count = len(copies)
+        answer = self._call("canonicalize", copies)
+        if not isinstance(answer, list) or len(answer) != count or not all(type(each) is dict for each in answer):
+            name = self._definition.name
+            msg = f"{name}: canonicalize must return the resources that it was given, a list of mappings"
+            raise ProviderError(msg)
+        return answer
+
+    def _config_function(self, method: str) -> Callable[..., Any] | None:
+        """Return ``check_config`` or ``diff_config`` of a provider that has it."""
+        if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
+            return None
+
+        def call(*configs: Mapping[str, Any]) -> Any:
+            self._mask.add(configs)
+            return self._call(method, *configs)
+
+        return call
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        if self._definition.sensitive:
+            self._mask.add(arguments)
+        call = getattr(self._provider(), method)
+        return process_guard.call_contained(call, *call_arguments(method, self.context, arguments))
 
 
-def problems(answer: Any) -> list[Problem]:
-    """Give what ``validate`` said as problems. Raises ``ProviderError`` for one of no known severity."""
+def _problems(answer: Any) -> list[Problem]:
+    """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for one of no known severity."""
     given: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
     found = [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in given]
     for problem in found:

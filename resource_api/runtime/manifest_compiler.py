@@ -63,11 +63,11 @@ class ManifestCompiler:
             return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add)
 
         manifest = source if isinstance(source, Manifest) else reading.read(source, python)
-        providers.expect({declared.instance: declared.version for declared in manifest.providers.values()})
+        providers.select_versions({declared.instance: declared.version for declared in manifest.providers.values()})
         return manifest
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
-        definitions = Definitions(providers.tools, self._component, self._registry.types_with_function)
+        definitions = Definitions(providers.functions, self._component, self._registry.types_with_function)
         return compile_catalog(manifest, inputs, self._facts, definitions, assets.Assets())
 
     def _component(self, name: str) -> LoadedComponent | None:

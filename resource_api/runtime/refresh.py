@@ -60,7 +60,7 @@ def _read_again(
 ) -> list[str]:
     """Read the records of one provider instance; append the changed ones to ``drifted`` and return the failures."""
     try:
-        tools = snapshot.providers.tools(records[0].instance)
+        tools = snapshot.providers.functions(records[0].instance)
         records = [upgrade(record, tools) for record in records]
     except (DefinitionError, ValueError) as error:
         return [f"{record.reference}: {error}" for record in records]

@@ -49,7 +49,7 @@ class ResourceReader:
         Raise ``ProviderError`` when none can be read.
         """
         with ProviderPool(self.registry, self.run) as providers:
-            tools = providers.tools(type_name)
+            tools = providers.functions(type_name)
             if tools.definition.config.attributes:
                 from resource_api.catalog import provider_config  # noqa: PLC0415 - few types take a configuration
 
@@ -59,7 +59,7 @@ class ResourceReader:
 
     def tools(self, type_name: str) -> ProviderFunctions:
         """Return the pure functions of a type's provider. Raise ``DefinitionError``."""
-        return ProviderPool(self.registry, self.run).tools(type_name)
+        return ProviderPool(self.registry, self.run).functions(type_name)
 
 
 def _title(name: Name) -> str:

@@ -279,7 +279,7 @@ class Runtime(ResourceReader):
         with ProviderPool(self.registry, self.run) as providers:
             with gc_paused(), process_guard.protected():
                 policies = self._policies()
-                providers.judge = policies.check_resource if policies else None
+                providers.check_policies = policies.check_resource if policies else None
                 snapshot = Snapshot(providers, options.strict)
                 plan = Plan(*make(_Planning(options, snapshot, policies)))
             yield plan, snapshot
@@ -316,7 +316,7 @@ class Runtime(ResourceReader):
         """Match a catalog with its state, observe, and plan."""
         options, snapshot, policies = run
         instances = configure_instances(catalog, state, snapshot.providers)
-        catalog, prior = matching.match(catalog, instances, prune=options.prune, tools=snapshot.providers.tools)
+        catalog, prior = matching.match(catalog, instances, prune=options.prune, tools=snapshot.providers.functions)
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options)
         queries = observe(catalog, prior, selected, snapshot)
@@ -369,7 +369,7 @@ class Runtime(ResourceReader):
                 on_plan(plan)
             report = self._execute(plan, snapshot, "apply")
             unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
-            if unchanged and request is not None and snapshot.providers.judge is None:
+            if unchanged and request is not None and snapshot.providers.check_policies is None:
                 from resource_api.cache import incremental_plan  # noqa: PLC0415 - only with something to conclude
 
                 incremental_plan.save(request, plan, snapshot.providers, self.store)

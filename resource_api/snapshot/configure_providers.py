@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
     """Settle who answers for what, and tell ``providers``."""
-    providers.expect({record.name: record.inputs.get("version", "") for record in recorded(state)})
-    providers.expect({instance.name: instance.version for instance in catalog.instances.values()})
-    instances = settle(catalog, state, providers.tools)
+    providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded(state)})
+    providers.select_versions({instance.name: instance.version for instance in catalog.instances.values()})
+    instances = settle(catalog, state, providers.functions)
     for name, config in instances.configs.items():
         providers.configure(name, config)
     for name, why in instances.refused.items():
-        providers.refuse(name, why)
+        providers.mark_unavailable(name, why)
     return instances
 
 
@@ -65,7 +65,7 @@ class DeferredInstances:
         instance = self._late.get(name)
         if instance is None:
             return READY
-        config, why, later = deferred_configuration(instance, resolve, self._providers.tools(name), self._prior)
+        config, why, later = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
         if why:
             return Awaited(why, later)
         self._providers.configure(name, config)

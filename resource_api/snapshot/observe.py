@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.functions import invoke
 from resource_api.model.planner_queries import PlannerQueries
-from resource_api.plugins.functions import ask
+from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot:
     return PlannerQueries(
         lambda entry: snapshot.observation(entry.instance, entry.name),
         snapshot.due,
-        providers.tools,
-        lambda call, given: invoke(call, given, partial(ask, providers)),
+        providers.functions,
+        lambda call, given: invoke(call, given, partial(call_function, providers)),
         awaited,
     )
 

@@ -183,7 +183,7 @@ class Snapshot:
         wanted = [name for name in names if name in reading.kept]
         if wanted:
             rows = [reading.kept.pop(name) for name in wanted]
-            reading.seen.update(zip(wanted, self._judge.judge(self.providers.tools(instance), rows), strict=True))
+            reading.seen.update(zip(wanted, self._judge.judge(self.providers.functions(instance), rows), strict=True))
 
     def _get(
         self, definition: TypeDefinition, names: list[Name] | None, *, filtered: bool
@@ -212,7 +212,7 @@ class Snapshot:
         reading.failure = ""
         rows, failed = got
         names = asked.names
-        tools = self.providers.tools(definition.instance)
+        tools = self.providers.functions(definition.instance)
         by_name, wrong = self._judge.by_names(tools, names, rows)
         wanted = [name for name in (by_name if names is None else names) if name in by_name] if judging else []
         judged = self._judge.judge(tools, [by_name[name] for name in wanted])

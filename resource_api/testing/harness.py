@@ -139,7 +139,7 @@ class Bench:
 
     def _providers(self) -> ProviderPool:
         providers, name = ProviderPool(self.registry, self.runtime.run), self.definition.name
-        providers.configure(name, provider_config.validate_config(providers.tools(name), self.examples.config)[0])
+        providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
         return providers
 
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:

@@ -15,7 +15,7 @@ from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
 from resource_api.plan.replacement import triggered, triggers
-from resource_api.plugins.functions import ask
+from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 from resource_api.transaction.operation_run import OperationRun
 
@@ -102,7 +102,7 @@ class Reevaluation:
         """Decide anew; what the plan did not show as a removal never becomes one."""
         step = run.step
         known = self._known(step)
-        decision = decide(step.entry, run.is_, run.should, self.providers.tools(step.entry.instance), known)
+        decision = decide(step.entry, run.is_, run.should, self.providers.functions(step.entry.instance), known)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
         if self._unplanned(run, decision):
@@ -134,7 +134,7 @@ class Reevaluation:
         if new.finished:
             removal.finished = True
             return
-        tools = self.providers.tools(step.entry.instance)
+        tools = self.providers.functions(step.entry.instance)
         decision = decide(step.entry, removal.is_, new.should, tools, self._known(step))
         if decision.error:
             self.ending.fail(removal, decision.error)
@@ -194,7 +194,7 @@ class Reevaluation:
                 self._refuse(run, f"'{name}' is still not known: {value}")
                 return
             values[name] = UNKNOWN if is_unknown(found) else found
-        run.should, problem = unknowns.complete_should(entry, values, self.providers.tools(entry.instance))
+        run.should, problem = unknowns.complete_should(entry, values, self.providers.functions(entry.instance))
         if problem:
             self._refuse(run, problem)
 
@@ -220,7 +220,7 @@ class Reevaluation:
             return UNKNOWN
         if awaited.why:
             raise ValueError(awaited.why)
-        return invoke(call, given, partial(ask, self.providers))
+        return invoke(call, given, partial(call_function, self.providers))
 
     def _due(self, run: OperationRun) -> None:
         """Ask an imperative resource, right before its turn, whether it is to be run."""

@@ -168,7 +168,7 @@ class Segment:
         """Note of which runs nothing is missing by what was read last; imperative ones cannot be read."""
         instance = self.definition.instance
         rows = {} if self.imperative or self.snapshot.failure(instance) else self.snapshot.rows(instance)
-        arrive(runs, rows, self.ending.providers.tools(instance))
+        arrive(runs, rows, self.ending.providers.functions(instance))
 
     def _seen(self, run: OperationRun) -> Observation:
         return self.snapshot.observation(self.definition.instance, run.name)
@@ -177,7 +177,7 @@ class Segment:
         """Give what of a change is not there yet, after a fresh read."""
         if run.arrived is not None:
             return []
-        return missing(run, self._seen(run), self.ending.providers.tools(self.definition.instance))
+        return missing(run, self._seen(run), self.ending.providers.functions(self.definition.instance))
 
     def _conclude(self, called: Sequence[OperationRun]) -> None:
         """Read again, and settle each run: succeeded, failed, or skipped because its prerequisite failed."""

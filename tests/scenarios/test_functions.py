@@ -271,5 +271,5 @@ def test_a_function_that_fails_fails_who_needs_it_and_nobody_else(dns: Site) -> 
     )
     applied = dns.run("apply", "site.yaml")
     assert (applied.code, names(server)) == (1, ["c"])
-    assert "Inventory_host[a]: function dns.broken must give Integer, and gave another str" in applied.err
+    assert "Inventory_host[a]: function dns.broken must return Integer, and returned another str" in applied.err
     assert "Inventory_host[b]: function inventory_host.free_address failed: the inventory refuses" in applied.err

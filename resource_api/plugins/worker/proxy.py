@@ -33,7 +33,7 @@ PATIENCE: Final = 2.0
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
 
-class Isolated:
+class WorkerProvider:
     """Stands in for a provider that runs in workers: it has the same methods."""
 
     def __init__(self, definition: TypeDefinition, places: Sequence[str], run: RunContext) -> None:
@@ -62,12 +62,12 @@ class Isolated:
         """Give resources in their one form."""
         return self._workers.call(context, "canonicalize", resources)
 
-    def validated(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
+    def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
         """Give what is wrong with each of many resources, asked for in one go."""
         for found in self._each(context, "validate", [[(should,)] for should in resources]):
             yield found if isinstance(found, Exception) else found[0]
 
-    def compared(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+    def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
         """Give whether attributes of many resources are as they should be, asked for in one go."""
         asked = [[(name, each, is_, should) for each in some] for name, some, is_, should in questions]
         return self._each(context, "insync", asked)
@@ -111,9 +111,9 @@ class Isolated:
         """Be interrupted: each provider is told before it is closed."""
         self._workers.interrupted = True
 
-    def leave(self) -> None:
+    def begin_close(self) -> None:
         """Tell the workers to end, and do not wait."""
-        self._workers.leave()
+        self._workers.begin_close()
 
     def close(self) -> None:
         """End the workers."""
@@ -164,7 +164,7 @@ class _Workers:
             self._idle.append(worker)
         return answer()
 
-    def leave(self) -> None:
+    def begin_close(self) -> None:
         """Tell the workers that nothing more is asked of them."""
         with self._lock:
             leaving, self._idle = self._idle, []
@@ -174,7 +174,7 @@ class _Workers:
 
     def close(self) -> None:
         """Wait until the workers have ended, but not for long."""
-        self.leave()
+        self.begin_close()
         while self._leaving:
             for frame in self._leaving.pop().end(PATIENCE):
                 if frame.kind in {"line", "conceal"}:
