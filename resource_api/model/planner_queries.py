@@ -1,11 +1,14 @@
-"""What a plan may ask of the world: five questions, as functions, so that planning itself touches nothing."""
+"""What planning may ask of the world: one protocol, so that the planner itself touches nothing.
+
+``snapshot.observe`` implements it with providers; a test can implement it with literals. How a question is answered
+must not enter this module.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,16 +19,71 @@ if TYPE_CHECKING:
     from resource_api.model.values.expression import Path
 
 
-class PlannerQueries(NamedTuple):
-    """What the planner is told of everything outside: by entry, what was read and whether it is due."""
+class Observation(NamedTuple):
+    """The result of reading one resource: its row (None: it does not exist), or why it could not be read."""
 
-    #: Give (row or None, failure) of an entry.
-    observation: Callable[[Entry], tuple[Mapping[str, Any] | None, str]]
-    #: Give (run, why, failure) of an imperative entry whose values are known.
-    due: Callable[[Entry], tuple[bool, str, str]]
-    #: Give a type's pure functions.
-    tools: Callable[[str], ProviderFunctions]
-    #: Give what a function answers; raises ``ValueError``.
-    invoke: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN
-    #: Give why an instance cannot be asked yet, and whether that is because its configuration is not known yet.
-    awaited: Callable[[str, Callable[[Path], Any]], tuple[str, bool]] = lambda _instance, _resolve: ("", False)
+    row: Mapping[str, Any] | None = None
+    failure: str = ""
+
+
+class Due(NamedTuple):
+    """The answer of ``due`` for an imperative resource: whether to run it and why, or why there is no answer."""
+
+    run: bool = False
+    why: str = ""
+    failure: str = ""
+
+
+class Readiness(NamedTuple):
+    """Whether a provider instance can be called: ``failure`` is empty if it can.
+
+    ``later``: the failure may go away in this run, because the configuration contains a value that is not yet known.
+    """
+
+    failure: str = ""
+    later: bool = False
+
+
+class PlannerQueries(Protocol):
+    """The questions that planning asks. Every implementation keeps three obligations.
+
+    1. A question changes nothing that the plan can see: no argument is modified, and the system is only read.
+    2. The same question has the same answer as long as nothing is applied, whatever was asked in between.
+    3. A failure of a provider is part of the answer, as text; only ``functions`` and ``call`` raise.
+    """
+
+    def functions(self, instance: str, /) -> ProviderFunctions:
+        """Return the pure functions of a provider instance, and its type.
+
+        4. They answer from their arguments alone; calling them is no question about the world.
+
+        Raises ``DefinitionError`` if the type or its provider cannot be loaded.
+        """
+
+    def observation(self, entry: Entry, /) -> Observation:
+        """Return what was read of a resource.
+
+        5. Everything that is asked for has been read before planning starts, in one batch per type, except for
+        instances that were not ready then: ``readiness`` reads for those.
+        """
+
+    def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
+        """Return whether an imperative resource is to be run with the values ``should``, all of them known.
+
+        6. The provider's ``due`` reads the system and changes nothing.
+        """
+
+    def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
+        """Return whether a provider instance can be called with the values that ``resolve`` returns by now.
+
+        7. An instance whose configuration refers to resources is configured when these values are known for the first
+        time, and its resources are read then. ``resolve`` raises ``ValueError`` for a value that cannot be computed.
+        """
+
+    def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
+        """Return the result of a provider's function, called from an expression.
+
+        8. A function reads and changes nothing; one call with the same inputs is made at most once in a run.
+
+        Raises ``ValueError`` with the reason if there is no result.
+        """

@@ -5,6 +5,7 @@ Values that the planner makes and the transaction reports; neither decides anyth
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference
@@ -21,19 +22,31 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 
-class DecisionInputs(NamedTuple):
-    """What else decides, beside the two states: what was recorded, and wishes about this one resource."""
+class ReplacementReason(Enum):
+    """Why a resource is replaced beyond the attributes that can only be set at creation; the value is the text."""
 
-    record: Record | None = None
-    #: The record under other namevars that a replacement removes.
-    predecessor: Record | None = None
-    salt: bytes = b""
-    #: Why it is to be replaced even if nothing differs; empty: it is not.
-    forced: str = ""
-    #: Why it is a orphan: undeclared, removed, replaced, or pending; empty: it is declared.
-    orphan: str = ""
-    #: Attributes whose values come from what is deleted before it is made again → the reference of that.
-    lost: Mapping[str, str] = {}
+    REQUESTED = "asked for by --replace"
+    TAINTED = "tainted"
+    TRIGGERED = "triggered by {}"
+    #: ``deleted_with`` names a resource that is replaced.
+    HOST_REPLACED = "goes with {}, which is replaced"
+    #: A value comes from a resource that is replaced.
+    SOURCE_REPLACED = "{} comes from {}, which is replaced"
+    PROVIDER_CONFIGURATION = "{}"
+    PROVIDER_PLAN = "the provider replaces for {}"
+    #: ``replace_on_changes`` names an attribute that differs.
+    ATTRIBUTE_CHANGED = "{} changed"
+
+
+class Replacement(NamedTuple):
+    """A reason to replace a resource, with the names that its text contains."""
+
+    reason: ReplacementReason
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text for the user."""
+        return self.reason.value.format(*self.names)
 
 
 class Decision(NamedTuple):
@@ -48,6 +61,8 @@ class Decision(NamedTuple):
     replaces_because: Sequence[str] = ()
     #: Values that only the resource can tell, where its provider foresees them.
     predicted: Mapping[str, Any] = {}
+    #: The reason of a replacement that the differences do not show; its text is also the first of ``reasons``.
+    replacement: Replacement | None = None
 
 
 SAME: Final = Decision(Action.SAME)

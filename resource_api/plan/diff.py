@@ -1,7 +1,7 @@
-"""Attribute by attribute: what of a resource is not as it should be.
+"""Compare one resource attribute by attribute: which attributes are not as they should be.
 
-Exact on canonical values, ``ensure`` first; the provider's own comparison decides where it wants to; what is written
-and never read back is compared with the digest of what was last set. Pure.
+Exact on canonical values. A provider's own comparison is used if it has one; write-only values are compared with the
+digest of what was last set. Pure.
 """
 
 from __future__ import annotations
@@ -23,52 +23,53 @@ if TYPE_CHECKING:
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.step import DecisionInputs
+    from resource_api.plan.decision_inputs import DecisionInputs
+
+    Resource = Mapping[str, Any]
 
 
 class ComparisonError(Exception):
-    """The provider's own comparison failed or gave nonsense."""
+    """The provider's own comparison or plan failed, or returned something that is not allowed."""
 
 
 def compare(
-    entry: Entry,
-    is_: Mapping[str, Any],
-    should: Mapping[str, Any],
-    tools: ProviderFunctions,
-    known: DecisionInputs | None = None,
+    entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs | None = None
 ) -> list[Difference]:
-    """Give every difference. Raises ``ComparisonError`` when the provider's comparison fails.
+    """Return every difference, ``ensure`` first; ``inputs`` None: write-only values count as set.
 
-    Without ``known`` (after a ``set``) what cannot be read back is taken as set.
+    Raises ``ComparisonError``.
     """
-    found = diff(entry.definition, is_, should) if tools.insync is None else list(_asked(entry, is_, should, tools))
-    if known is not None and entry.definition.write_only:
-        found += _unread(entry, should, known)
-    recorded = known.record.should if known is not None and known.record is not None else {}
-    return [_veiled(difference, recorded.get(difference.attribute)) for difference in found]
+    if functions.insync is None:
+        found = diff(entry.definition, is_, should)
+    else:
+        found = list(_compare_by_provider(entry, is_, should, functions))
+    if inputs is not None and entry.definition.write_only:
+        found += _compare_write_only(entry, should, inputs)
+    recorded = inputs.record.should if inputs is not None and inputs.record is not None else {}
+    return [_hide_secret(difference, recorded.get(difference.attribute)) for difference in found]
 
 
-def _veiled(difference: Difference, recorded: Any) -> Difference:
-    """Give a difference whose present value is as secret as what is to take its place, or what was last asked for."""
+def _hide_secret(difference: Difference, recorded: Any) -> Difference:
+    """Make the present value a secret if the wanted or the recorded one is."""
     if difference.is_ is None or not (holds_secret(difference.should) or holds_secret(recorded)):
         return difference
     return difference._replace(is_=Sensitive(difference.is_))
 
 
-def equal_places(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: ProviderFunctions) -> Iterator[int]:
-    """Give the places of the (entry, row) of one type that certainly do not differ; what raises or is unclear may."""
-    wanted = list(_wanted([entry.should for entry, _ in pairs], tools.definition.compared))
+def equal_places(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
+    """Yield the places of the (entry, row) of one type that certainly do not differ; the others must be compared."""
+    compared = list(_compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared))
     answers: Iterable[Any] = repeat(repeat(None))
-    if tools.insync is not None:
-        # What a comparison changes in what it gets is nobody else's: it may not, or gets copies.
+    if functions.insync is not None:
+        # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
         flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
-        lent = MappingProxyType if flat else copy_resource
-        answers = tools.insync(
-            (entry.name, names, lent(row), lent(entry.should))
-            for (entry, row), names in zip(pairs, wanted, strict=True)
+        protect = MappingProxyType if flat else copy_resource
+        answers = functions.insync(
+            (entry.name, names, protect(row), protect(entry.should))
+            for (entry, row), names in zip(pairs, compared, strict=True)
         )
-    # Of the pairs first: the last of them ends it, whoever answers.
-    for place, ((entry, row), names, verdicts) in enumerate(zip(pairs, wanted, answers, strict=False)):
+    # Not strict: without a provider's comparison the answers are endless.
+    for place, ((entry, row), names, verdicts) in enumerate(zip(pairs, compared, answers, strict=False)):
         if isinstance(verdicts, Exception):
             continue
         for name, verdict in zip(names, verdicts, strict=False):
@@ -80,8 +81,8 @@ def equal_places(pairs: Sequence[tuple[Entry, Mapping[str, Any]]], tools: Provid
             yield place
 
 
-def _wanted(resources: Sequence[Mapping[str, Any]], compared: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Give what of each resource is compared: of those with the same attributes the same."""
+def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the attributes to compare of each resource; resources with the same attributes share a list."""
     known: dict[tuple[str, ...], list[str]] = {}
     for shape in map(tuple, resources):
         found = known.get(shape)
@@ -90,10 +91,10 @@ def _wanted(resources: Sequence[Mapping[str, Any]], compared: Sequence[str]) -> 
         yield found
 
 
-def _asked(
-    entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: ProviderFunctions
+def _compare_by_provider(
+    entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions
 ) -> Iterator[Difference]:
-    shown = copy_resource(is_), copy_resource(should)
+    copies = copy_resource(is_), copy_resource(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
             continue
@@ -101,37 +102,40 @@ def _asked(
         if wanted is UNKNOWN:
             yield Difference(attribute, value, UNKNOWN)
             continue
-        verdict, message = _ask(entry, attribute, shown, tools)
+        verdict, message = _call_insync(entry, attribute, copies, functions)
         if verdict is None:
             verdict = value is wanted or same_value(value, wanted)
         if not verdict:
             yield Difference(attribute, value, wanted, message)
 
 
-def _unread(entry: Entry, should: Mapping[str, Any], known: DecisionInputs) -> Iterator[Difference]:
-    recorded = known.record.should if known.record is not None else {}
+def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) -> Iterator[Difference]:
+    recorded = inputs.record.should if inputs.record is not None else {}
     for attribute in sorted(entry.definition.write_only):
         if attribute not in should:
             continue
         value = should[attribute]
-        if value is UNKNOWN or recorded.get(attribute) != digest_secret(value, known.salt):
+        if value is UNKNOWN or recorded.get(attribute) != digest_secret(value, inputs.salt):
             yield Difference(attribute, Sensitive(None), value)
 
 
-def absence_differs(entry: Entry, is_: Mapping[str, Any], should: Mapping[str, Any], tools: ProviderFunctions) -> bool:
-    """Whether the provider's own comparison says that an absence is not yet the one that is wanted."""
+def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions) -> bool:
+    """Return whether the provider's own comparison finds that an absent resource is not yet absent as it should be.
+
+    A provider may distinguish several kinds of absence, such as removed and purged.
+    """
     return (
         not exists(should)
-        and tools.insync is not None
-        and _ask(entry, "ensure", (copy_resource(is_), copy_resource(should)), tools)[0] is False
+        and functions.insync is not None
+        and _call_insync(entry, "ensure", (copy_resource(is_), copy_resource(should)), functions)[0] is False
     )
 
 
-def _ask(
-    entry: Entry, attribute: str, states: tuple[Mapping[str, Any], Mapping[str, Any]], tools: ProviderFunctions
+def _call_insync(
+    entry: Entry, attribute: str, states: tuple[Resource, Resource], functions: ProviderFunctions
 ) -> tuple[bool | None, str]:
-    assert tools.insync is not None
-    (answers,) = tools.insync([(entry.name, (attribute,), *states)])
+    assert functions.insync is not None
+    (answers,) = functions.insync([(entry.name, (attribute,), *states)])
     if isinstance(answers, Exception):
         msg = f"insync of '{attribute}' failed: {reason(answers)}"
         raise ComparisonError(msg) from answers

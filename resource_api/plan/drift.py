@@ -1,6 +1,6 @@
-"""Drift: where the system has moved away from what was last recorded, told apart from a changed manifest.
+"""Drift: how the system differs from what was last recorded, whatever the manifest says now.
 
-Of managed attributes and of existence only; ``read_only`` values change by themselves. Pure.
+Only managed attributes and existence count; ``read_only`` values change by themselves. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
+    from resource_api.model.planner_queries import Observation
     from resource_api.model.record import Record
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
@@ -24,22 +25,20 @@ if TYPE_CHECKING:
 
 
 class Drift(NamedTuple):
-    """One resource that is not as it was when it was last recorded."""
+    """One resource that differs from what was last recorded."""
 
     reference: str
     changes: Sequence[Difference]
 
 
-def drift(
-    prior: Prior, seen: Callable[[Entry], tuple[Mapping[str, Any] | None, str]], entries: Iterable[Entry]
-) -> list[Drift]:
-    """Give what has drifted among ``entries``, which have been read, where they are recorded."""
+def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drift]:
+    """Return the drift of those ``entries`` that are recorded."""
     found = []
     for entry in entries if prior.records else ():
         record = prior.records.get(entry.index)
         if record is None or "imperative" in entry.definition.features or record.key != entry.key:
             continue
-        row, failure = seen(entry)
+        row, failure = observation(entry)
         if row is record.is_ or failure:
             continue
         if changes := drifted_attributes(entry.definition, record, row, prior.state.salt):
@@ -50,7 +49,7 @@ def drift(
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes
 ) -> list[Difference]:
-    """Compare what is with what was recorded: existence, then the attributes that were managed, or imported."""
+    """Return how a row differs from its record: in existence, else in attributes that were managed or imported."""
     was, is_ = exists(record.is_), exists(row)
     if was != is_:
         words = {True: "present", False: "absent"}
@@ -65,13 +64,13 @@ def drifted_attributes(
         if not recorded or attribute in definition.write_only:
             continue
         before, after = record.is_.get(attribute), row.get(attribute)
-        if before is not after and not same_value(before, after) and before != _as_kept(before, after, salt):
+        if before is not after and not same_value(before, after) and before != _as_recorded(before, after, salt):
             changes.append(Difference(attribute, before, Sensitive(after) if holds_secret(before) else after))
     return changes
 
 
-def corrective(step: Step, record: Record, salt: bytes) -> bool:
-    """Whether a step mends drift: what is declared equals what was recorded as asked, and the system has moved."""
+def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
+    """Return whether a step corrects drift: the declaration equals the recorded one, and the system has changed."""
     definition = step.definition
     for attribute in definition.managed:
         declared, asked = step.should.get(attribute), record.should.get(attribute)
@@ -79,16 +78,16 @@ def corrective(step: Step, record: Record, salt: bytes) -> bool:
             declared = digest_secret(declared, salt)
         if not same_value(declared, asked) and seal_secrets(declared, salt) != asked:
             return False
-    return bool(drifted_attributes(definition, record, step.is_, salt)) or _seen_before(step, record, salt)
+    return bool(drifted_attributes(definition, record, step.is_, salt)) or _drifted_before(step, record, salt)
 
 
-def _seen_before(step: Step, record: Record, salt: bytes) -> bool:
-    """Whether what differs had moved before it was last recorded: it was as asked, and a refresh has read it since."""
+def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:
+    """Return whether the drift was recorded already, by a refresh after the last apply."""
     if record.status != "ready" or not step.decision.differences:
         return False
     return bool(drifted_attributes(step.definition, record._replace(is_=record.should), record.is_, salt))
 
 
-def _as_kept(before: Any, value: Any, salt: bytes) -> Any:
-    """Give a value in the form in which one was recorded: a secret that is one only by reference comes back plain."""
+def _as_recorded(before: Any, value: Any, salt: bytes) -> Any:
+    """Return a value in the form in which ``before`` was recorded: plain, or sealed as a secret."""
     return digest_secret(value, salt) if isinstance(before, Sealed) else seal_secrets(value, salt)

@@ -1,7 +1,7 @@
-"""Steps → operations in the order of execution, and what each waits for.
+"""Order the operations of a plan, and find the operations that each must wait for.
 
-Without a removal this is the order of the catalog. A replacement is two operations; what is removed goes in reverse
-recorded dependencies, dependents before what they depend on, and after everything else where it may. Pure.
+Without removals this is the order of the catalog. A replacement is two operations. Removals run in reverse recorded
+dependencies, dependents first, and after everything else if possible. Pure.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
 
 
-def arrange(
+def order_operations(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
-    """Give the operations, and for each (by index) the operations that must have succeeded before it.
+    """Return the operations, and for each of them by number the operations that must have succeeded before it.
 
-    ``steps`` stand in the order of the catalog, orphans last; ``requires`` and ``orphans`` know them by entry.
+    ``steps`` are in the order of the catalog, orphans last; ``requires`` and ``orphans`` hold indexes of entries.
     """
     if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
         if not steps or steps[-1].entry.index < len(steps):
-            # Nothing is left out before the last one: each has its entry's number, and waits for what that requires.
+            # No entry is left out before the last step: operations have the indexes of their entries.
             if max(requires, default=0) >= len(steps):
                 requires = {index: before for index, before in requires.items() if index < len(steps)}
             return [Operation(step.entry.index, step) for step in steps], requires
         place = {step.entry.index: index for index, step in enumerate(steps)}
-        waits = {place[i]: [place[j] for j in _through(i, requires, place)] for i in place}
+        waits = {place[i]: [place[j] for j in _requirements(i, requires, place)] for i in place}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
-    return _rearrange(steps, requires, orphans)
+    return _order_with_removals(steps, requires, orphans)
 
 
-def _rearrange(
+def _order_with_removals(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     nodes = list(_nodes(steps, orphans))
-    edges = list(_edges(nodes, requires))
-    edges = _spared(nodes, edges)
+    edges = _after_hosts(nodes, list(_edges(nodes, requires)))
     order = graph.order(len(nodes), edges)
     if order.cycles:
         order = graph.order(len(nodes), [edge for edge in edges if not edge.automatic])
@@ -55,13 +54,16 @@ def _rearrange(
     return operations, waits
 
 
-def _spared(nodes: Sequence[tuple[Step, bool]], edges: list[Edge]) -> list[Edge]:
-    """Let what goes with something else wait for that: who waited for the former waits for what came before it."""
+def _after_hosts(nodes: Sequence[tuple[Step, bool]], edges: list[Edge]) -> list[Edge]:
+    """Let a removal wait for the removal of its ``deleted_with``.
+
+    What waited for it waits for what came before it instead, because it disappears with its host.
+    """
     places = {str(step.reference): number for number, (step, removal) in enumerate(nodes) if removal}
     hosts = {}
     for number, (step, removal) in enumerate(nodes):
         host = places.get(step.entry.meta.lifecycle.deleted_with or "")
-        if host is not None and host != number and _goes_with(step, nodes[host][0], removal=removal):
+        if host is not None and host != number and _disappears_with(step, nodes[host][0], removal=removal):
             hosts[number] = host
     for number in hosts:
         earlier = [edge.first for edge in edges if edge.then == number]
@@ -71,30 +73,30 @@ def _spared(nodes: Sequence[tuple[Step, bool]], edges: list[Edge]) -> list[Edge]
     return edges + [Edge(host, number) for number, host in hosts.items()]
 
 
-def _goes_with(step: Step, host: Step, *, removal: bool) -> bool:
-    """Whether what is removed vanishes with its host: it is forgotten then, or found gone when its turn comes."""
+def _disappears_with(step: Step, host: Step, *, removal: bool) -> bool:
+    """Return whether a removed resource disappears with its host: it is forgotten, or found missing when replaced."""
     if step.action is Action.REPLACE:
         return removal and not (step.decision.error or host.create_first)
     return step.action is Action.FORGET
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[tuple[Step, bool]]:
-    """Give (step, whether it is a removal) in the order that holds where nothing else is said."""
-    late = []
+    """Yield (step, whether it is a removal) in the order to keep where no edge decides."""
+    last = []
     for step in steps:
         if step.entry.index in orphans:
             continue
-        if step.action is Action.REPLACE and _late(step):
-            late.append(step)
+        if step.action is Action.REPLACE and _removed_last(step):
+            last.append(step)
         elif step.action is Action.REPLACE:
             yield step, True
         yield step, False
-    yield from ((step, True) for step in reversed(late))
+    yield from ((step, True) for step in reversed(last))
     yield from ((step, True) for step in steps if step.entry.index in orphans)
 
 
-def _late(step: Step) -> bool:
-    """Whether the old one goes last; where the step fails, nothing of it is done, and what comes first is kept too."""
+def _removed_last(step: Step) -> bool:
+    """Return whether the old resource is removed after everything else: create_first, unless the step has failed."""
     return step.create_first and not step.decision.error
 
 
@@ -103,41 +105,41 @@ def _edges(nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[i
     removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
     present = puts.keys() | removals.keys()
     for index, number in puts.items():
-        yield from (Edge(puts[before], number) for before in _through(index, requires, present) if before in puts)
+        yield from (Edge(puts[before], number) for before in _requirements(index, requires, present) if before in puts)
     for index, number in removals.items():
         if index in puts:
             step = nodes[number][0]
-            yield Edge(puts[index], number) if _late(step) else Edge(number, puts[index])
-    yield from _whole(nodes, puts, removals, requires)
-    yield from _recorded(nodes, puts, removals, requires)
+            yield Edge(puts[index], number) if _removed_last(step) else Edge(number, puts[index])
+    yield from _before_removals(nodes, puts, removals, requires)
+    yield from _by_recorded_dependencies(nodes, puts, removals, requires)
 
 
-def _whole(
+def _before_removals(
     nodes: Sequence[tuple[Step, bool]],
     puts: Mapping[int, int],
     removals: Mapping[int, int],
     requires: Mapping[int, Sequence[int]],
 ) -> Iterator[Edge]:
-    """Let nothing go before all is there that its new one needs, save what can only come when it has gone."""
+    """Remove the old resource only after what its new one requires, except for what itself needs the removal."""
     after: dict[int, list[int]] = {}
     for index, before in requires.items():
         for other in before:
             after.setdefault(other, []).append(index)
-    halves = {i for i, number in removals.items() if i in puts and not nodes[number][0].create_first}
-    unsettled = graph.descendants(halves, after)
-    for index in halves:
+    replaced = {i for i, number in removals.items() if i in puts and not nodes[number][0].create_first}
+    after_removal = graph.descendants(replaced, after)
+    for index in replaced:
         for other in requires.get(index, ()):
-            if other in puts and other not in unsettled:
+            if other in puts and other not in after_removal:
                 yield Edge(puts[other], removals[index], automatic=True)
 
 
-def _recorded(
+def _by_recorded_dependencies(
     nodes: Sequence[tuple[Step, bool]],
     puts: Mapping[int, int],
     removals: Mapping[int, int],
     requires: Mapping[int, Sequence[int]],
 ) -> Iterator[Edge]:
-    """What depended on something that goes, goes before it, or is brought to not depend on it before."""
+    """Yield the edges to a removal from what depended on it, by record or catalog: its removal, or its change."""
     present = puts.keys() | removals.keys()
     by_reference = {}
     for index, number in removals.items():
@@ -149,7 +151,7 @@ def _recorded(
             needed = {
                 by_reference[name] for name in (step.record.requires if step.record else ()) if name in by_reference
             }
-            needed |= {before for before in _through(index, requires, present) if before in removals}
+            needed |= {before for before in _requirements(index, requires, present) if before in removals}
             for other in needed - {index}:
                 if removal:
                     yield Edge(removals[index], removals[other], automatic=True)
@@ -157,8 +159,8 @@ def _recorded(
                     yield Edge(puts[index], removals[other], automatic=True)
 
 
-def _through(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
-    """Give what something needs among those that the run is about, also by way of those that it leaves alone."""
+def _requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
+    """Return what an entry requires among ``present``, also by way of entries that are not."""
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [*requires.get(index, ())]
@@ -172,8 +174,8 @@ def _through(index: int, requires: Mapping[int, Sequence[int]], present: Collect
     return sorted(found)
 
 
-def by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
-    """Give the operations of each entry: one, or the two of a replacement."""
+def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
+    """Return the numbers of operations by the index of the entry: one, or the two of a replacement."""
     found: dict[int, list[int]] = {}
     for operation in operations:
         found.setdefault(operation.step.entry.index, []).append(operation.number)
@@ -181,19 +183,18 @@ def by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 
 
 def blocked(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) -> dict[int, str]:
-    """Give what cannot be done because a step failed in the plan: by its entry's index, that step's reference.
+    """Return what cannot be done because a step has failed in the plan: entry's index → reference of that step.
 
-    A replacement goes whole or not at all: when its second half cannot be done, its first half is not begun.
+    A replacement is done completely or not at all: if one of its operations is blocked, so is the other.
     """
     causes = {o.number: str(o.step.reference) for o in operations if o.step.decision.error}
     if not causes:
         return {}
-    after, halves = reverse(waits), by_entry(operations)
+    after, numbers = reverse(waits), numbers_by_entry(operations)
     waiting = list(causes)
     while waiting:
         number = waiting.pop()
-        twins = halves[operations[number].step.entry.index]
-        for other in (*after.get(number, ()), *twins):
+        for other in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
             if other not in causes:
                 causes[other] = causes[number]
                 waiting.append(other)

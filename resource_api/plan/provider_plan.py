@@ -1,7 +1,7 @@
-"""What a provider with the feature ``plan`` foresees, held to the rules of a plan.
+"""The ``plan`` of a provider with this feature, checked against the rules of a plan.
 
-What is declared is planned as declared, what nobody declares stays as it is, and only what the resource alone can tell
-is free (``AssertPlanValid`` in OpenTofu). Pure.
+A declared value is planned as declared, a value that nothing declares stays as it is; only what the resource alone
+decides is free (``AssertPlanValid`` in OpenTofu). Pure.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 
 def predict(
-    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], tools: ProviderFunctions
+    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], functions: ProviderFunctions
 ) -> Planned:
-    """Ask the provider; gives nothing where it does not plan. Raises ``ComparisonError`` for what breaks a rule."""
-    if tools.plan is None:
+    """Return the provider's plan of a resource; nothing if it has no ``plan``.
+
+    Raises ``ComparisonError`` if the method fails or its result breaks a rule.
+    """
+    if functions.plan is None:
         return Planned()
     try:
-        answer = tools.plan(entry.name, is_, should)
-    except Exception as error:  # a foreign plan may fail in any way
+        answer = functions.plan(entry.name, is_, should)
+    except Exception as error:  # a method of a provider may raise anything
         msg = f"plan failed: {reason(error)}"
         raise ComparisonError(msg) from error
     if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
@@ -48,7 +51,7 @@ def predict(
 
 
 def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give the values that only the resource itself can tell, as far as its provider foresees them."""
+    """Return the planned values that are not declared and are known."""
     known = {name: value for name, value in planned.state.items() if name not in planned.unknown}
     return {name: value for name, value in known.items() if name not in should and value is not UNKNOWN}
 
@@ -65,19 +68,20 @@ def _broken_rules(
             yield f"there is no attribute '{name}'"
     for name in planned.unknown:
         if should.get(name, UNKNOWN) is not UNKNOWN:
-            yield f"'{name}' is planned as not yet known, and is declared"
+            yield f"'{name}' is planned as not yet known, but declared"
     for name, value in planned.state.items():
         if name not in definition.attributes or name in planned.unknown:
             continue
         if name in should:
             if should[name] is not UNKNOWN and not same_value(value, should[name]):
-                yield f"'{name}' is planned as {_shown(definition, name, value, should[name])} is declared"
+                planned_text, other = _texts(definition, name, value, should[name])
+                yield f"'{name}' is planned as {planned_text}, but declared as {other}"
         elif definition.attributes[name].kind != "read_only" and not same_value(value, is_.get(name)):
-            now = _shown(definition, name, value, is_.get(name))
-            yield f"'{name}' is planned as {now} is there, and nobody declares it"
+            planned_text, other = _texts(definition, name, value, is_.get(name))
+            yield f"'{name}' is planned as {planned_text}, but it is {other} and not declared"
 
 
-def _shown(definition: TypeDefinition, name: str, planned: Any, other: Any) -> str:
+def _texts(definition: TypeDefinition, name: str, planned: Any, other: Any) -> tuple[str, str]:
     if name in definition.sensitive or name in definition.write_only:
-        return "<sensitive>, and another value"
-    return f"{show(planned)}, and {show(other)}"
+        return "<sensitive>", "another value"
+    return show(planned), show(other)

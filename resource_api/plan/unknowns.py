@@ -1,6 +1,6 @@
-"""What a reference into another resource will lead to: known, read, or only known when that one has been done.
+"""Values of references into other resources: known from the plan, read, or unknown until a step has been carried out.
 
-Pure; the transaction asks the same questions when the answers are there.
+Pure; the transaction uses the same functions once the values are known.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.expression import Path
 
-_MADE_ANEW = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
+_CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
 
 def predicted_value(path: Path, step: Step) -> Any:
-    """Give what a path into a planned resource leads to, ``UNKNOWN`` where only doing the step tells."""
+    """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it."""
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         return expression.follow_keys(step.should[attribute], path, path.keys[1:])
     if attribute in step.decision.predicted:
-        return expression.follow_keys(
-            mark_secrets(step.definition, step.decision.predicted, step.should)[attribute], path, path.keys[1:]
-        )
-    if step.deferred or step.decision.error or attribute in step.should or step.action in _MADE_ANEW:
+        marked = mark_secrets(step.definition, step.decision.predicted, step.should)
+        return expression.follow_keys(marked[attribute], path, path.keys[1:])
+    if step.deferred or step.decision.error or attribute in step.should or step.action in _CREATING:
         return UNKNOWN
     if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":
         return UNKNOWN
@@ -43,7 +42,7 @@ def predicted_value(path: Path, step: Step) -> Any:
 
 
 def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
-    """Give what a path leads to in a resource that is as it should be. Raises ``ValueError`` when there is none."""
+    """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
         return expression.follow_keys(should[attribute], path, path.keys[1:])
@@ -54,7 +53,7 @@ def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], 
 
 
 def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:
-    """Give the manifest's outputs, ``UNKNOWN`` where one cannot be told; one called like a secret input is secret."""
+    """Yield the manifest's outputs, ``UNKNOWN`` if there is no value yet; one named like a secret input is secret."""
     for name, value in catalog.manifest.outputs.items():
         try:
             found = expression.evaluate(value, resolve)
@@ -65,16 +64,19 @@ def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[
 
 
 def with_location(catalog: Catalog, entry: Entry, text: str) -> str:
-    """Give what is wrong with a resource whose values have become known, with the line at which it is declared."""
+    """Return a problem with the file and line in which the resource is declared."""
     place = catalog.manifest.place(entry.declaration)
     return f"{text}; at {place.file}:{place.line}" if place.line else text
 
 
-def complete_should(entry: Entry, values: Mapping[str, Any], tools: ProviderFunctions) -> tuple[Mapping[str, Any], str]:
-    """Give an entry's ``should`` with values that have become known, checked and canonical again; or what is wrong."""
+def complete_should(
+    entry: Entry, values: Mapping[str, Any], functions: ProviderFunctions
+) -> tuple[Mapping[str, Any], str]:
+    """Return ``should`` with ``values`` that have become known, checked and canonical; and what is wrong with it."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
-    (settled,), problems = canonicalize.canonicalize(tools, [canonicalize.fill_defaults(entry.definition, should)])
+    filled = canonicalize.fill_defaults(entry.definition, should)
+    (canonical,), problems = canonicalize.canonicalize(functions, [filled])
     errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
-    if not errors and tools.check_policies is not None:
-        return settled, tools.check_policies(entry, settled)
-    return settled, "; ".join(errors)
+    if not errors and functions.check_policies is not None:
+        return canonical, functions.check_policies(entry, canonical)
+    return canonical, "; ".join(errors)

@@ -1,135 +1,168 @@
-"""Which record belongs to which resource, and what is recorded but no longer declared.
+"""Match what earlier runs have recorded with what the catalog declares.
 
-Identity is type plus canonical name: what is declared under another title is the same resource, moved. What nobody
-declares any more becomes an *orphan*: an entry that should be absent, ordered after everything else. Pure.
+Identity is type plus canonical name: a resource that is declared under another title has moved. ``match`` knows names
+only; ``rematch`` corrects it once the resources have been read. Pure: what was read comes in as a function.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from resource_api.model.attribute import Attribute
-from resource_api.model.codec import has_sealed, open_sealed
-from resource_api.model.declaration import Declaration
-from resource_api.model.entry import Entry, Lifecycle, Meta
+from resource_api.model.change import exists
 from resource_api.model.record import Commit, Record, RecordedLifecycle, StackState
-from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
+from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference, enclosing_components, make_urn
 from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
-from resource_api.prior.provider_instances import ProviderInstances, current
+from resource_api.prior.orphans import OrphanKind, add_orphans, orphan_entry
+from resource_api.prior.provider_instances import ProviderInstances, current_name
 from resource_api.prior.schema_upgrade import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.entry import Entry
+    from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key
 
 
 class Prior(NamedTuple):
-    """What a plan knows of earlier runs."""
+    """What earlier runs have recorded, matched with a catalog."""
 
     state: StackState
     #: Entry's index → its record.
     records: Mapping[int, Record]
-    #: Entry's index → the record of the same title under other namevars: what a replacement removes.
+    #: Entry's index → the record of the resource that it replaces: the same title, other namevars.
     predecessors: Mapping[int, Record]
-    #: Records that are neither declared nor to be dealt with in this run.
+    #: Records that nothing declares and that this run leaves alone.
     undeclared: Sequence[Record] = ()
-    #: Index of each orphan among the entries → why it is one.
-    orphans: Mapping[int, str] = {}
-    #: Keys under which nothing is recorded any more once the run is over.
+    #: Entry's index → why it is an orphan, for the orphans among the entries.
+    orphans: Mapping[int, OrphanKind] = {}
+    #: Keys of records that have moved to another key: they are dropped at the end of the run.
     moved_keys: Sequence[Key] = ()
-    #: What is to be written of a run that was cut, before anything else is.
+    #: What an interrupted run has left open, written before anything else.
     recovery: Commit = Commit()
-    #: Entry's index → why nothing can be said of what was recorded of it.
+    #: Entry's index → why its record cannot be used.
     errors: Mapping[int, str] = {}
-    #: Which configured provider answers for what.
     instances: ProviderInstances = ProviderInstances(StackState("", ""))
 
     def urn(self, entry: Entry) -> str:
-        """Give a resource's name across stacks."""
+        """Return the name of a resource across stacks."""
         return str(make_urn(self.state.stack, self.state.project, entry.parent, Reference(entry.type, entry.title)))
 
 
 def match(
-    catalog: Catalog, instances: ProviderInstances, *, prune: bool, tools: Callable[[str], ProviderFunctions]
-) -> tuple[Catalog, Prior]:
-    """Give the catalog with its orphans, and who is who. ``prune``: what is undeclared is to go.
-
-    Raises ``ManifestError`` where former names (``aliases``, ``moved``) do not tell who is who.
-    """
-    catalog, prior = _match(catalog, instances.state, instances.replaced, prune=prune, tools=tools)
-    return catalog, prior._replace(instances=instances)
-
-
-def _match(
     catalog: Catalog,
-    state: StackState,
-    replaced: Mapping[str, str],
+    instances: ProviderInstances,
     *,
     prune: bool,
-    tools: Callable[[str], ProviderFunctions],
+    functions: Callable[[str], ProviderFunctions],
 ) -> tuple[Catalog, Prior]:
-    recovery = _recovery_commit(catalog, state) if state.intents else Commit()
+    """Return the catalog with its orphans, and the records by entry; ``prune``: undeclared resources become orphans.
+
+    Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous.
+    """
+    state = instances.state
+    recovery = _recovery(catalog, state) if state.intents else Commit()
     if not state.records and recovery.empty:
-        return catalog, Prior(state, {}, {}, recovery=recovery)
+        return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
     if not recovery.empty:
-        state = _known(state, recovery)
+        state = _recovered(state, recovery)
     records, moved_keys = _claim(catalog, state)
-    errors = _upgraded(catalog, records, tools)
-    left: dict[Key, Record] = {}
-    # Each by its identity, and all of them: then nothing is left.
+    errors = _upgrade(catalog, records, functions)
+    unclaimed: dict[Key, Record] = {}
+    # If every record is claimed under its own key, nothing is left.
     if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
-        left = {key: record for key, record in state.records.items() if key not in claimed}
-    predecessors = _successors(catalog, records, left, replaced)
+        unclaimed = {key: record for key, record in state.records.items() if key not in claimed}
+    predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
     for index, record in list(predecessors.items()):
-        left.pop(record.key, None)
+        unclaimed.pop(record.key, None)
         if record.status == "pending":
-            # The old one has gone already: nothing is left to be replaced.
+            # The old resource was deleted already: there is nothing to replace.
             records[index] = predecessors.pop(index)
             moved_keys.append(record.key)
-    removed = {str(wish.reference) for wish in catalog.manifest.removed}
-    going: list[tuple[Record, str]] = []
-    undeclared: list[Record] = []
-    for record in left.values():
-        if why := _why(record, removed, prune=prune):
-            going.append((record, why))
+    orphans, undeclared = _sort_unclaimed(catalog, records, unclaimed, prune=prune)
+    catalog, kinds = add_orphans(catalog, orphans, functions)
+    return catalog, Prior(state, records, predecessors, undeclared, kinds, moved_keys, recovery, errors, instances)
+
+
+def rematch(
+    catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
+) -> tuple[Catalog, Prior, set[int] | None]:
+    """Correct a match with what was read; return catalog, prior state and selection (indexes; None: everything)."""
+    prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
+    predecessors = dict(prior.predecessors)
+    for index, record in prior.predecessors.items():
+        entry = catalog.entries[index]
+        if (selected is None or index in selected) and exists(queries.observation(entry).row):
+            # The new resource exists already: only the old one is to be deleted. Under a new configuration of its
+            # provider both may be the same, unless an interrupted run was making the new one.
+            del predecessors[index]
+            cut = prior.state.intents.get(entry.key)
+            same = record.instance in prior.instances.replaced and not (cut and cut.makes)
+            orphans.append((record, OrphanKind.RECONFIGURED if same else OrphanKind.SUPERSEDED))
+    catalog, kinds = add_orphans(catalog, orphans, queries.functions)
+    selected = None if selected is None else selected | kinds.keys()
+    return catalog, prior._replace(predecessors=predecessors, orphans={**prior.orphans, **kinds}), selected
+
+
+def _reject_former_names(
+    catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
+) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
+    """Undo matches by a former name where a resource of the former identity still exists: it is another one."""
+    moved = set(prior.moved_keys)
+    records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
+    orphans: list[tuple[Record, OrphanKind]] = []
+    for index, record in prior.records.items():
+        entry = catalog.entries[index]
+        if record.key not in moved or record.key == entry.key or record.status == "pending":
+            continue
+        if selected is not None and index not in selected:
+            moved.discard(record.key)
+            continue
+        row, failure = queries.observation(orphan_entry(record, queries.functions))
+        if failure or not exists(row):
+            continue
+        moved.discard(record.key)
+        del records[index]
+        if _replaceable(entry):
+            predecessors[index] = record
+        elif prune:
+            orphans.append((record, OrphanKind.UNDECLARED))
         else:
             undeclared.append(record)
-    if going or undeclared:
-        present = find_renames(catalog, records)
-        going = [(present.record(record), why) for record, why in going]
-        taken = {entry.reference for entry in catalog.entries}
-        undeclared = with_unique_titles(map(present.record, undeclared), taken)
-    catalog, orphans = add_orphans(catalog, going, tools)
-    return catalog, Prior(state, records, predecessors, undeclared, orphans, moved_keys, recovery, errors)
+    moved_keys = [key for key in prior.moved_keys if key in moved]
+    changed = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared, moved_keys=moved_keys)
+    return changed, orphans
 
 
-def _upgraded(
-    catalog: Catalog, records: dict[int, Record], tools: Callable[[str], ProviderFunctions]
+def _replaceable(entry: Entry) -> bool:
+    return entry.meta.lifecycle.replace in {"delete_first", "create_first"}
+
+
+def _upgrade(
+    catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
-    """Bring records that another version of their type has written to this one; gives those that cannot be, and why."""
+    """Upgrade records that another version of their type has written; return why some cannot be, by index."""
     entries = catalog.entries
     errors = {}
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
             try:
-                records[index] = upgrade(record, tools(entries[index].instance))
+                records[index] = upgrade(record, functions(entries[index].instance))
             except ValueError as error:
                 errors[index] = str(error)
     return errors
 
 
-def _recovery_commit(catalog: Catalog, state: StackState) -> Commit:
-    """Give what a run that was cut may have done beside what its resources show.
+def _recovery(catalog: Catalog, state: StackState) -> Commit:
+    """Return what an interrupted run may have done that reading the resources cannot show.
 
-    What it was about to make and nobody declares is ours, and protected if it was to be; what it was about to change
-    notifies, for it may have.
+    What it was creating and the catalog does not declare is ours, with the protection that it was to have. What it was
+    changing may have been changed, so it notifies.
     """
     cut = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
     owed: dict[Key, Sequence[str]] = {}
@@ -139,7 +172,7 @@ def _recovery_commit(catalog: Catalog, state: StackState) -> Commit:
         if names and "refreshable" in target.definition.features:
             owed[target.key] = names
     declared = {entry.key for entry in catalog.entries}
-    orphans = [intent for key, intent in state.intents.items() if key not in declared]
+    undeclared = [intent for key, intent in state.intents.items() if key not in declared]
     made = []
     for key, intent in state.intents.items():
         record = state.records.get(key)
@@ -151,11 +184,11 @@ def _recovery_commit(catalog: Catalog, state: StackState) -> Commit:
         elif record.status != "pending":
             continue
         made.append(record._replace(status="partial"))
-    return Commit(made, done=[intent.key for intent in orphans], owed=owed)
+    return Commit(made, done=[intent.key for intent in undeclared], owed=owed)
 
 
-def _known(state: StackState, recovery: Commit) -> StackState:
-    """Give the state as it is once the recovery commit is written; intents stay, for people are told of them."""
+def _recovered(state: StackState, recovery: Commit) -> StackState:
+    """Return the state with the recovery written; intents stay, because the user is informed about them."""
     owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}
     return state._replace(
         records={**state.records, **{record.key: record for record in recovery.put}}, owed={**state.owed, **owed}
@@ -163,14 +196,14 @@ def _known(state: StackState, recovery: Commit) -> StackState:
 
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
-    """Give each entry its record, by identity, else by a name that it had; and the keys of those found by name."""
+    """Return records by the index of their entry, and the keys of those that were found by a former name."""
     former = FormerNames(catalog)
     found: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
     for entry in catalog.entries:
         if (record := state.records.get(entry.key)) is not None:
             found[entry.index] = record
-        elif names := former.names(entry):
+        elif names := former.of_entry(entry):
             renamed.append((entry, names))
     return found, _claim_renamed(catalog, state, renamed, found) if renamed else []
 
@@ -178,21 +211,21 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
 def _claim_renamed(
     catalog: Catalog, state: StackState, renamed: Sequence[tuple[Entry, Sequence[Reference]]], found: dict[int, Record]
 ) -> list[Key]:
-    """Add to ``found`` what is recorded under a former name, which must be one record's and one entry's."""
+    """Add to ``found`` the records under former names; a former name belongs to one record and one entry."""
     declared = {entry.key for entry in catalog.entries}
     free = [record for record in state.records.values() if not (record.is_replaced or record.key in declared)]
-    by_name = {record.reference: record for record in free}
+    by_reference = {record.reference: record for record in free}
     claimed: dict[Key, Entry] = {}
     problems: list[Problem] = []
     for entry, names in renamed:
-        known = (by_name[name] for name in names if name in by_name)
-        meant = {record.key: record for record in known if record.type == entry.type}
-        for key, record in meant.items():
+        matches = (by_reference[name] for name in names if name in by_reference)
+        candidates = {record.key: record for record in matches if record.type == entry.type}
+        for key, record in candidates.items():
             found[entry.index] = record
-            if (twin := claimed.setdefault(key, entry)) is not entry:
-                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {twin.reference} already"))
-        if len(meant) > 1:
-            listed = ", ".join(str(record.reference) for record in meant.values())
+            if (other := claimed.setdefault(key, entry)) is not entry:
+                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {other.reference} already"))
+        if len(candidates) > 1:
+            listed = ", ".join(str(record.reference) for record in candidates.values())
             problems.append(_ambiguous(catalog, entry, f"several that are recorded have a former name of it: {listed}"))
     if problems:
         raise ManifestError(problems)
@@ -204,98 +237,52 @@ def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
     return Problem("lifecycle", message, "error", str(entry.reference), *place, code="alias", hint="only one can be it")
 
 
-def _successors(
-    catalog: Catalog, records: Mapping[int, Record], left: Mapping[Key, Record], replaced: Collection[str]
+def _predecessors(
+    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[Key, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
-    """Find what is declared under the title of a record whose namevars differ, where replacing is allowed."""
-    by_name = {record.reference: record for record in left.values() if not record.is_replaced}
+    """Return by entry the unclaimed record that it replaces: of its title, or of a ``replaced`` provider instance."""
+    by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}
+    of_older = {
+        (current_name(record.instance), record.name): record
+        for record in unclaimed.values()
+        if record.instance in replaced
+    }
     found = {}
-    met = {(current(record.instance), record.name): record for record in left.values() if record.instance in replaced}
-    for entry in catalog.entries if by_name else ():
+    for entry in catalog.entries if by_reference else ():
         if entry.index in records:
             continue
-        record = met.get(entry.key)
-        if record is None and entry.meta.lifecycle.replace in {"delete_first", "create_first"}:
-            record = by_name.get(entry.reference)
+        record = of_older.get(entry.key)
+        if record is None and _replaceable(entry):
+            record = by_reference.get(entry.reference)
         if record is not None:
             found[entry.index] = record
     return found
 
 
-def _why(record: Record, removed: set[str], *, prune: bool) -> str:
-    """Give why a record that nobody claims is to go; empty: it stays."""
+def _sort_unclaimed(
+    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[Key, Record], *, prune: bool
+) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
+    """Return the records that become orphans and those that are left alone, both with present names."""
+    if not unclaimed:
+        return [], []
+    removed = {str(each.reference) for each in catalog.manifest.removed}
+    present = find_renames(catalog, records)
+    orphans: list[tuple[Record, OrphanKind]] = []
+    undeclared: list[Record] = []
+    for record in unclaimed.values():
+        if (kind := _orphan_kind(record, removed, prune=prune)) is not None:
+            orphans.append((present.record(record), kind))
+        else:
+            undeclared.append(present.record(record))
+    return orphans, with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
+
+
+def _orphan_kind(record: Record, removed: set[str], *, prune: bool) -> OrphanKind | None:
+    """Return why an unclaimed record is an orphan; None: it is left alone."""
     if removed and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)]):
-        return "removed"
+        return OrphanKind.REMOVED
     if record.is_replaced:
-        return "replaced"
+        return OrphanKind.SUPERSEDED
     if record.status == "pending":
-        return "pending"
-    return "undeclared" if prune else ""
-
-
-def add_orphans(
-    catalog: Catalog, going: Sequence[tuple[Record, str]], tools: Callable[[str], ProviderFunctions]
-) -> tuple[Catalog, dict[int, str]]:
-    """Append an entry for each record that is to go, the last made first, with the dependencies that it had."""
-    if not going:
-        return catalog, {}
-    entries = list(catalog.entries)
-    orphans: dict[int, str] = {}
-    leaving = with_unique_titles((record for record, _ in reversed(going)), {entry.reference for entry in entries})
-    for record, (_, why) in zip(leaving, reversed(going), strict=True):
-        entry = orphan(record, tools)
-        entry.index = len(entries)
-        entries.append(entry)
-        orphans[entry.index] = why
-    places = {str(entry.reference): entry.index for entry in entries}
-    requires = dict(catalog.requires)
-    for record, index in zip(leaving, orphans, strict=True):
-        if needed := [places[name] for name in record.requires if places.get(name, index) != index]:
-            requires[index] = needed
-    return catalog._replace(entries=entries, requires=requires), orphans
-
-
-def _definition(record: Record, tools: Callable[[str], ProviderFunctions]) -> TypeDefinition:
-    """Give the type of a record; of one that cannot be found any more, as much as naming its record takes."""
-    try:
-        return tools(record.instance).definition
-    except DefinitionError:
-        names = record.name if isinstance(record.name, tuple) else (record.name,)
-        attributes = {f"name{number}": Attribute("Any", "A name.", kind="namevar") for number in range(len(names))}
-        ensure = Attribute("Enum[present, absent]", "Whether it exists.")
-        gone = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
-        return gone.for_instance(record.instance)
-
-
-def orphan(record: Record, tools: Callable[[str], ProviderFunctions]) -> Entry:
-    """Give the entry that stands for a record: it should be absent."""
-    definition = _definition(record, tools)
-    entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
-    entry.name = record.name
-    names = record.name if isinstance(record.name, tuple) else (record.name,)
-    entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_parameters(definition, record)}
-    if definition.ensurable:
-        entry.should["ensure"] = "absent"
-    recorded = record.lifecycle
-    entry.meta = Meta(
-        lifecycle=Lifecycle(
-            protect=recorded.protect,
-            retain=recorded.retain,
-            deleted_with=recorded.deleted_with,
-            external=recorded.external,
-        )
-    )
-    return entry
-
-
-def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
-    """Give the parameters that the resource was last set with: a deletion may need them.
-
-    A secret of which only the digest is kept is left out: it is no value.
-    """
-    kept = {
-        name: open_sealed(record.should[name])
-        for name in definition.names_of_kind("parameter")
-        if name in record.should
-    }
-    return {name: value for name, value in kept.items() if not has_sealed(value)}
+        return OrphanKind.INTERRUPTED
+    return OrphanKind.UNDECLARED if prune else None

@@ -1,6 +1,6 @@
-"""Names that resources had before: their own aliases and moves, then those of the components around them.
+"""Former names of resources: from their aliases, from ``moved:``, and from the former names of their components.
 
-What refers to a former name in what is recorded refers to the present one. Pure.
+References in recorded resources are rewritten from former to present names. Pure.
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.component_instance import ComponentInstance
-    from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
 
 
 class FormerNames:
-    """The names that the resources and components of a catalog had."""
+    """The former names of the resources and components of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Look up who has moved."""
-        self._moved = _moves(catalog.manifest)
-        self._groups = catalog.components
-        self._known: dict[ComponentInstance, Sequence[Reference]] = {}
+        """Collect ``moved:`` and the aliases of components."""
+        self._moved = {each.target: each.source for each in catalog.manifest.moved}
+        self._components = catalog.components
+        self._of_groups: dict[ComponentInstance, Sequence[Reference]] = {}
         self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
 
-    def names(self, entry: Entry) -> Sequence[Reference]:
-        """Give the names that a resource had, its own first; mostly none."""
+    def of_entry(self, entry: Entry) -> Sequence[Reference]:
+        """Return the former names of a resource, its own before those by its components; usually none."""
         return list(self._all(entry)) if self._any or entry.meta.lifecycle.aliases else ()
 
-    def groups(self) -> dict[str, str]:
-        """Give former names of components that nothing is called any more → the present one."""
+    def of_components(self) -> dict[str, str]:
+        """Return former → present name of components, without former names that another component has now."""
         if not self._any:
             return {}
-        found = ((former, group) for group in self._groups.values() for former in self._of_group(group))
-        return {str(former): str(group.reference) for former, group in found if former not in self._groups}
+        found = ((former, group) for group in self._components.values() for former in self._of_group(group))
+        return {str(former): str(group.reference) for former, group in found if former not in self._components}
 
     def _of_group(self, group: ComponentInstance) -> Sequence[Reference]:
-        if group not in self._known:
-            self._known[group] = list(self._all(group))
-        return self._known[group]
+        if group not in self._of_groups:
+            self._of_groups[group] = list(self._all(group))
+        return self._of_groups[group]
 
     def _all(self, named: Entry | ComponentInstance) -> Iterator[Reference]:
         yield from self._sources(named.reference)
@@ -55,11 +54,14 @@ class FormerNames:
             yield from self._sources(found)
         if not named.parent or not self._any:
             return
-        around = self._groups[parse(named.parent)]
-        for outer in self._of_group(around):
+        parent = self._components[parse(named.parent)]
+        for former in self._of_group(parent):
             titles = [named.title, *(text for text in aliases if "[" not in text and not text.startswith("urn:"))]
-            for title in _swapped(named.title, around.title, component_chain(str(outer))[-1].title) + titles:
-                yield child_reference(str(outer), named.type, title)
+            if named.title.startswith(parent.title):
+                # A title that begins with its component's had the former title of the component there.
+                titles.insert(0, component_chain(str(former))[-1].title + named.title[len(parent.title) :])
+            for title in titles:
+                yield child_reference(str(former), named.type, title)
 
     def _sources(self, name: Reference) -> Iterator[Reference]:
         """Follow ``moved`` back from a name, through a chain too."""
@@ -70,39 +72,30 @@ class FormerNames:
             name = source
 
 
-def _moves(manifest: Manifest) -> Mapping[Reference, Reference]:
-    return {wish.target: wish.source for wish in manifest.moved}
-
-
-def _swapped(title: str, parent: str, former: str) -> list[str]:
-    """Give what a title was that begins with its parent's, when that was called otherwise."""
-    return [former + title[len(parent) :]] if title.startswith(parent) else []
-
-
 class Renames(NamedTuple):
-    """FormerNames names and present ones: of resources whole, of components as what others begin with."""
+    """Former → present names: of whole references, and of components that references begin with."""
 
     whole: Mapping[str, str] = {}
-    within: Mapping[str, str] = {}
+    components: Mapping[str, str] = {}
 
     def __call__(self, text: str) -> str:
-        """Give the present name."""
+        """Return the present name of a reference."""
         if text in self.whole:
             return self.whole[text]
-        outer = next((name for name in self.within if text.startswith(f"{name}/")), None)
-        return text if outer is None else self.within[outer] + text[len(outer) :]
+        outer = next((name for name in self.components if text.startswith(f"{name}/")), None)
+        return text if outer is None else self.components[outer] + text[len(outer) :]
 
-    def kept(self, names: Collection[str], *, complete: bool) -> Renames:
-        """Give those under whose present name something is recorded; of components, when all of a manifest is."""
+    def restricted(self, names: Collection[str], *, complete: bool) -> Renames:
+        """Return the renames to one of ``names``; those of components only if the run is ``complete``."""
         whole = {former: now for former, now in self.whole.items() if now in names}
-        return Renames(whole, self.within if complete else {})
+        return Renames(whole, self.components if complete else {})
 
     def record(self, record: Record) -> Record:
-        """Give a record that calls what it refers to, and what has made it, by their present names."""
-        parent = self.within.get(record.parent, self(record.parent)) if record.parent else ""
+        """Return a record with the present names of its dependencies and its component."""
         lifecycle = record.lifecycle
         if lifecycle.deleted_with:
             lifecycle = lifecycle._replace(deleted_with=self(lifecycle.deleted_with))
+        parent = self.components.get(record.parent, self(record.parent)) if record.parent else ""
         return record._replace(
             requires=[self(name) for name in record.requires],
             value_requires={key: [self(name) for name in names] for key, names in record.value_requires.items()},
@@ -112,30 +105,31 @@ class Renames(NamedTuple):
 
 
 def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
-    """Give what is called otherwise than it is recorded; ``records`` are those of the entries, by index."""
+    """Return the renames between ``records``, by the index of their entry, and the catalog."""
     whole = {}
     for index, record in records.items():
         entry = catalog.entries[index]
         if record.title != entry.title or record.parent != entry.parent:
             whole[str(record.reference)] = str(entry.reference)
-    return Renames(whole, FormerNames(catalog).groups())
+    return Renames(whole, FormerNames(catalog).of_components())
 
 
 def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) -> list[Record]:
-    """Give records by their present names: one whose title another thing has taken is known by its name.
+    """Return records with references that are unique and not ``taken``; a title in conflict becomes the name.
 
-    ``taken`` are the references that belong to others. What refers to one of ``records`` follows.
+    References among the records follow.
     """
-    names = set(taken)
-    lost: dict[str, str] = {}
+    references = set(taken)
+    renamed: dict[str, str] = {}
     found = []
     for record in records:
-        kept = record
-        while kept.reference in names:
+        unique = record
+        while unique.reference in references:
             name = ", ".join(map(str, record.name)) if isinstance(record.name, tuple) else str(record.name)
-            kept = kept._replace(title=name if kept is record and name != record.title else f"{kept.title}'")
-        if kept is not record:
-            lost[str(record.reference)] = str(kept.reference)
-        names.add(kept.reference)
-        found.append(kept)
-    return [Renames(lost).record(record) for record in found] if lost else found
+            use_name = unique is record and name != record.title
+            unique = unique._replace(title=name if use_name else f"{unique.title}'")
+        if unique is not record:
+            renamed[str(record.reference)] = str(unique.reference)
+        references.add(unique.reference)
+        found.append(unique)
+    return [Renames(renamed).record(record) for record in found] if renamed else found

@@ -1,8 +1,8 @@
-"""The configured providers of a run: those of the manifest beside those of earlier runs, and what became of whom.
+"""Configured provider instances: those of the manifest matched with those that earlier runs have recorded.
 
-Each is recorded like a resource, so that what it has made can be deleted when no manifest names it any more. Where a
-provider says that a new configuration cannot reach what was made with the old one, the old one is kept beside it under
-another name until its resources are replaced. Pure: what providers compare comes in as plain functions.
+Each instance is recorded like a resource, so that what it has made can be deleted when the manifest no longer declares
+it. If a provider reports that a new configuration cannot reach what was made with the old one, the old instance is
+kept under another name until its resources are replaced. Pure: calling a configured provider must not enter here.
 """
 
 from __future__ import annotations
@@ -28,85 +28,95 @@ if TYPE_CHECKING:
     from resource_api.model.record import Key, StackState
     from resource_api.model.values.expression import Path
 
-#: Stands between the name of a provider and the number of an older one that it has taken the place of.
+#: Separates the name of an instance from the number of an older one that it has superseded: ``vm_host@lab~1``.
 _OLDER = "~"
 
 
 class ProviderInstances(NamedTuple):
-    """Who of the configured providers answers for what is recorded and declared."""
+    """The instances of a run, by name, and the state with each resource assigned to its present instance."""
 
-    #: What is known of earlier runs, without the records of providers, and with who answers for each resource now.
+    #: The state without the records of instances.
     state: StackState
-    #: What is known of the configuration of each; of those that cannot be configured, why.
+    #: Configurations that are known; and why the others cannot be configured.
     configs: Mapping[str, Mapping[str, Any]] = {}
     refused: Mapping[str, str] = {}
-    #: What is to be written before anything is changed.
+    #: To be written before anything is changed.
     commit: Commit = Commit()
-    #: Older ones whose resources are to be replaced, and why.
+    #: Older instances whose resources are to be replaced, and why.
     replaced: Mapping[str, str] = {}
-    #: What is recorded of each, by name.
+    #: The record of each instance.
     recorded: Mapping[str, Record] = {}
 
 
-def recorded(state: StackState) -> Iterable[Record]:
-    """Give the records of providers."""
+class DeferredConfiguration(NamedTuple):
+    """A configuration that refers to resources, evaluated; or why it cannot be used.
+
+    ``later``: the failure may go away in this run, because a value is not yet known.
+    """
+
+    config: Mapping[str, Any] = {}
+    failure: str = ""
+    later: bool = False
+
+
+def provider_records(state: StackState) -> Iterable[Record]:
+    """Return the records of provider instances."""
     return (record for record in state.records.values() if record.type == PROVIDER_TYPE)
 
 
-def unused(records: Iterable[Record]) -> list[Key]:
-    """Give the recorded providers of which nothing is recorded any more."""
+def unused_instances(records: Iterable[Record]) -> list[Key]:
+    """Return the recorded instances that no recorded resource uses any more."""
     kept = list(records)
     used = {record.instance for record in kept if record.type != PROVIDER_TYPE}
     return [record.key for record in kept if record.type == PROVIDER_TYPE and record.name not in used]
 
 
-def record_of(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
-    """Give what is recorded of a provider with a configuration that is known."""
+def provider_record(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
+    """Return the record of an instance with the configuration ``config``."""
     inputs = {"version": instance.version}
     return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(dict(config), salt), {})
 
 
-def settle(catalog: Catalog, state: StackState, tools: Callable[[str], ProviderFunctions]) -> ProviderInstances:
-    """Give who answers for what; nothing is asked where nothing is configured."""
-    known = {record.name: record for record in recorded(state)}
-    if not (known or catalog.instances):
+def match_instances(
+    catalog: Catalog, state: StackState, functions: Callable[[str], ProviderFunctions]
+) -> ProviderInstances:
+    """Match the declared with the recorded instances; ``functions`` returns the pure functions of an instance."""
+    recorded = {record.name: record for record in provider_records(state)}
+    if not (recorded or catalog.instances):
         return ProviderInstances(state)
-    settler = _Settler(state, known, tools)
-    used = {entry.instance for entry in catalog.entries} | settler.in_use
+    matcher = _Matcher(state, recorded, functions)
+    used = {entry.instance for entry in catalog.entries} | matcher.in_use
     for name, instance in catalog.instances.items():
         if name in used and not instance.pending:
-            settler.declared(instance)
-    for name, record in list(settler.recorded.items()):
-        if name not in settler.configs and name not in settler.refused and not _late(catalog, name):
-            settler.undeclared(record)
-    return settler.instances()
+            matcher.match_declared(instance)
+    deferred = {name for name, instance in catalog.instances.items() if instance.pending}
+    for name, record in list(matcher.recorded.items()):
+        if name not in matcher.configs and name not in matcher.refused and name not in deferred:
+            matcher.match_undeclared(record)
+    return matcher.result()
 
 
-def _late(catalog: Catalog, name: str) -> bool:
-    return name in catalog.instances and bool(catalog.instances[name].pending)
-
-
-class _Settler:
-    """Compares what is declared with what is recorded, one provider after the other."""
+class _Matcher:
+    """Compares declared with recorded instances, one after the other."""
 
     def __init__(
-        self, state: StackState, recorded: Mapping[str, Record], tools: Callable[[str], ProviderFunctions]
+        self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
         self.recorded = dict(recorded)
         self.configs: dict[str, Mapping[str, Any]] = {}
         self.refused: dict[str, str] = {}
         self._state = state
-        self._tools = tools
+        self._functions = functions
         self._resources = {key: record for key, record in state.records.items() if record.type != PROVIDER_TYPE}
         self.in_use = {record.instance for record in self._resources.values()}
         self._replaced: dict[str, str] = {}
         self._put: dict[Key, Record] = {}
         self._drop: dict[Key, None] = {}
 
-    def declared(self, instance: ProviderInstance) -> None:
-        """Take over the configuration of the manifest; where it cannot reach what there is, the old one stays too."""
+    def match_declared(self, instance: ProviderInstance) -> None:
+        """Use the declared configuration; if it cannot reach what the recorded one has made, keep that one as well."""
         name, before = instance.name, self.recorded.get(instance.name)
-        after = record_of(instance, instance.config, self._state.salt)
+        after = provider_record(instance, instance.config, self._state.salt)
         self.configs[name] = instance.config
         if before is not None and (before.inputs, before.should) == (after.inputs, after.should):
             if self._state.encrypted and count_digests(after.should) < count_digests(before.should):
@@ -114,21 +124,21 @@ class _Settler:
             return
         if before is not None and before.should != after.should and name in self.in_use:
             try:
-                changed = unreachable(before, instance.config, self._tools(name), self._state.salt)
+                changed = breaking_changes(before, instance.config, self._functions(name), self._state.salt)
             except ValueError as error:
                 self.refused[name] = str(error)
                 return
             if changed:
-                self._retire(before, f"the configuration of its provider changed: {', '.join(changed)}")
-        self._reinstate(after)
+                self._keep_older(before, f"the configuration of its provider changed: {', '.join(changed)}")
+        self._restore_older(after)
         self._write(after)
 
-    def undeclared(self, record: Record) -> None:
-        """Configure a provider as it was recorded, as far as that is known; an older one's resources are to go."""
-        successor = current(record.name)
-        if successor != record.name and successor in self.configs:
+    def match_undeclared(self, record: Record) -> None:
+        """Use the recorded configuration, unless its secrets are unknown; resources of an older one are replaced."""
+        name = current_name(record.name)
+        if name != record.name and name in self.configs:
             self._replaced.setdefault(record.name, "its provider has another configuration")
-        config, hidden = remembered(record, self.configs.get(successor, {}), self._state.salt)
+        config, hidden = recorded_config(record, self.configs.get(name, {}), self._state.salt)
         if hidden:
             self.refused[record.name] = (
                 f"the provider '{record.name}' is recorded without its secrets ({', '.join(hidden)}), of which only a"
@@ -137,42 +147,43 @@ class _Settler:
         else:
             self.configs[record.name] = config
 
-    def instances(self) -> ProviderInstances:
-        """Give what was found."""
+    def result(self) -> ProviderInstances:
+        """Return the instances that were matched."""
         state = self._state._replace(records=self._resources)
         commit = Commit(list(self._put.values()), list(self._drop))
         return ProviderInstances(state, self.configs, self.refused, commit, self._replaced, self.recorded)
 
-    def _retire(self, before: Record, why: str) -> None:
-        """Keep a provider under another name, with all that it has made."""
+    def _keep_older(self, before: Record, why: str) -> None:
+        """Keep a recorded instance under the name of an older one, with all that it has made."""
         taken = {name.partition(_OLDER)[2] for name in self.recorded}
         number = next(number for number in range(1, len(taken) + 2) if str(number) not in taken)
         type_name, provider = split_instance(before.name)
         older = f"{type_name}@{provider or type_name}{_OLDER}{number}"
         self._write(before._replace(name=older, title=older))
-        self._hand_over(before.name, older)
+        self._reassign(before.name, older)
         self._replaced[older] = why
 
-    def _reinstate(self, after: Record) -> None:
-        """Give back what an older provider has made when its configuration has come back."""
+    def _restore_older(self, after: Record) -> None:
+        """Reassign what an older instance has made if its configuration is declared again."""
         taken = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):
-            if name == after.name or current(name) != after.name or record.should != after.should:
+            if name == after.name or current_name(name) != after.name or record.should != after.should:
                 continue
             if taken.isdisjoint(each.name for each in self._resources.values() if each.instance == name):
-                self._hand_over(name, after.name)
+                self._reassign(name, after.name)
                 self._drop[record.key] = None
                 del self.recorded[name]
 
-    def _hand_over(self, source: str, target: str) -> None:
-        """Let another provider answer for the resources of one."""
+    def _reassign(self, source: str, target: str) -> None:
+        """Assign the resources of one instance to another."""
         resources = {}
-        for key, record in self._resources.items():
+        for record in self._resources.values():
             if record.instance == source:
-                record = record._replace(provider=split_instance(target)[1])  # noqa: PLW2901 - the same one under another key
-                self._drop[key] = None
-                self._put[record.key] = record
-            resources[record.key] = record
+                moved = record._replace(provider=split_instance(target)[1])
+                self._drop[record.key] = None
+                self._put[moved.key] = resources[moved.key] = moved
+            else:
+                resources[record.key] = record
         self._resources = resources
 
     def _write(self, record: Record) -> None:
@@ -180,16 +191,16 @@ class _Settler:
         self._put[record.key] = record
 
 
-def current(name: str) -> str:
-    """Give the provider that an older one was: ``vm_host@lab`` of ``vm_host@lab~1``."""
+def current_name(name: str) -> str:
+    """Return the name without the number of an older instance: ``vm_host@lab`` of ``vm_host@lab~1``."""
     type_name, provider = split_instance(name)
     return instance_of(type_name, provider.partition(_OLDER)[0] if provider else None)
 
 
-def remembered(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
-    """Give the configuration that was recorded, and the names of secrets of which only a digest is known.
+def recorded_config(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
+    """Return the recorded configuration, and the names of secrets of which only a digest is recorded.
 
-    A secret that has the digest of the one in ``other`` is that one.
+    A secret whose digest is that of the same value in ``other`` is taken from there.
     """
     config, hidden = {}, []
     for name, value in record.should.items():
@@ -203,19 +214,19 @@ def remembered(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[d
     return config, hidden
 
 
-def unreachable(before: Record, config: Mapping[str, Any], tools: ProviderFunctions, salt: bytes) -> list[str]:
-    """Give what of a configuration has changed so that what was made with the old one is out of reach.
+def breaking_changes(before: Record, config: Mapping[str, Any], functions: ProviderFunctions, salt: bytes) -> list[str]:
+    """Return the changed values with which a provider cannot reach what it made with the configuration ``before``.
 
-    Raises ``ValueError`` with why the provider cannot say.
+    Raises ``ValueError`` if ``diff_config`` of the provider fails.
     """
-    if tools.diff_config is None:
+    if functions.diff_config is None:
         return []
     try:
-        answer = tools.diff_config(remembered(before, config, salt)[0], config)
-    except Exception as error:  # a foreign method may fail in any way
-        msg = f"what the changed configuration of provider '{before.name}' means cannot be told: {reason(error)}"
+        answer = functions.diff_config(recorded_config(before, config, salt)[0], config)
+    except Exception as error:  # a method of a provider may raise anything
+        msg = f"cannot decide what the changed configuration of provider '{before.name}' means: {reason(error)}"
         raise ValueError(msg) from error
-    known = tools.definition.config.attributes
+    known = functions.definition.config.attributes
     if answer is None:
         return []
     if isinstance(answer, (str, bool)) or not all(name in known for name in answer):
@@ -225,27 +236,27 @@ def unreachable(before: Record, config: Mapping[str, Any], tools: ProviderFuncti
 
 
 def deferred_configuration(
-    instance: ProviderInstance, resolve: Callable[[Path], Any], tools: ProviderFunctions, instances: ProviderInstances
-) -> tuple[Mapping[str, Any], str, bool]:
-    """Give the configuration of a provider that waits for resources; or why not, and whether that may change."""
+    instance: ProviderInstance, resolve: Callable[[Path], Any], functions: ProviderFunctions, prior: ProviderInstances
+) -> DeferredConfiguration:
+    """Evaluate and check a configuration that refers to resources; ``resolve`` returns the value of a path."""
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, Any] = {}
     for name, value in instance.pending.items():
         try:
             values[name] = expression.evaluate(value, resolve)
         except ValueError as error:
-            return {}, f"{prefix}: {error}", False
+            return DeferredConfiguration(failure=f"{prefix}: {error}")
         if is_unknown(values[name]):
-            return {}, f"{prefix} is only known after apply: {name}", True
-    config, problems = provider_config.validate_config(tools, {**instance.config, **values})
+            return DeferredConfiguration(failure=f"{prefix} is only known after apply: {name}", later=True)
+    config, problems = provider_config.validate_config(functions, {**instance.config, **values})
     if problems:
-        return {}, f"{prefix}: {'; '.join(problem.message for problem in problems)}", False
-    before = instances.recorded.get(instance.name)
+        return DeferredConfiguration(failure=f"{prefix}: {'; '.join(problem.message for problem in problems)}")
+    before = prior.recorded.get(instance.name)
     try:
-        changed = unreachable(before, config, tools, instances.state.salt) if before is not None else []
+        changed = breaking_changes(before, config, functions, prior.state.salt) if before is not None else []
     except ValueError as error:
-        return {}, str(error), False
+        return DeferredConfiguration(failure=str(error))
     if changed:
         advice = "so that what it has made is out of reach; give the new one another name under providers:"
-        return {}, f"{prefix} changed ({', '.join(changed)}) {advice}", False
-    return config, "", False
+        return DeferredConfiguration(failure=f"{prefix} changed ({', '.join(changed)}) {advice}")
+    return DeferredConfiguration(config)

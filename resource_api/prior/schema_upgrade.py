@@ -1,6 +1,7 @@
-"""Records that another version of their type has written, brought to this one before anything is compared with them.
+"""Upgrade records that another version of their type has written, before anything is compared with them.
 
-Pure: the provider's ``upgrade`` comes in as a function. What is upgraded is written when its resource next is.
+Pure: the provider's ``upgrade`` comes in as a function. An upgraded record is written with the next change of its
+resource.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
 
 
-def upgrade(record: Record, tools: ProviderFunctions) -> Record:
-    """Give a record with the values of its type's version. Raises ``ValueError`` with why that cannot be."""
-    version, current = record.schema_version, tools.definition.schema_version
+def upgrade(record: Record, functions: ProviderFunctions) -> Record:
+    """Return the record with values of the present version of its type. Raises ``ValueError`` with the reason."""
+    version, current = record.schema_version, functions.definition.schema_version
     if version > current:
         msg = f"was recorded by version {version} of its type, and this is version {current}: bring the newer type back"
         raise ValueError(msg)
-    if version == current or tools.upgrade is None:
+    if version == current or functions.upgrade is None:
         return record
     return record._replace(
-        inputs=_values(record.inputs, version, tools),
-        should=_values(record.should, version, tools),
-        is_=None if record.is_ is None else _values(record.is_, version, tools),
+        inputs=_values(record.inputs, version, functions),
+        should=_values(record.should, version, functions),
+        is_=None if record.is_ is None else _values(record.is_, version, functions),
     )
 
 
-def _values(values: Mapping[str, Any], version: int, tools: ProviderFunctions) -> Mapping[str, Any]:
-    assert tools.upgrade is not None
+def _values(values: Mapping[str, Any], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:
+    assert functions.upgrade is not None
     try:
-        answer = tools.upgrade(version, values)
-    except Exception as error:  # a foreign method may fail in any way
+        answer = functions.upgrade(version, values)
+    except Exception as error:  # a method of a provider may raise anything
         msg = f"what version {version} of its type has recorded cannot be upgraded: {reason(error)}"
         raise ValueError(msg) from error
     if not hasattr(answer, "keys") or not all(isinstance(name, str) for name in answer):

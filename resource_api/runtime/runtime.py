@@ -316,7 +316,7 @@ class Runtime(ResourceReader):
         """Match a catalog with its state, observe, and plan."""
         options, snapshot, policies = run
         instances = configure_instances(catalog, state, snapshot.providers)
-        catalog, prior = matching.match(catalog, instances, prune=options.prune, tools=snapshot.providers.functions)
+        catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options)
         queries = observe(catalog, prior, selected, snapshot)

@@ -1,7 +1,6 @@
-"""Judges what ``get`` returned: mappings with a name, of declared attributes, typed, canonical.
+"""Check the rows that ``get`` returned: named, of declared attributes, of their data types, canonical.
 
-Only rows that are used are judged; what is odd about the others is nobody's business. When to read, and what to
-conclude from a row, is not known here.
+Only rows that are used are checked. When to read, and what follows from a row, must not enter this module.
 """
 
 from __future__ import annotations
@@ -21,27 +20,32 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
 
-    #: What reading one name gave: a row, None for absence, or the reason why it cannot be told.
+    #: The result of reading one name: a row, None for absence, or the reason why it could not be read.
     Found = Resource | str | None
 
 
 class RowChecker:
-    """Judges the rows of one run; ``strict`` is ``error``, ``warning`` or ``off``. A warning is given once."""
+    """Checks the rows of one run.
+
+    ``strict`` decides about a row that breaks a rule: ``error`` refuses it, ``warning`` warns once per type and message
+    and corrects it, ``off`` corrects it without a word.
+    """
 
     def __init__(self, strict: str, warn: Callable[[str, str], None]) -> None:
-        """Hold providers to their word as far as ``strict`` says; ``warn`` takes a type's name and a message."""
+        """Make a checker; ``warn`` is called with the name of a type and a message."""
         self.strict = strict
-        self._warn_of = warn
+        self._write_warning = warn
         self._warned: set[tuple[str, str]] = set()
 
-    def by_names(
-        self, tools: ProviderFunctions, names: Collection[Name] | None, rows: Sequence[Resource]
+    def index_by_name(
+        self, functions: ProviderFunctions, names: Collection[Name] | None, rows: Sequence[Resource]
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
-        """Give rows by name, and what is wrong with names. Raises ``ProviderError`` for a row without one.
+        """Return rows by name, and by name what is wrong with it; ``names`` were asked for (None: all).
 
-        A row under an uncanonical name must not make an existing resource look absent.
+        A row with a name that is not canonical must not make an existing resource look absent. Raises
+        ``ProviderError`` for a row without a name.
         """
-        definition = tools.definition
+        definition = functions.definition
         if names is not None and _in_order(definition, names, rows):
             return dict(zip(names, rows, strict=True)), {}
         found: dict[Name, Resource] = {}
@@ -52,15 +56,15 @@ class RowChecker:
                 wrong[name] = f"get returned '{_shown(name)}' more than once"
             found[name] = row
         asked = set(names or ())
-        lost = asked - found.keys()
-        if tools.canonicalize is None or not lost:
+        missing = asked - found.keys()
+        if functions.canonicalize is None or not missing:
             return found, wrong
         for name, row in [(name, row) for name, row in found.items() if name not in asked]:
             try:
-                canonical = definition.name_of(tools.canonicalize([row])[0])
-            except Exception:  # noqa: BLE001, S112 - a row that nobody asked for may be odd
+                canonical = definition.name_of(functions.canonicalize([row])[0])
+            except Exception:  # noqa: BLE001, S112 - this row was not asked for
                 continue
-            if canonical != name and canonical in lost:
+            if canonical != name and canonical in missing:
                 message = f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
                 if self.strict == "error":
                     wrong[canonical] = message
@@ -69,27 +73,27 @@ class RowChecker:
                     found[canonical] = row
         return found, wrong
 
-    def judge(self, tools: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
-        """Give what each row says of its resource, or why it cannot be believed."""
-        return [found for some in batches(rows) for found in self._judge(tools, some)]
+    def check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
+        """Return for each row the resource to go on with, None if it does not exist, or what is wrong with the row."""
+        return [found for some in batches(rows) for found in self._check(functions, some)]
 
-    def _judge(self, tools: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
-        definition, canonicalize = tools.definition, tools.canonicalize
-        declared: list[Any] = list(rows)
-        for place in find_suspect(tools, rows):
-            declared[place] = self._declared(definition, rows[place])
-        canonical: Sequence[Any] = declared
+    def _check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
+        definition, canonicalize = functions.definition, functions.canonicalize
+        typed: list[Any] = list(rows)
+        for place in find_suspect(functions, rows):
+            typed[place] = self._check_types(definition, rows[place])
+        canonical: Sequence[Any] = typed
         if canonicalize is not None:
-            good = [row for row in declared if type(row) is dict]
-            answers = self._canonical(canonicalize, good)
-            if len(good) < len(declared):
+            good = [row for row in typed if type(row) is dict]
+            answers = self._canonicalize(canonicalize, good)
+            if len(good) < len(typed):
                 rest = iter(answers)
-                answers = [next(rest) if type(row) is dict else row for row in declared]
+                answers = [next(rest) if type(row) is dict else row for row in typed]
             canonical = answers
-        return [self._row(definition, row, twin) for row, twin in zip(declared, canonical, strict=True)]
+        return [self._compare(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
-    def _declared(self, definition: TypeDefinition, row: Resource) -> Resource | str:
-        """Check names and data types; give the row to go on with, or what is wrong with it."""
+    def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
+        """Check attribute names and data types; return the row to go on with, or what is wrong with it."""
         known = definition.attributes
         clean = row
         if not row.keys() <= known.keys():
@@ -102,11 +106,11 @@ class RowChecker:
             clean = {key: value for key, value in row.items() if key in known}
         try:
             problems = check_values(definition, clean)
-            unsaid = None if problems else first_unknown(clean)
+            unknown = None if problems else first_unknown(clean)
         except RecursionError:
             return "get returned a value that contains itself"
-        if unsaid is not None:
-            return f"get returned a value of '{unsaid}' that is not known; leave it out"
+        if unknown is not None:
+            return f"get returned a value of '{unknown}' that is not known; leave it out"
         if problems:
             message = "get returned " + "; ".join(problem.message for problem in problems)
             if self.strict == "error":
@@ -114,10 +118,10 @@ class RowChecker:
             self._warn(definition, message)
         return clean
 
-    def _canonical(self, canonicalize: Any, rows: list[Resource]) -> list[Any]:
+    def _canonicalize(self, canonicalize: Any, rows: list[Resource]) -> list[Any]:
         try:
             return list(canonicalize(rows))
-        except Exception:  # noqa: BLE001 - looked for one by one
+        except Exception:  # noqa: BLE001 - each row is tried alone
             answers = []
             for row in rows:
                 try:
@@ -126,7 +130,7 @@ class RowChecker:
                     answers.append(f"canonicalize failed: {reason(error)}")
             return answers
 
-    def _row(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
+    def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
@@ -136,18 +140,18 @@ class RowChecker:
             if message:
                 self._warn(definition, message)
         elif all(map(is_, map(row.get, canonical), canonical.values())):
-            # Mostly it is a copy of the row, with the row's own values: one of the two will do.
+            # Usually a copy of the row with the same values: keep one of the two.
             canonical = row
-        return _finished(definition, canonical)
+        return _complete(definition, canonical)
 
     def _warn(self, definition: TypeDefinition, message: str) -> None:
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
-            self._warn_of(definition.name, message)
+            self._write_warning(definition.name, message)
 
 
 def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequence[Resource]) -> bool:
-    """Whether the rows are exactly those asked for, in that order, as most providers answer where nothing is gone."""
+    """Return whether the rows are exactly those asked for, in that order, as most providers answer."""
     if len(names) != len(rows) or len(definition.namevars) != 1:
         return False
     (namevar,) = definition.namevars
@@ -183,10 +187,10 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
     return ""
 
 
-def _finished(definition: TypeDefinition, row: Resource) -> Resource | None:
-    """Wrap secrets, leave out what is never read back, and take ``ensure: absent`` for absence.
+def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
+    """Wrap secrets, drop write-only values, fill in ``ensure``; return None for ``ensure: absent``.
 
-    A provider that compares by itself may know several kinds of absence: its row is kept.
+    A provider with ``custom_insync`` may distinguish several kinds of absence, so its row is kept.
     """
     ensure = row.get("ensure")
     if ensure == "absent":

@@ -1,7 +1,7 @@
-"""Tells providers what they are configured with: what is known at once, what waits for resources when they yield it.
+"""Configure provider instances: those whose configuration is known at once, the others when it becomes known.
 
-Until then the resources of such a provider are decided later, like those of a type that cannot be read yet. When to ask
-is the business of the plan and the transaction; both ask here.
+Resources of an instance that is not configured yet are planned later, like those of a type that cannot be read yet.
+When to configure is decided by the planner and the transaction, not here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.prior.provider_instances import deferred_configuration, record_of, recorded, settle
+from resource_api.prior.provider_instances import (
+    deferred_configuration,
+    match_instances,
+    provider_record,
+    provider_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
-    """Settle who answers for what, and tell ``providers``."""
-    providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded(state)})
+    """Match declared and recorded instances, and configure ``providers`` with those whose configuration is known."""
+    providers.select_versions({record.name: record.inputs.get("version", "") for record in provider_records(state)})
     providers.select_versions({instance.name: instance.version for instance in catalog.instances.values()})
-    instances = settle(catalog, state, providers.functions)
+    instances = match_instances(catalog, state, providers.functions)
     for name, config in instances.configs.items():
         providers.configure(name, config)
     for name, why in instances.refused.items():
@@ -34,40 +39,46 @@ def configure_instances(catalog: Catalog, state: StackState, providers: Provider
     return instances
 
 
-class Awaited(NamedTuple):
-    """What became of a provider: why it cannot be called, whether that may change, what is to be recorded of it."""
+class Configured(NamedTuple):
+    """The outcome of configuring an instance: why it cannot be called, and what is to be recorded of it.
 
-    why: str = ""
+    ``later``: the failure may go away in this run, because a value of the configuration is not yet known.
+    """
+
+    failure: str = ""
     later: bool = False
     record: Record | None = None
 
 
-READY = Awaited()
+READY = Configured()
 
 
 class DeferredInstances:
-    """The providers of a run that wait for resources."""
+    """The provider instances of a run whose configuration refers to resources."""
 
     def __init__(
         self, declared: Mapping[str, ProviderInstance], prior: ProviderInstances, providers: ProviderPool
     ) -> None:
-        """Look for those that wait."""
-        self._late = {name: instance for name, instance in declared.items() if instance.pending}
+        """Select those of the ``declared`` instances that have unevaluated values."""
+        self._instances = {name: instance for name, instance in declared.items() if instance.pending}
         self._prior = prior
         self._providers = providers
 
-    def waits(self, name: str) -> bool:
-        """Whether an instance is one of them."""
-        return name in self._late
+    def contains(self, name: str) -> bool:
+        """Return whether the configuration of an instance refers to resources."""
+        return name in self._instances
 
-    def configure(self, name: str, resolve: Callable[[Path], Any]) -> Awaited:
-        """Configure an instance with what is known by now; another configuration than before ends the old one."""
-        instance = self._late.get(name)
+    def configure(self, name: str, resolve: Callable[[Path], Any]) -> Configured:
+        """Configure an instance with the values that are known by now.
+
+        Another configuration than before closes the provider that was configured with the old one.
+        """
+        instance = self._instances.get(name)
         if instance is None:
             return READY
-        config, why, later = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
-        if why:
-            return Awaited(why, later)
-        self._providers.configure(name, config)
-        record = record_of(instance, config, self._prior.state.salt)
-        return READY if record == self._prior.recorded.get(name) else Awaited(record=record)
+        found = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
+        if found.failure:
+            return Configured(found.failure, found.later)
+        self._providers.configure(name, found.config)
+        record = provider_record(instance, found.config, self._prior.state.salt)
+        return READY if record == self._prior.recorded.get(name) else Configured(record=record)

@@ -1,6 +1,7 @@
-"""What a plan must know of the world, read in one batch per type, and how the planner asks for it.
+"""Read what a plan needs, in one batch per type, and answer the planner's questions from what was read.
 
-Of what is selected, of what that refers to, and of what would be replaced: nothing else is read.
+What is read: the selected resources, those that their values refer to, and those that may be replaced by them.
+What follows from an answer must not enter this module.
 """
 
 from __future__ import annotations
@@ -9,47 +10,66 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.functions import invoke
-from resource_api.model.planner_queries import PlannerQueries
+from resource_api.model.planner_queries import Due, Observation, Readiness
 from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.entry import Entry
+    from resource_api.model.function import Call
+    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.expression import Path
     from resource_api.prior.match import Prior
     from resource_api.snapshot.snapshot import Snapshot
 
 
 def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
-    """Read what a plan of the ``selected`` entries (None: all) needs, and give the planner's view of it."""
-    wanted = _wanted(catalog, prior, selected)
-    awaiting = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
-    later = {pair[0].instance: pair for pair in wanted if awaiting.waits(pair[0].instance)}
-    snapshot.read_all([pair for pair in wanted if pair[0].instance not in later])
-
-    def awaited(name: str, resolve: Callable[[Path], Any]) -> tuple[str, bool]:
-        """Configure a provider as soon as its configuration is known, and read what is wanted of it."""
-        why, may_change, _ = awaiting.configure(name, resolve)
-        if not why and name in later:
-            snapshot.read_all([later.pop(name)])
-        return why, may_change
-
-    providers = snapshot.providers
-    return PlannerQueries(
-        lambda entry: snapshot.observation(entry.instance, entry.name),
-        snapshot.due,
-        providers.functions,
-        lambda call, given: invoke(call, given, partial(call_function, providers)),
-        awaited,
-    )
+    """Read what a plan of the ``selected`` entries (indexes; None: all) needs; return what answers the planner."""
+    queries = _SnapshotQueries(snapshot, DeferredInstances(catalog.instances, prior.instances, snapshot.providers))
+    queries.read(_names_to_read(catalog, prior, selected))
+    return queries
 
 
-def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[tuple[TypeDefinition, list[Any]]]:
+class _SnapshotQueries:
+    """Implements ``PlannerQueries`` with a snapshot and its providers."""
+
+    def __init__(self, snapshot: Snapshot, deferred: DeferredInstances) -> None:
+        self._snapshot = snapshot
+        self._deferred = deferred
+        #: By instance: what could not be read yet.
+        self._unread: dict[str, tuple[TypeDefinition, Collection[Name]]] = {}
+        self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
+
+    def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
+        """Read the resources of every instance that is configured; keep the others for ``readiness``."""
+        self._unread = {d.instance: (d, found) for d, found in names.items() if self._deferred.contains(d.instance)}
+        self._snapshot.read_all((d, found) for d, found in names.items() if d.instance not in self._unread)
+
+    def observation(self, entry: Entry, /) -> Observation:
+        definition = entry.definition
+        return self._snapshot.observation(definition.instance, entry.name)
+
+    def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
+        return self._snapshot.due(entry, should)
+
+    def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
+        configured = self._deferred.configure(instance, resolve)
+        if not configured.failure and instance in self._unread:
+            self._snapshot.read_all([self._unread.pop(instance)])
+        return Readiness(configured.failure, configured.later)
+
+    def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
+        return invoke(call, inputs, partial(call_function, self._snapshot.providers))
+
+
+def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
-    names: dict[TypeDefinition, dict[Any, None]] = {}
+    names: dict[TypeDefinition, dict[Name, None]] = {}
     for index in indexes:
         entry = catalog.entries[index]
         wanted = names.get(entry.definition)
@@ -64,10 +84,11 @@ def _wanted(catalog: Catalog, prior: Prior, selected: set[int] | None) -> list[t
     for instance, name in prior.moved_keys:
         if instance in by_instance:
             by_instance[instance][name] = None
-    return [(definition, list(wanted)) for definition, wanted in names.items()]
+    return {definition: list(wanted) for definition, wanted in names.items()}
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
+    """Return the selected entries and those that their values, or their providers' configuration, may refer to."""
     referred = {
         before
         for index in selected

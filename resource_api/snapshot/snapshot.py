@@ -1,7 +1,7 @@
-"""What is: one batched ``get`` per type, each row that is used judged, nothing asked twice.
+"""What was read of the system: one batched ``get`` per type, every row that is used is checked, nothing is read twice.
 
-An observation that fails is an error, never absence. What to conclude from it is the planner's business;
-this stage alone calls ``get`` and ``due``.
+A read that fails is a failure of its resources, never absence. Only this module calls ``get`` and ``due``. What follows
+from a row must not enter it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
+from resource_api.model.planner_queries import Due, Observation
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CannotList, ProviderError, reason
@@ -27,167 +28,153 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.snapshot.check_rows import Found
 
-
-class Observation(NamedTuple):
-    """What reading one name gave: a row, None for absence, or the reason why it cannot be told."""
-
-    row: Mapping[str, Any] | None = None
-    failure: str = ""
-
-
 ABSENT: Final = Observation()
 
 
 class ReadError(Exception):
-    """A provider's ``get`` has failed: whoever reads in earnest is told why."""
+    """A provider's ``get`` has failed; the snapshot holds the reason for each of its resources."""
 
 
-class Due(NamedTuple):
-    """What ``due`` said of an imperative resource: whether to run, and why."""
-
-    run: bool = False
-    why: str = ""
-    failure: str = ""
-
-
-class _Asked(NamedTuple):
-    """One question: for which names (None: all), whether the answer is about everything, and the epoch it is of."""
+class _Request(NamedTuple):
+    """One call of ``get``: the names (None: all), whether the result is complete, and the epoch in which it began."""
 
     names: list[Name] | None
     whole: bool
     epoch: int
 
 
-class _Reading:
-    """What is known of one instance: the resources of one type that one configured provider answers for."""
+class _Rows:
+    """What was read of one provider instance."""
 
-    __slots__ = ("failure", "kept", "read_at", "seen", "whole_at")
+    __slots__ = ("checked", "failure", "read_at", "unchecked", "whole_at")
 
     def __init__(self) -> None:
         self.failure = ""
-        #: Rows that have been judged, and names that were asked for in vain.
-        self.seen: dict[Name, Found] = {}
-        #: Rows that came along and that nobody has asked for.
-        self.kept: dict[Name, Resource] = {}
-        #: Name → the epoch in which it was asked for.
+        #: Rows that were checked, and None for names that were asked for and do not exist.
+        self.checked: dict[Name, Found] = {}
+        #: Rows that nobody has asked for yet: they are checked when they are used.
+        self.unchecked: dict[Name, Resource] = {}
+        #: Name → the epoch in which it was read by name.
         self.read_at: dict[Name, int] = {}
         #: The epoch in which everything was read; None: never.
         self.whole_at: int | None = None
 
-    def newer(self, epoch: int) -> dict[Name, Found]:
-        """Give what was asked for by name later than in ``epoch``."""
-        return {name: self.seen[name] for name, at in self.read_at.items() if at > epoch and name in self.seen}
+    def newer_than(self, epoch: int) -> dict[Name, Found]:
+        """Return what was read by name after ``epoch``."""
+        return {name: self.checked[name] for name, at in self.read_at.items() if at > epoch and name in self.checked}
 
 
 class Snapshot:
-    """Reads through providers and remembers, until something changes, what they said.
+    """Reads through providers and keeps the rows until something changes.
 
-    ``strict`` is ``error``, ``warning`` or ``off``: how seriously rows that are not as promised are taken.
+    ``strict``, one of ``error``, ``warning`` and ``off``, decides what becomes of rows that break the rules of ``get``.
     """
 
     def __init__(self, providers: ProviderPool, strict: str = "error") -> None:
-        """Know nothing yet."""
+        """Make an empty snapshot."""
         self.providers = providers
         self.strict = strict
-        self._judge = RowChecker(strict, lambda name, message: providers.run.log.write("warning", name, message))
-        self._readings: dict[str, _Reading] = {}
-        #: How often something has been changed: a read is fresh as long as this stands still.
+        self._checker = RowChecker(strict, lambda name, message: providers.run.log.write("warning", name, message))
+        self._instances: dict[str, _Rows] = {}
+        #: The number of changes made so far: a row is fresh if it was read in the present epoch.
         self.epoch = 0
 
     def changed(self) -> None:
-        """Note that a ``set`` has been made: what was read before is no longer fresh, what failed may work now."""
+        """Record that ``set`` was called: earlier rows are no longer fresh, and a read that failed may work now."""
         self.epoch += 1
-        for reading in self._readings.values():
-            reading.failure = ""
+        for rows in self._instances.values():
+            rows.failure = ""
 
     def failure(self, instance: str) -> str:
-        """Give why an instance cannot be read, or an empty string."""
-        return self._readings[instance].failure if instance in self._readings else ""
+        """Return why an instance could not be read; empty if it could."""
+        return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
-        """Give what was last read of a name; an instance that cannot be read is the failure of each."""
-        reading = self._readings.get(instance)
-        if reading is None:
+        """Return what was last read of a resource; the failure of its whole instance is also its own."""
+        rows = self._instances.get(instance)
+        if rows is None:
             return ABSENT
-        if reading.failure:
-            return Observation(None, reading.failure)
-        if name in reading.kept:
-            self._use(instance, reading, [name])
-        found = reading.seen.get(name)
+        if rows.failure:
+            return Observation(None, rows.failure)
+        if name in rows.unchecked:
+            self._check(instance, rows, [name])
+        found = rows.checked.get(name)
         return ABSENT if found is None else Observation(None, found) if isinstance(found, str) else Observation(found)
 
     def rows(self, instance: str) -> Mapping[Name, Found]:
-        """Give what is known of everything of an instance that was asked for."""
-        return self._readings[instance].seen
-
-    def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
-        """Read ``names`` (None: all) unless they are known; ``fresh`` also when something has changed since.
-
-        A failure is kept and told by ``seen``; ``CannotList`` passes to who asked for all, who alone can handle it.
-        """
-        reading = self._readings.setdefault(definition.instance, _Reading())
-        missing = self._missing(reading, names, fresh=fresh)
-        if reading.failure or (missing is not None and not missing):
-            self._use(definition.instance, reading, reading.kept if names is None else names)
-            return
-        filtered = "simple_get_filter" in definition.features
-        asked = _Asked(missing, missing is None or not filtered, self.epoch)
-        try:
-            got = self._get(definition, missing if filtered else None, filtered=filtered)
-            if (reading.whole_at or 0) > asked.epoch:
-                # Another thread has begun to read everything later than we did, and was quicker.
-                self._use(definition.instance, reading, reading.kept if names is None else names)
-            else:
-                self._accept(definition, reading, asked, got)
-        except Exception as error:  # contained: it fails the resources of this type
-            if names is None and isinstance(error, CannotList):
-                raise
-            self._refuse(reading, asked, reason(error))
+        """Return every checked row of an instance that was read; None for what does not exist, a text for a failure."""
+        return self._instances[instance].checked
 
     def read_all(self, wanted: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
-        """Read the names of every type that is wanted; imperative types cannot be read back and are left out."""
+        """Read the names of each type; imperative types cannot be read and are left out."""
         for definition, names in wanted:
             if "imperative" not in definition.features:
                 self.read(definition, names)
 
-    def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
-        """Read ``names`` and give the rows as they came; each is judged when it is asked for. Raises ``ReadError``.
+    def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
+        """Read ``names`` (None: all) unless they were read; ``fresh``: unless they were read in the present epoch.
 
-        A row without ``ensure`` says that the resource exists. What has failed is not tried again by who reads later.
+        A failure is kept for ``observation``. Raises ``CannotList`` only if ``names`` is None.
+        """
+        rows = self._instances.setdefault(definition.instance, _Rows())
+        missing = self._missing(rows, names, fresh=fresh)
+        if rows.failure or (missing is not None and not missing):
+            self._check(definition.instance, rows, rows.unchecked if names is None else names)
+            return
+        filtered = "simple_get_filter" in definition.features
+        request = _Request(missing, missing is None or not filtered, self.epoch)
+        try:
+            got = self._get(definition, missing if filtered else None, filtered=filtered)
+            if (rows.whole_at or 0) > request.epoch:
+                # Another thread began to read everything after this one did, and has finished first.
+                self._check(definition.instance, rows, rows.unchecked if names is None else names)
+            else:
+                self._accept(definition, rows, request, got)
+        except Exception as error:  # contained: it fails the resources of this type
+            if names is None and isinstance(error, CannotList):
+                raise
+            self._reject(rows, request, reason(error))
+
+    def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
+        """Read ``names`` and return the rows as ``get`` returned them; each is checked when it is used.
+
+        A row without ``ensure`` gets the one that means existence. Raises ``ReadError``; a failed read is not repeated.
         """
         filtered = "simple_get_filter" in definition.features
-        reading = self._readings.setdefault(definition.instance, _Reading())
-        asked = _Asked(names, not filtered, self.epoch)
+        rows = self._instances.setdefault(definition.instance, _Rows())
+        request = _Request(names, not filtered, self.epoch)
         try:
             got = self._get(definition, names if filtered else None, filtered=filtered)
         except Exception as error:
-            self._refuse(reading, asked, reason(error))
+            self._reject(rows, request, reason(error))
             raise ReadError from error
         if definition.ensurable and definition.accepts["ensure"]("present"):
             for row in got[0]:
                 row.setdefault("ensure", "present")
-        self._accept(definition, reading, asked, got, judging=False)
-        return reading.kept
+        self._accept(definition, rows, request, got, check=False)
+        return rows.unchecked
 
-    def _missing(self, reading: _Reading, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
-        """Give the names that must be asked for; None: all."""
-        if reading.whole_at is not None and (not fresh or reading.whole_at == self.epoch):
+    def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
+        """Return the names that must be read; None: all."""
+        if rows.whole_at is not None and (not fresh or rows.whole_at == self.epoch):
             return []
         if names is None:
             return None
-        read_at, epoch = reading.read_at, self.epoch
+        read_at, epoch = rows.read_at, self.epoch
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
-    def _use(self, instance: str, reading: _Reading, names: Collection[Name]) -> None:
-        """Check rows that came along earlier and are wanted now."""
-        wanted = [name for name in names if name in reading.kept]
+    def _check(self, instance: str, rows: _Rows, names: Collection[Name]) -> None:
+        """Check rows that were read earlier and are used now."""
+        wanted = [name for name in names if name in rows.unchecked]
         if wanted:
-            rows = [reading.kept.pop(name) for name in wanted]
-            reading.seen.update(zip(wanted, self._judge.judge(self.providers.functions(instance), rows), strict=True))
+            used = [rows.unchecked.pop(name) for name in wanted]
+            found = self._checker.check(self.providers.functions(instance), used)
+            rows.checked.update(zip(wanted, found, strict=True))
 
     def _get(
         self, definition: TypeDefinition, names: list[Name] | None, *, filtered: bool
     ) -> tuple[list[Resource], dict[Name, str]]:
+        """Call ``get``; return its rows, and the names that it reported as failed with the reason."""
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
@@ -201,70 +188,70 @@ class Snapshot:
     def _accept(
         self,
         definition: TypeDefinition,
-        reading: _Reading,
-        asked: _Asked,
+        rows: _Rows,
+        request: _Request,
         got: tuple[list[Resource], dict[Name, str]],
         *,
-        judging: bool = True,
+        check: bool = True,
     ) -> None:
-        """Keep what was read: rows that were asked for are judged, the others are kept as they are, for later."""
-        # Another thread may have failed in the meantime: what was read is believed.
-        reading.failure = ""
-        rows, failed = got
-        names = asked.names
-        tools = self.providers.functions(definition.instance)
-        by_name, wrong = self._judge.by_names(tools, names, rows)
-        wanted = [name for name in (by_name if names is None else names) if name in by_name] if judging else []
-        judged = self._judge.judge(tools, [by_name[name] for name in wanted])
-        newer = reading.newer(asked.epoch) if self.epoch != asked.epoch else {}
-        if asked.whole:
-            reading.seen, reading.kept, reading.whole_at = {}, {}, asked.epoch
-        for name in (names or ()) if reading.kept else ():
-            reading.kept.pop(name, None)
+        """Store what ``get`` returned: rows that were asked for are checked, the others when they are used."""
+        # Another thread may have failed in the meantime; what was read successfully counts.
+        rows.failure = ""
+        returned, failed = got
+        names = request.names
+        functions = self.providers.functions(definition.instance)
+        by_name, wrong = self._checker.index_by_name(functions, names, returned)
+        wanted = [name for name in (by_name if names is None else names) if name in by_name] if check else []
+        found = self._checker.check(functions, [by_name[name] for name in wanted])
+        newer = rows.newer_than(request.epoch) if self.epoch != request.epoch else {}
+        if request.whole:
+            rows.checked, rows.unchecked, rows.whole_at = {}, {}, request.epoch
+        for name in (names or ()) if rows.unchecked else ():
+            rows.unchecked.pop(name, None)
         if len(by_name) > len(wanted):
-            beside = {name: by_name[name] for name in by_name.keys() - set(wanted)}
-            reading.kept.update(beside)
-            for name in beside:
-                reading.seen.pop(name, None)
-        reading.seen.update(zip(names or (), repeat(None)))
-        reading.seen.update(zip(wanted, judged, strict=True))
-        reading.read_at.update(zip(names or (), repeat(asked.epoch)))
-        for name, found in {**wrong, **failed, **newer}.items():
-            reading.kept.pop(name, None)
-            reading.seen[name] = found
+            others = {name: by_name[name] for name in by_name.keys() - set(wanted)}
+            rows.unchecked.update(others)
+            for name in others:
+                rows.checked.pop(name, None)
+        rows.checked.update(zip(names or (), repeat(None)))
+        rows.checked.update(zip(wanted, found, strict=True))
+        rows.read_at.update(zip(names or (), repeat(request.epoch)))
+        for name, result in {**wrong, **failed, **newer}.items():
+            rows.unchecked.pop(name, None)
+            rows.checked[name] = result
+
+    def _reject(self, rows: _Rows, request: _Request, why: str) -> None:
+        """Store why a read failed; unless something has changed since, the whole instance has failed."""
+        if request.names is None or request.epoch == self.epoch:
+            rows.failure = why
+        for name in request.names or ():
+            rows.unchecked.pop(name, None)
+            rows.checked[name] = why
 
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Read and give the resources of a type that exist (of ``names``, each with what says that it does not).
+        """Read and return the resources of a type; of ``names``, a missing one as a row that says so (None: all).
 
-        Beside them stands why single ones cannot be read. Raises ``ProviderError`` when none can.
+        Also return by name why single resources could not be read. Raises ``ProviderError`` if none could.
         """
         self.read(definition, names)
         if why := self.failure(definition.instance):
             msg = f"{definition.name}: {why}"
             raise ProviderError(msg)
-        rows, failures = [], {}
-        for name in list(self.rows(definition.instance)) if names is None else names:
+        found, failures = [], {}
+        for name in list(self._instances[definition.instance].checked) if names is None else names:
             row, failure = self.observation(definition.instance, name)
             if failure:
                 failures[name] = failure
             elif row is not None and exists(row):
-                rows.append(dict(mark_secrets(definition, row)))
+                found.append(dict(mark_secrets(definition, row)))
             elif names is not None:
-                rows.append(definition.absent_row(name))
-        return rows, failures
+                found.append(definition.absent_row(name))
+        return found, failures
 
-    def _refuse(self, reading: _Reading, asked: _Asked, why: str) -> None:
-        """Keep why a read has failed; who asks for others is told so too, unless something has changed meanwhile."""
-        if asked.names is None or asked.epoch == self.epoch:
-            reading.failure = why
-        for name in asked.names or ():
-            reading.kept.pop(name, None)
-            reading.seen[name] = why
-
-    def due(self, entry: Entry, should: Mapping[str, Any] | None = None) -> Due:
-        """Return whether an imperative resource is to be run; ``should``: values known by now, None: as declared."""
+    def due(self, entry: Entry, should: Mapping[str, Any]) -> Due:
+        """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer."""
         context = Context(
             entry.definition,
             self.providers.run,
@@ -274,7 +261,7 @@ class Snapshot:
         try:
             provider = self.providers.instance(entry.instance)
             with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-                answer = provider.due(context, entry.name, dict(entry.should if should is None else should))
+                answer = provider.due(context, entry.name, dict(should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             return Due(failure=reason(error))
         if isinstance(answer, bool):

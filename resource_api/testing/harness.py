@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
+    from resource_api.model.planner_queries import Due
     from resource_api.model.report import Report
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import Plan
     from resource_api.plugins.registry import Registry
-    from resource_api.snapshot.snapshot import Due
     from resource_api.system.log import Line
     from resource_api.testing.examples import Examples
 
@@ -202,7 +202,7 @@ class Bench:
     def due(self, snapshot: Snapshot | None = None) -> Due:
         """Ask whether the example is to be run; in a new transaction, or in that of ``snapshot``."""
         [entry] = self.entries(self.examples.present)
-        answer = (snapshot or self.snapshot()).due(entry)
+        answer = (snapshot or self.snapshot()).due(entry, entry.should)
         assert not answer.failure, f"the resource would fail before it is run: {answer.failure}"
         return answer
 

@@ -16,9 +16,9 @@ from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Commit, Inte
 from resource_api.model.values.reference import split_instance
 from resource_api.plan.bulk_decisions import required_references
 from resource_api.plan.decide import protected
-from resource_api.plan.replacement import is_lasting_reason
+from resource_api.plan.replacement import has_transient_reason
 from resource_api.prior.moved import find_renames, with_unique_titles
-from resource_api.prior.provider_instances import unused
+from resource_api.prior.provider_instances import unused_instances
 from resource_api.transaction.recorded_values import are_plain, as_it_is, keep
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Recorder:
             commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
         self._commit(commit)
         if self._known is not None and (self._plan.prior.instances.recorded or self._plan.catalog.instances):
-            self._commit(Commit(drop=unused(self._known.records.values())))
+            self._commit(Commit(drop=unused_instances(self._known.records.values())))
 
     def _renamed(self, commit: Commit) -> list[Record]:
         """Give what this run has not looked at, and what has lost its name or refers to something by a former one."""
@@ -170,7 +170,7 @@ class Recorder:
         touched = {*looked_at.values(), *commit.drop}
         others = [record for key, record in now.items() if key not in touched]
         taken = {record.reference for key, record in now.items() if key in touched}
-        present = present.kept({str(name) for name in taken}, complete=plan.complete)
+        present = present.restricted({str(name) for name in taken}, complete=plan.complete)
         after = with_unique_titles(map(present.record, others), taken)
         return [new for old, new in zip(others, after, strict=True) if new != old]
 
@@ -190,7 +190,7 @@ class Recorder:
         if failed and before is None and not exists(run.is_):
             return None
         if run.skipped and before is not None and run.is_ == run.step.is_:
-            return before._replace(status="tainted") if is_lasting_reason(run.step) else before
+            return before._replace(status="tainted") if has_transient_reason(run.step) else before
         stays = failed and before is not None and not (run.action in CREATING and exists(run.is_))
         inputs, should, is_ = as_it_is(run) if plain else keep(run, plan.prior.state.salt, failed=failed)
         return Record(
@@ -271,7 +271,7 @@ def _status(run: OperationRun, before: Record | None) -> str:
     gone = run.action is Action.REPLACE or (before is not None and before.status == "pending")
     if gone and not exists(run.is_):
         return "pending"
-    return "tainted" if is_lasting_reason(run.step) else "partial"
+    return "tainted" if has_transient_reason(run.step) else "partial"
 
 
 def _has_run(run: OperationRun) -> bool:

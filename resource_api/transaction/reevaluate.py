@@ -14,7 +14,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
-from resource_api.plan.replacement import triggered, triggers
+from resource_api.plan.replacement import is_triggered, trigger_entries
 from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 from resource_api.transaction.operation_run import OperationRun
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.function import Call
-    from resource_api.model.step import Decision, DecisionInputs, Step
+    from resource_api.model.step import Decision, Step
     from resource_api.model.values.expression import Path
+    from resource_api.plan.decision_inputs import DecisionInputs
     from resource_api.transaction.results import Ending
 
 _PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
@@ -84,7 +85,7 @@ class Reevaluation:
         step = run.step
         if not run.removal:
             self._decide_one(run)
-        elif self._quiet(step) or (step.unknown and not (step.decision.reasons or step.create_first)):
+        elif self._quiet(step) or (step.unknown and not (step.decision.replacement or step.create_first)):
             self._spare(run)
 
     def _ready(self, runs: Sequence[OperationRun]) -> bool:
@@ -92,11 +93,11 @@ class Reevaluation:
         awaited = self._awaiting.configure(runs[0].definition.instance, self.resolve)
         if awaited.record is not None:
             self.ending.configured(awaited.record)
-        for run in runs if awaited.why else ():
+        for run in runs if awaited.failure else ():
             # Under noop a configuration may stay unknown: then what was planned is what is said.
             if not (awaited.later and run.step.noop):
-                self.ending.fail(run, awaited.why)
-        return not awaited.why
+                self.ending.fail(run, awaited.failure)
+        return not awaited.failure
 
     def _decide_one(self, run: OperationRun) -> None:
         """Decide anew; what the plan did not show as a removal never becomes one."""
@@ -144,13 +145,13 @@ class Reevaluation:
     def _known(self, step: Step) -> DecisionInputs:
         """Give what decides about a step now: what did not change after all replaces nothing."""
         known = self.plan.decision_inputs(step)
-        return known._replace(forced="") if self._quiet(step) else known
+        return known._replace(replacement=None) if self._quiet(step) else known
 
     def _quiet(self, step: Step) -> bool:
         """Whether a step replaces only because another changes, and everything that could has turned out the same."""
-        if not triggered(step):
+        if not is_triggered(step):
             return False
-        for other in triggers(self.plan.catalog, step.entry):
+        for other in trigger_entries(self.plan.catalog, step.entry):
             run, numbers = self.runs[other.index], self.ending.halves.get(other.index, ())
             open_ = run is None or not (run.finished or run.decision.action is Action.SAME)
             if numbers and (open_ or any(self.ending.changed[number] for number in numbers)):
@@ -218,8 +219,8 @@ class Reevaluation:
         awaited = self._awaiting.configure(call.instance, self.resolve)
         if awaited.later:
             return UNKNOWN
-        if awaited.why:
-            raise ValueError(awaited.why)
+        if awaited.failure:
+            raise ValueError(awaited.failure)
         return invoke(call, given, partial(call_function, self.providers))
 
     def _due(self, run: OperationRun) -> None:

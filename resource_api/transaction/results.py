@@ -13,7 +13,7 @@ from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, exists
 from resource_api.model.event import StepEnd, StepStart
 from resource_api.model.report import StepReport
-from resource_api.plan.operations import by_entry
+from resource_api.plan.operations import numbers_by_entry
 from resource_api.plan.planner import is_refreshable
 from resource_api.plan.replacement import replacement_dependents
 from resource_api.transaction.operation_run import OperationRun
@@ -88,7 +88,7 @@ class Ending:
     @cached_property
     def halves(self) -> Mapping[int, Sequence[int]]:
         """Entry → its operations; asked only of replacements."""
-        return by_entry(self.plan.operations)
+        return numbers_by_entry(self.plan.operations)
 
     @cached_property
     def _followers(self) -> Mapping[int, Sequence[Entry]]:

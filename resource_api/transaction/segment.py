@@ -25,9 +25,9 @@ from resource_api.transaction.verify import arrive, missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from resource_api.model.planner_queries import Observation
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
-    from resource_api.snapshot.snapshot import Observation
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.results import Ending
 

@@ -14,10 +14,10 @@ from resource_api.plan.diff import ComparisonError, compare, equal_places
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from resource_api.model.planner_queries import Observation
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource
     from resource_api.snapshot.check_rows import Found
-    from resource_api.snapshot.snapshot import Observation
     from resource_api.transaction.operation_run import OperationRun
 
 _SHORT: Final = 16

@@ -279,10 +279,10 @@ def test_a_cut_replacement_is_seen_and_goes_on(shell: Bench) -> None:
     assert shell.things("widget") == {}
     assert "status: pending" in shell.run("state", "show", "Widget[a]").out
     planned = shell.plan(site % "two").out
-    assert "+ Widget[a] (its replacement was cut, and the old one has gone)" in planned
+    assert "+ Widget[a] (its replacement was interrupted, and the old one is gone)" in planned
     assert "1 to create, 0 to update, 0 to replace" in planned
     dropped = shell.plan(EMPTY).out
-    assert ". Widget[a] (its replacement was cut, and nothing is left of it)" in dropped
+    assert ". Widget[a] (its replacement was interrupted, and nothing is left of it)" in dropped
     assert shell.apply(site % "two").code == 0
     assert list(shell.things("widget")) == ["two"]
     assert shell.run("state", "list").out == "Widget[a]\n"

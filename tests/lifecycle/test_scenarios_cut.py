@@ -50,7 +50,7 @@ def test_a_cut_replacement_goes_straight_to_its_creation(bench: Bench, name: str
     assert (bench.names(), status(bench, "Thing[a]")) == ([], "pending")
     plan = bench.plan(site)
     assert planned(plan) == {"Thing[a]": "create"}
-    assert plan.steps[0].decision.reasons == ("its replacement was cut, and the old one has gone",)
+    assert plan.steps[0].decision.reasons == ("its replacement was interrupted, and the old one is gone",)
     assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
     assert [verb for verb, _, _ in bench.world.calls] == ["create"]
     assert (status(bench, "Thing[a]"), len(bench.state.records)) == ("ready", 1)

@@ -108,10 +108,10 @@ def test_what_is_said_to_be_unknown_is_unknown(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Planned({"size": 5}), "'size' is planned as 5, and 2 is declared"),
-        (Planned({"colour": "red"}), "'colour' is planned as red, and blue is there, and nobody declares it"),
+        (Planned({"size": 5}), "'size' is planned as 5, but declared as 2"),
+        (Planned({"colour": "red"}), "'colour' is planned as red, but it is blue and not declared"),
         (Planned({"weight": 1}), "no attribute 'weight'"),
-        (Planned(unknown=["size"]), "'size' is planned as not yet known, and is declared"),
+        (Planned(unknown=["size"]), "'size' is planned as not yet known, but declared"),
         (Planned(replace=["weight"]), "no attribute 'weight'"),
         (None, "plan must return Planned"),
         ({"size": 2}, "plan must return Planned"),

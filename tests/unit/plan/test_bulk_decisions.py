@@ -14,10 +14,10 @@ from resource_api.catalog import canonicalize
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry
 from resource_api.model.provider_functions import ProviderFunctions
-from resource_api.model.step import DecisionInputs
 from resource_api.model.values.columnar import are_flat, column_groups
 from resource_api.model.values.values import UNKNOWN, is_flat
 from resource_api.plan.bulk_decisions import BulkDecisions
+from resource_api.plan.decision_inputs import DecisionInputs
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 from resource_api.state.store import MemoryStore
 from tests.lifecycle.world import Bench

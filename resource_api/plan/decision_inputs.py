@@ -1,0 +1,125 @@
+"""What decides about a resource beside its two states: its record, and reasons to replace it.
+
+Collected while planning, because the replacement of one resource can be the reason for that of another. Pure; whether
+a resource may be replaced is decided in ``decide``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resource_api.catalog.targets import matching
+from resource_api.model.change import Action, exists
+from resource_api.model.step import Replacement, ReplacementReason
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.plan.replacement import cannot_outlive_source, host_of, trigger_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.entry import Entry
+    from resource_api.model.options import Options
+    from resource_api.model.record import Record
+    from resource_api.model.step import Step
+    from resource_api.prior.match import Prior
+    from resource_api.prior.orphans import OrphanKind
+
+_TRIGGERING = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
+
+
+class DecisionInputs(NamedTuple):
+    """The inputs of a decision beside the two states of the resource."""
+
+    record: Record | None = None
+    #: The record of the resource that a replacement deletes, if it has other namevars.
+    predecessor: Record | None = None
+    salt: bytes = b""
+    #: A reason to replace the resource even if nothing differs.
+    replacement: Replacement | None = None
+    orphan: OrphanKind | None = None
+    #: Attribute → reference of a resource that its value comes from and that is deleted before it is created again.
+    lost_sources: Mapping[str, str] = {}
+
+
+class InputCollector:
+    """Collects the inputs of each decision, in the order of planning."""
+
+    def __init__(self, catalog: Catalog, prior: Prior, options: Options) -> None:
+        """Find what ``--replace`` names. Raises ``UsageError`` if a pattern matches nothing."""
+        self._catalog = catalog
+        self._prior = prior
+        self._noop = options.noop
+        self._requested = matching(options.replace, catalog.entries, "--replace") if options.replace else set()
+        self._nothing = DecisionInputs(salt=prior.state.salt)
+        #: The steps that replace a resource, by the index of their entry.
+        self._replaced: dict[int, Step] = {}
+        #: Nothing is recorded and no replacement is requested: the usual first run.
+        self._plain = not (prior.records or prior.predecessors or prior.orphans or options.replace)
+
+    def add(self, step: Step) -> None:
+        """Take account of a step that was planned: its replacement may be a reason for later ones."""
+        stays = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
+        if step.action is Action.REPLACE and not (step.decision.error or stays):
+            self._replaced[step.entry.index] = step
+
+    def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
+        """Return the inputs for an entry; ``steps`` are those planned before it, by the index of their entry."""
+        index, prior = entry.index, self._prior
+        if self._plain and not (self._replaced or entry.meta.lifecycle.replace_triggered_by):
+            return self._nothing
+        record = prior.records.get(index)
+        if (kind := prior.orphans.get(index)) is not None:
+            return DecisionInputs(prior.state.records[entry.key], None, prior.state.salt, orphan=kind)
+        others = self._requested or self._replaced or prior.instances.replaced
+        replaceable = record is not None or others or entry.meta.lifecycle.replace_triggered_by
+        replacement = self._replacement(entry, steps) if replaceable else None
+        lost = self._lost_sources(entry) if self._replaced and entry.sources and entry.definition.ensurable else {}
+        if record is None and not (replacement or lost) and index not in prior.predecessors:
+            return self._nothing
+        return DecisionInputs(record, prior.predecessors.get(index), prior.state.salt, replacement, lost_sources=lost)
+
+    def _replacement(self, entry: Entry, steps: Mapping[int, Step]) -> Replacement | None:
+        if entry.index in self._requested:
+            return Replacement(ReplacementReason.REQUESTED)
+        record = self._prior.records.get(entry.index)
+        if record is not None and record.status == "tainted":
+            return Replacement(ReplacementReason.TAINTED)
+        predecessor = self._prior.predecessors.get(entry.index)
+        if predecessor is not None and (why := self._prior.instances.replaced.get(predecessor.instance)):
+            return Replacement(ReplacementReason.PROVIDER_CONFIGURATION, (why,))
+        for trigger in trigger_entries(self._catalog, entry):
+            step = steps.get(trigger.index)
+            if step is not None and step.action in _TRIGGERING and self._is_carried_out(step):
+                return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),))
+        if self._replaced and entry.meta.lifecycle.deleted_with and entry.definition.ensurable:
+            host = host_of(self._catalog, entry)
+            if host is not None and host.index in self._replaced:
+                return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),))
+        return None
+
+    def _is_carried_out(self, step: Step) -> bool:
+        """Return whether a step is carried out; in a noop run, whether a run without noop would do it."""
+        return not (step.decision.error or step.is_noop(noop_run=self._noop))
+
+    def _lost_sources(self, entry: Entry) -> dict[str, str]:
+        found = {}
+        for name, sources in entry.sources.items():
+            for source in sources:
+                step = self._replaced.get(source.index)
+                if step is not None and not step.create_first:
+                    found[name] = str(step.reference)
+        return found
+
+    def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
+        """Return replaced entry → a resource that is not ``selected`` and cannot stay while that one is away."""
+        found = {}
+        for entry in self._catalog.entries if self._replaced else ():
+            record = self._prior.records.get(entry.index)
+            if entry.index in selected or record is None or not exists(record.is_):
+                continue
+            for name, sources in entry.sources.items():
+                for source in sources if cannot_outlive_source(entry, name) else ():
+                    if (step := self._replaced.get(source.index)) is not None and not step.create_first:
+                        found[source.index] = str(entry.reference)
+        return found

@@ -1,0 +1,108 @@
+"""Orphans: entries for recorded resources that are not declared any more and that this run deletes or forgets.
+
+They are appended to the catalog, so that the planner treats them like any other entry. Pure: which records become
+orphans is decided in ``match``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.attribute import Attribute
+from resource_api.model.codec import has_sealed, open_sealed
+from resource_api.model.declaration import Declaration
+from resource_api.model.entry import Entry, Lifecycle, Meta
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values.errors import DefinitionError
+from resource_api.prior.moved import with_unique_titles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.record import Record
+
+
+class OrphanKind(Enum):
+    """Why a recorded resource is an orphan."""
+
+    #: Nothing declares it any more, and the run prunes.
+    UNDECLARED = auto()
+    #: It is listed under ``removed:``.
+    REMOVED = auto()
+    #: Another resource has replaced it.
+    SUPERSEDED = auto()
+    #: An interrupted replacement has deleted it, and nothing declares the new one any more.
+    INTERRUPTED = auto()
+    #: It was found under the new configuration of its provider.
+    RECONFIGURED = auto()
+
+
+def add_orphans(
+    catalog: Catalog, records: Sequence[tuple[Record, OrphanKind]], functions: Callable[[str], ProviderFunctions]
+) -> tuple[Catalog, dict[int, OrphanKind]]:
+    """Return the catalog with an entry for each record, and the kinds by the index of these entries.
+
+    The resource that was made last comes first; each keeps the dependencies that were recorded.
+    """
+    if not records:
+        return catalog, {}
+    entries = list(catalog.entries)
+    kinds: dict[int, OrphanKind] = {}
+    unique = with_unique_titles((record for record, _ in reversed(records)), {entry.reference for entry in entries})
+    for record, (_, kind) in zip(unique, reversed(records), strict=True):
+        entry = orphan_entry(record, functions)
+        entry.index = len(entries)
+        entries.append(entry)
+        kinds[entry.index] = kind
+    places = {str(entry.reference): entry.index for entry in entries}
+    requires = dict(catalog.requires)
+    for record, index in zip(unique, kinds, strict=True):
+        if needed := [places[name] for name in record.requires if places.get(name, index) != index]:
+            requires[index] = needed
+    return catalog._replace(entries=entries, requires=requires), kinds
+
+
+def orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions]) -> Entry:
+    """Return an entry that declares the recorded resource absent."""
+    definition = _definition(record, functions)
+    entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
+    entry.name = record.name
+    names = record.name if isinstance(record.name, tuple) else (record.name,)
+    entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_parameters(definition, record)}
+    if definition.ensurable:
+        entry.should["ensure"] = "absent"
+    recorded = record.lifecycle
+    entry.meta = Meta(
+        lifecycle=Lifecycle(
+            protect=recorded.protect,
+            retain=recorded.retain,
+            deleted_with=recorded.deleted_with,
+            external=recorded.external,
+        )
+    )
+    return entry
+
+
+def _definition(record: Record, functions: Callable[[str], ProviderFunctions]) -> TypeDefinition:
+    """Return the type of a record; if it cannot be loaded, a type that can hold the names of the record."""
+    try:
+        return functions(record.instance).definition
+    except DefinitionError:
+        names = record.name if isinstance(record.name, tuple) else (record.name,)
+        attributes = {f"name{number}": Attribute("Any", "A name.", kind="namevar") for number in range(len(names))}
+        ensure = Attribute("Enum[present, absent]", "Whether it exists.")
+        unknown = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
+        return unknown.for_instance(record.instance)
+
+
+def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
+    """Return the recorded parameters, which a deletion may need, without secrets of which only a digest is kept."""
+    kept = {
+        name: open_sealed(record.should[name])
+        for name in definition.names_of_kind("parameter")
+        if name in record.should
+    }
+    return {name: value for name, value in kept.items() if not has_sealed(value)}
