@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Final
 
@@ -179,3 +180,16 @@ def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
     for name, reason in (("new_note", "exists already"), ("user", "comes with the package")):
         with pytest.raises(UsageError, match=reason):
             scaffold.new_component(name, tmp_path)
+
+
+def test_the_templates_are_part_of_an_installation() -> None:
+    """A data file that ``setup.cfg`` does not list works in a checkout and is missing from the wheel."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    package = ROOT / "resource_api"
+    listed = {
+        path for pattern in config["options.package_data"]["resource_api"].split() for path in package.glob(pattern)
+    }
+    data = {path for path in package.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert listed == data
+    assert set(scaffold.TEMPLATES.iterdir()) <= listed
