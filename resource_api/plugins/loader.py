@@ -6,6 +6,7 @@ define is checked in ``definitions``.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
@@ -57,7 +58,7 @@ def _run(module: ModuleType, path: str) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        msg = f"{path}:{line_of(error, path)}: {_describe(error)}"
+        msg = f"{path}:{line_of(error, path)}: {_describe(error, path)}"
         raise DefinitionError(msg) from error
     if stdout.written or moved:
         what = "prints" if stdout.written else "changes sys.path"
@@ -94,12 +95,13 @@ def line_of(error: BaseException, file: str) -> int:
     return line
 
 
-def _describe(error: BaseException) -> str:
+def _describe(error: BaseException, path: str) -> str:
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
     if isinstance(error, ModuleNotFoundError) and error.name == "lib":
-        return "imports from 'lib', but there is no directory lib/ beside its directory"
+        directory = os.path.dirname(os.path.dirname(path))  # noqa: PTH120 - text
+        return f"imports from 'lib', but there is no directory {directory}/lib"
     text = reason(error)
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

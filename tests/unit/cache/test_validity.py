@@ -136,6 +136,24 @@ def test_a_module_may_come_before_another(site: CachedSite, monkeypatch: pytest.
     assert "6 to update" in site.run("plan").plan[-1]
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["at module level", "in a function"])
+def test_code_that_providers_share_is_part_of_it(site: CachedSite, within: bool) -> None:  # noqa: FBT001 - a parameter
+    """A changed file of ``lib/`` is a changed provider, wherever it is imported."""
+    shared = site.modules / "lib" / "verdict.py"
+    shared.parent.mkdir()
+    shared.write_text("EQUAL = None\n")
+    provider = site.modules / "providers" / "gauge.py"
+    text = provider.read_text().replace("else None", "else EQUAL")
+    place = '"""Compare the latest with what was looked up."""\n' if within else "import json\n"
+    assert place in text
+    indent = "        " if within else ""
+    provider.write_text(text.replace(place, f"{place}{indent}from lib.verdict import EQUAL\n", 1))
+    _settle(site, _gauges())
+    assert site.run().cached_unchanged == 6
+    shared.write_text("EQUAL = False\n")
+    assert "6 to update" in site.run("plan").plan[-1]
+
+
 def test_code_that_was_replaced_meanwhile_is_not_what_concluded(site: CachedSite) -> None:
     """Whoever installs a new version while a run reads the system has it used by the next one."""
     _settle(site, _gauges())

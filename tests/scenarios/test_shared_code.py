@@ -1,0 +1,105 @@
+"""Code that the providers of one directory of the module path share in ``lib/``, as its author writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+ATTRIBUTES = """
+    "name": Attribute("String", "Its name.", kind="namevar"),
+    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+    "size": Attribute("Integer", "Its size.", default=1)
+"""
+PROVIDER = """
+from resource_api import SimpleProvider
+from lib import store
+
+class Provider(SimpleProvider):
+    def get(self, context):
+        return [{**row, "ensure": "present"} for row in store.read()]
+    def create(self, context, name, should):
+        from lib.store import write
+        write(name, should)
+    update = create
+"""
+STORE = """
+import json, os
+from lib.place import FILE
+
+def read():
+    return json.loads(FILE.read_text()) if FILE.exists() else []
+
+def write(name, row):
+    rows = [each for each in read() if each["name"] != name]
+    FILE.write_text(json.dumps([*rows, {"name": name, "size": row["size"]}]))
+"""
+PLACE = "import os\nfrom pathlib import Path\n\nFILE = Path(os.environ['BENCH'], '{}')\n"
+
+
+def _write(bench: Bench, modules: str, type_name: str) -> None:
+    """Write a type with a provider that keeps its rows with a ``store`` of its own directory."""
+    declaration = f"name='{type_name}', docs='A {type_name}.', attributes={{{ATTRIBUTES}}}"
+    bench.write(
+        f"{modules}/types/{type_name}.py",
+        f"from resource_api import Attribute, TypeDefinition\nTYPE = TypeDefinition({declaration})\n",
+    )
+    bench.write(f"{modules}/providers/{type_name}.py", PROVIDER)
+    bench.write(f"{modules}/lib/store.py", STORE)
+    bench.write(f"{modules}/lib/place.py", PLACE.format(f"{type_name}.json"))
+
+
+@pytest.fixture
+def two(bench: Bench) -> Bench:
+    """Write two directories of one module path, each with a ``lib/store.py``, and keep state."""
+    _write(bench, "near", "shelf")
+    _write(bench, "far", "drawer")
+    path = f"{bench.home}/near:{bench.home}/far"
+    bench.environment |= {"RESOURCE_API_MODULE_PATH": path, "RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
+    return bench
+
+
+MANIFEST = "resources: {'Shelf[a]': {size: 3}, 'Drawer[b]': {size: 4}}"
+
+
+@pytest.mark.parametrize("options", [(), ("--isolate",)], ids=["in one process", "in workers"])
+def test_each_directory_of_the_module_path_has_its_own_lib(two: Bench, options: tuple[str, ...]) -> None:
+    """Modules of one name do not meet, in one process or in workers."""
+    done = two.apply(MANIFEST, *options)
+    assert done.code == 0, done
+    assert (two.things_of / "shelf.json").read_text() == '[{"name": "a", "size": 3}]'
+    assert (two.things_of / "drawer.json").read_text() == '[{"name": "b", "size": 4}]'
+    again = two.apply(MANIFEST, *options, "--detailed-exitcodes")
+    assert again.code == 0, again
+
+
+def test_a_changed_module_is_used_by_the_next_run(two: Bench) -> None:
+    """Also by one that would take over what an earlier run has found unchanged."""
+    for _ in range(3):
+        assert two.apply(MANIFEST).code == 0
+    two.write("near/lib/place.py", PLACE.format("elsewhere.json"))
+    done = two.apply(MANIFEST, "--detailed-exitcodes")
+    assert done.code == 2, done
+    assert (two.things_of / "elsewhere.json").read_text() == '[{"name": "a", "size": 3}]'
+
+
+def test_an_error_names_the_file_and_line_of_lib(two: Bench) -> None:
+    """And the provider whose import leads there; the other type works."""
+    two.write("near/lib/place.py", "FILE = 1 / 0\n")
+    done = two.plan(MANIFEST)
+    assert done.code == 65
+    assert "providers/shelf.py:2: " in done.err
+    assert "near/lib/store.py:2: " in done.err
+    assert "near/lib/place.py:1: ZeroDivisionError: division by zero" in done.err
+    assert two.plan("resources: {'Drawer[b]': {}}").code == 0
+
+
+def test_a_module_that_does_not_exist_is_an_error_of_the_type(two: Bench) -> None:
+    """With the file that is expected."""
+    two.write("near/providers/shelf.py", PROVIDER.replace("lib import store", "lib import stor"))
+    done = two.plan(MANIFEST)
+    assert done.code == 65
+    assert f"no module 'lib.stor'; expected {two.home}/near/lib/stor.py; did you mean 'store'?" in done.err
