@@ -1,8 +1,9 @@
-"""From the values that a resource is given to what it should be: checked, canonical, identified.
+"""The values that a resource is given → the values that it should have: defaults, data types, canonical form.
 
-Data types, ``canonicalize`` on copies, data types again, ``validate``. The
-catalog does this for many resources at once; it is repeated for a single resource when values become known at its turn.
-Pure: what providers answer comes in as plain functions.
+The steps are: fill in the type's defaults, check data types, call the provider's ``canonicalize`` on copies, check data
+types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). The catalog does this for
+many resources at once; the transaction repeats it for one resource when pending values become known. Pure: the
+provider's methods come in as plain functions.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Resource, TypeDefinition
 
-
-#: The kinds of a column that is all text.
+#: The types of a column that is all text.
 _TEXT: Final = {str}
 
 
 def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
-    """Fill the type's defaults, each a fresh copy, into what is declared, in place; ``null``: not declared, no default.
+    """Fill the type's defaults into ``given``, in place, and wrap sensitive values; return it.
 
-    A default may be ``None``: then that is what should be.
+    ``None`` means not declared and without default. A default may be ``None``: then the attribute should be ``None``.
     """
     nulls = [name for name, value in given.items() if value is None] if None in given.values() else ()
     for name, attribute in definition.defaults:
@@ -42,13 +42,14 @@ def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
     return given
 
 
-def find_suspect(tools: ProviderFunctions, resources: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Give the places of the resources that may not be as their type declares, told for thousands at once.
+def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the places of the resources that may violate their type; ``check_values`` decides.
 
-    All others have only declared attributes, all that are mandatory, and accepted values.
+    All others have only declared attributes, all mandatory ones, and accepted values. Values are checked column by
+    column, because thousands of resources have the same attributes.
     """
-    definition, familiar = tools.definition, tools.familiar
-    accepts, whole = definition.accepts, definition.unrestricted_types
+    definition, accepted_texts = provider.definition, provider.familiar
+    accepts, unrestricted = definition.accepts, definition.unrestricted_types
     found: set[int] = set()
     for places, columns in column_groups(resources):
         if not (columns.keys() <= accepts.keys() and columns.keys() >= set(definition.mandatory)):
@@ -56,28 +57,30 @@ def find_suspect(tools: ProviderFunctions, resources: Sequence[Mapping[str, Any]
             continue
         for name, column in columns.items():
             kinds = set(map(type, column))
-            if kinds <= whole[name]:
+            if kinds <= unrestricted[name]:
                 continue
             if kinds == _TEXT:
-                new = set(column).difference(familiar.get(name, ()))
+                new = set(column).difference(accepted_texts.get(name, ()))
                 refused = {text for text in new if not accepts[name](text)}
-                familiar.setdefault(name, set()).update(new - refused)
+                accepted_texts.setdefault(name, set()).update(new - refused)
                 found.update(place for place, text in zip(places, column, strict=True) if text in refused)
             else:
-                found.update(place for place, v in zip(places, column, strict=True) if type(v) not in whole[name])
+                found.update(
+                    place for place, v in zip(places, column, strict=True) if type(v) not in unrestricted[name]
+                )
     return found
 
 
 def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem]:
-    """Check the known values of one resource against their data types; jsonschema explains what is refused."""
-    accepts, whole = definition.accepts, definition.unrestricted_types
+    """Return the known values of one resource that their data types refuse, as explained by ``jsonschema``."""
+    accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems = []
     for name, value in resource.items():
-        if type(value) in whole[name] or value is UNKNOWN or accepts[name](value):
+        if type(value) in unrestricted[name] or value is UNKNOWN or accepts[name](value):
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
-        from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - the slow path: only what is refused is explained
+        from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
 
         for path, message in schemas.explain(definition.attributes[name].datatype, value):
             place = "".join(f"[{step}]" for step in path)
@@ -86,7 +89,7 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
 
 
 def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
-    """Name the mandatory attributes that are not declared; nothing is mandatory for what should be absent."""
+    """Return the mandatory attributes that are not declared; none is mandatory for a resource that should be absent."""
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
     return [
@@ -97,80 +100,80 @@ def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) ->
 
 
 def canonicalize(
-    tools: ProviderFunctions, resources: Sequence[Resource]
+    provider: ProviderFunctions, resources: Sequence[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Give the canonical form of each resource of one type, and by place the problems of those that have any.
+    """Return the canonical form of each resource of one type, and the problems by the place of the resource.
 
-    An exception of the provider for all of them is looked for one by one, so that it is the problem of the resource
-    that causes it and of no other.
+    A resource with problems is returned as it was. When the provider raises for all of them, it is called for each, and
+    the exception becomes the problem of the resource that causes it.
     """
-    definition = tools.definition
+    definition = provider.definition
     problems = {}
-    for place in sorted(find_suspect(tools, resources)):
+    for place in sorted(find_suspect(provider, resources)):
         resource = resources[place]
         if found := [*check_values(definition, resource), *missing_attributes(definition, resource)]:
             problems[place] = found
-    good = [place for place in range(len(resources)) if place not in problems]
+    valid = [place for place in range(len(resources)) if place not in problems]
     canonical = list(resources)
-    if tools.canonicalize is not None and good:
-        settled, wrong = _canonicalize(tools, [resources[place] for place in good])
-        for place, resource in zip(good, settled, strict=True):
+    if provider.canonicalize is not None and valid:
+        answers, wrong = _call_canonicalize(provider, [resources[place] for place in valid])
+        for place, resource in zip(valid, answers, strict=True):
             canonical[place] = resource
-        problems |= {good[number]: found for number, found in wrong.items()}
-    if tools.validate is not None:
-        valid = [place for place in good if place not in problems]
-        for place, answer in zip(valid, tools.validate([canonical[place] for place in valid]), strict=True):
+        problems |= {valid[number]: found for number, found in wrong.items()}
+    if provider.validate is not None:
+        valid = [place for place in valid if place not in problems]
+        for place, answer in zip(valid, provider.validate([canonical[place] for place in valid]), strict=True):
             if answer:
-                problems[place] = _told(answer)
+                problems[place] = _validation_problems(answer)
     return canonical, problems
 
 
-def _canonicalize(
-    tools: ProviderFunctions, resources: list[Resource]
+def _call_canonicalize(
+    provider: ProviderFunctions, resources: list[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Canonicalize together; when that raises, each on its own. Only answers that are not plain need a second look."""
-    known = resources if are_flat(resources) else [_known(resource) for resource in resources]
-    assert tools.canonicalize is not None
+    """Call ``canonicalize`` once, or once for each resource if that raises; check only answers that are not plain."""
+    known = resources if are_flat(resources) else [_known_values(resource) for resource in resources]
+    assert provider.canonicalize is not None
     answers: list[Any]
     try:
-        answers = list(tools.canonicalize(known))
-        odd = find_suspect(tools, answers)
+        answers = list(provider.canonicalize(known))
+        suspect = find_suspect(provider, answers)
         pairs = zip(resources, answers, strict=True)
-        odd.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
-    except Exception:  # noqa: BLE001 - looked for one by one
-        answers = [_alone(tools, resource) for resource in known]
-        odd = set(range(len(answers)))
+        suspect.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
+    except Exception:  # noqa: BLE001 - repeated for each resource
+        answers = [_call_for_one(provider, resource) for resource in known]
+        suspect = set(range(len(answers)))
     problems = {}
-    for place in odd:
-        answers[place], found = _accept(tools.definition, resources[place], answers[place])
+    for place in suspect:
+        answers[place], found = _check_answer(provider.definition, resources[place], answers[place])
         if found:
             problems[place] = found
     return answers, problems
 
 
-def _alone(tools: ProviderFunctions, resource: Resource) -> Resource | Exception:
-    assert tools.canonicalize is not None
+def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource | Exception:
+    assert provider.canonicalize is not None
     try:
-        return tools.canonicalize([resource])[0]
+        return provider.canonicalize([resource])[0]
     except Exception as error:  # noqa: BLE001 - becomes a problem of this resource
         return error
 
 
-def _known(resource: Resource) -> Resource:
-    """Leave out what is not known: no provider receives an unknown."""
+def _known_values(resource: Resource) -> Resource:
+    """Return the known values: no provider receives an unknown one."""
     return {key: value for key, value in resource.items() if not is_unknown(value)}
 
 
-def _accept(
+def _check_answer(
     definition: TypeDefinition, before: Resource, after: Resource | Exception
 ) -> tuple[Resource, list[Problem]]:
-    """Check what ``canonicalize`` gave and has not left as it was; what it left out as unknown comes back."""
+    """Return an answer of ``canonicalize`` completed with the unknown values, and what is wrong with it."""
     if isinstance(after, Exception):
         return before, [Problem(None, f"canonicalize failed: {reason(after)}", code="canonicalize")]
     if after.keys() != before.keys():
-        if strange := after.keys() - before.keys():
-            what = ", ".join(map(repr, sorted(strange, key=str)))
-            return before, [Problem(None, f"canonicalize added what is not declared: {what}", code="canonicalize")]
+        if added := after.keys() - before.keys():
+            names = ", ".join(map(repr, sorted(added, key=str)))
+            return before, [Problem(None, f"canonicalize added what is not declared: {names}", code="canonicalize")]
         for key in before.keys() - after.keys():
             if not is_unknown(before[key]):
                 return before, [Problem(key, f"canonicalize dropped '{key}'", code="canonicalize")]
@@ -182,12 +185,11 @@ def _accept(
 
 
 def first_unknown(resource: Mapping[str, Any]) -> str | None:
-    """Give the first attribute with a value that says that it is not known: only the runtime can say so."""
+    """Return the first attribute with an unknown value, which a provider must not return; None if there is none."""
     return next((key for key, value in resource.items() if is_unknown(value)), None)
 
 
-def _told(answer: list[Problem] | Exception) -> list[Problem]:
-    """Give the problems that ``validate`` has found, or that it is one itself."""
+def _validation_problems(answer: list[Problem] | Exception) -> list[Problem]:
     if isinstance(answer, Exception):
         return [Problem(None, f"validate failed: {reason(answer)}", code="validate")]
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

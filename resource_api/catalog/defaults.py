@@ -1,6 +1,7 @@
-"""The defaults of types that nothing in their file is of: checked all the same, as far as they are known.
+"""The ``defaults`` of a manifest: those of a declaration, and the check of those that nothing inherits.
 
-What a resource inherits is checked with the rest of it. Pure.
+Defaults hold for the file that they stand in. The defaults that a type declares itself are filled in by
+``canonicalize``. Pure.
 """
 
 from __future__ import annotations
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.evaluate import Evaluator
     from resource_api.catalog.resources import ResourceTable
+    from resource_api.model.declaration import Declaration, Manifest
 
 
-def check(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
-    """Complain of defaults that no resource and no component inherits."""
+def defaults_of(manifest: Manifest, declared: Declaration) -> Mapping[str, Any]:
+    """Return the values that a declaration of a resource or component inherits, by attribute."""
+    return manifest.defaults.get(declared.file, {}).get(declared.type, {}) if manifest.defaults else {}
+
+
+def check_unused(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
+    """Check the defaults that no declaration inherits, as far as they are known."""
     manifest = diagnostics.manifest
     inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
     for file, defaults in manifest.defaults.items():
@@ -53,15 +60,15 @@ def _problems(
         elif known.attributes[name].kind == "read_only":
             yield Problem(name, f"'{name}' is read_only; it is reported, never set", code="read_only")
         else:
-            yield from _refused(known, name, written, evaluator)
+            yield from _value_problems(known, name, written, evaluator)
 
 
-def _refused(known: AttributeSet, name: str, written: Any, evaluator: Evaluator) -> Iterator[Problem]:
+def _value_problems(known: AttributeSet, name: str, written: Any, evaluator: Evaluator) -> Iterator[Problem]:
     try:
-        value = evaluator.check(written)
+        value = evaluator.evaluate(written)
     except ValueError as error:
         yield Problem(name, str(error), code="expression")
         return
-    # What stands for a content is made one for a resource alone.
+    # Assets and archives are made for resources only: here their descriptions stand.
     if not is_unknown(value) and not known.attributes[name].datatype.holds_contents:
         yield from canonicalize.check_values(known, {name: Sensitive(value) if name in known.sensitive else value})

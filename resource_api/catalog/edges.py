@@ -1,11 +1,12 @@
-"""From what resources say of each other to edges: explicit, implied by values, automatic.
+"""Relationships as edges: explicit ones from metaparameters, implied ones from values, automatic ones from types.
 
-Which of them hold in the end, and the order that follows, is decided by ``relationships``. Pure.
+``graph`` decides which of them hold and which order follows. Automatic relationships are those of the Resource API
+(Puppet Resource API, "Resource Definition": ``autorequires`` and the like). Pure.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.catalog.graph import Edge
 from resource_api.model.entry import NO_META
@@ -21,49 +22,55 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
 
-#: Word → whether what it names comes first, and whether it refreshes.
-_WORDS = {"require": (True, False), "before": (False, False), "subscribe": (True, True), "notify": (False, True)}
+    #: Reports an error: of what, attribute, message, code, hint.
+    Report = Callable[[Entry | ComponentInstance, str | None, str, str, str], None]
+
+#: Metaparameter → whether its target comes first, and whether it refreshes.
+_RELATIONSHIPS: Final = {
+    "require": (True, False),
+    "before": (False, False),
+    "subscribe": (True, True),
+    "notify": (False, True),
+}
 
 
 class ReferenceResolver(Protocol):
-    """What the words of a manifest mean."""
+    """Finds the resources and components that references mean."""
 
     @property
     def components(self) -> Mapping[Reference, ComponentInstance]:
-        """Components by reference and alias: what is said of one is said of all that it has made."""
+        """Components by reference and alias; a relationship to one is a relationship to all its resources."""
 
     def find(self, wanted: Reference) -> Entry | None:
-        """Give the resource that a reference means."""
+        """Return the resource that a reference means; None if there is none."""
 
-    def broken(self, type_name: str) -> bool:
-        """Whether a type or component cannot be used: what refers to its resources is not wrong."""
+    def is_broken(self, type_name: str) -> bool:
+        """Whether resources of a type may be missing: a reference to one is not reported."""
 
 
 def build_edges(
     entries: Sequence[Entry],
     references: Mapping[Entry, Sequence[Entry]],
-    names: ReferenceResolver,
-    complain: Callable[[Entry | ComponentInstance, str | None, str, str, str], None],
+    resolver: ReferenceResolver,
+    report: Report,
 ) -> list[Edge]:
-    """Give every edge among ``entries``, whose indexes are their places; a name that means nothing is complained of."""
-    return list(_Binder(entries, names, complain).edges(references))
+    """Return every edge among ``entries``, by their indexes.
+
+    ``references``: entry → the entries that its values use. ``report`` is called for each invalid reference.
+    """
+    return list(_EdgeBuilder(entries, resolver, report).edges(references))
 
 
-class _Binder:
-    def __init__(
-        self,
-        entries: Sequence[Entry],
-        names: ReferenceResolver,
-        complain: Callable[[Entry | ComponentInstance, str | None, str, str, str], None],
-    ) -> None:
+class _EdgeBuilder:
+    def __init__(self, entries: Sequence[Entry], resolver: ReferenceResolver, report: Report) -> None:
         self._entries = entries
-        self._names = names
-        self._find = names.find
-        self._complain = complain
+        self._resolver = resolver
+        self._report = report
         self._types = {entry.type for entry in entries}
-        self._targets: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
-        #: What references mean that have been found: many ask for the same few things.
-        self._meant: dict[str, Sequence[Entry]] = {}
+        #: Reference as text → its resources. Many resources have relationships to the same few.
+        self._resolved: dict[str, Sequence[Entry]] = {}
+        #: The same for automatic relationships: (type, titles) → resources.
+        self._titled: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
@@ -72,90 +79,81 @@ class _Binder:
         for entry in self._entries:
             if entry.declaration.meta:
                 yield from self._explicit(entry, [entry])
-        for group in dict.fromkeys(self._names.components.values()):
-            yield from self._explicit(group, group.members)
+        for component in dict.fromkeys(self._resolver.components.values()):
+            yield from self._explicit(component, component.members)
         for entry in self._entries:
-            if relations := self._relations(entry.definition):
-                yield from self._automatic(entry, relations)
+            if relationships := self._automatic_relationships(entry.definition):
+                yield from self._automatic(entry, relationships)
 
     def _explicit(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
-        """Give the edges that a declaration asks for; ``subjects`` are the resource itself, or all of a component."""
-        said = declared.declaration.meta
-        for word, (first, refresh) in _WORDS.items():
-            if (value := said.get(word)) is None:
+        """Yield the edges of metaparameters; ``subjects``: the resource itself, or all resources of a component."""
+        meta = declared.declaration.meta
+        for word, (first, refresh) in _RELATIONSHIPS.items():
+            if (value := meta.get(word)) is None:
                 continue
             for text in (value,) if type(value) is str else value:
-                for target in self._meant.get(text) or self._named(declared, word, text):
+                for target in self._resolved.get(text) or self._resolve(declared, word, text):
                     for each in subjects:
                         before, after = (target, each) if first else (each, target)
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
-            yield from self._living(declared, subjects)
+            yield from self._lifecycle(declared, subjects)
 
-    def _living(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
-        """Give the edges that its lifecycle asks for."""
-        # What replaces a resource when it changes comes before it.
+    def _lifecycle(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
         for text in self._triggers(declared):
-            for target in self._named(declared, "lifecycle", text):
-                yield from (self._edge(each, target, first=True) for each in subjects)
-        # What vanishes with another is part of that, where both are declared.
+            for target in self._resolve(declared, "lifecycle", text):
+                yield from (Edge(target.index, each.index) for each in subjects)
         host = self._host(declared)
         if host is not None:
-            yield from (self._edge(each, host, first=True, automatic=True) for each in subjects if each is not host)
+            yield from (Edge(host.index, each.index, automatic=True) for each in subjects if each is not host)
 
     def _triggers(self, declared: Entry | ComponentInstance) -> Sequence[str]:
-        """Give what replaces a resource or component, beside what the component around it has said for all of its."""
+        """Return ``replace_triggered_by`` without what is inherited: the component around it yields these edges."""
         triggers = declared.meta.lifecycle.replace_triggered_by
-        outer = self._around(declared)
-        said = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
-        return [text for text in triggers if text not in said] if said else triggers
+        outer = self._component_around(declared)
+        inherited = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
+        return [text for text in triggers if text not in inherited] if inherited else triggers
 
-    def _around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
-        """Give the component that has made a resource or component."""
-        return self._names.components.get(reference.parse(declared.parent)) if declared.parent else None
+    def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
+        return self._resolver.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Give what a resource goes with, where that is declared and no component around it has said so already."""
-        with_, outer = declared.meta.lifecycle.deleted_with, self._around(declared)
-        if not with_ or (outer is not None and outer.meta.lifecycle.deleted_with == with_):
+        """Return the resource of ``deleted_with``; None where it is not declared, or inherited from a component."""
+        text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
+        if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None
-        try:
-            wanted = reference.parse(with_)
-        except ValueError as error:
-            self._complain(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference", "")
-            return None
-        if wanted in self._names.components:
-            message = f"lifecycle.deleted_with: {wanted} is a component; name what it makes that this one goes with"
-            self._complain(declared, "lifecycle", message, "reference", "")
-        return self._find(wanted)
-
-    def _named(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Give what a reference in a metaparameter means, or complain."""
         try:
             wanted = reference.parse(text)
         except ValueError as error:
-            self._complain(declared, word, f"{word}: {error}", "reference", "")
+            self._report(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference", "")
+            return None
+        if wanted in self._resolver.components:
+            message = f"lifecycle.deleted_with: {wanted} is a component; name what it makes that this one goes with"
+            self._report(declared, "lifecycle", message, "reference", "")
+        return self._resolver.find(wanted)
+
+    def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
+        """Return the resources that a reference in a metaparameter means; report an invalid one."""
+        try:
+            wanted = reference.parse(text)
+        except ValueError as error:
+            self._report(declared, word, f"{word}: {error}", "reference", "")
             return ()
-        if (group := self._names.components.get(wanted)) is not None:
-            return group.members
-        target = self._find(wanted)
-        if target is None and not self._names.broken(wanted.type):
-            names = [*(entry.reference for entry in self._entries), *self._names.components]
-            hint = nearest(str(wanted), map(str, names))
-            self._complain(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+        if (component := self._resolver.components.get(wanted)) is not None:
+            return component.members
+        target = self._resolver.find(wanted)
         if target is None:
+            if not self._resolver.is_broken(wanted.type):
+                names = [*(entry.reference for entry in self._entries), *self._resolver.components]
+                hint = nearest(str(wanted), map(str, names))
+                self._report(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
             return ()
-        self._meant[text] = [target]
-        return self._meant[text]
+        self._resolved[text] = [target]
+        return self._resolved[text]
 
-    def _edge(
-        self, entry: Entry, target: Entry, *, first: bool, refresh: bool = False, automatic: bool = False
-    ) -> Edge:
-        before, after = (target, entry) if first else (entry, target)
-        return Edge(before.index, after.index, refresh, automatic)
-
-    def _relations(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
-        """Give the automatic relationships of a type to types that are in the catalog: word, type, titles."""
+    def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
+        """Return the automatic relationships of a type to types in the catalog: metaparameter, type, titles."""
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [
                 (word, type_name, titles)
@@ -165,39 +163,40 @@ class _Binder:
             ]
         return self._automatic_of[definition]
 
-    def _automatic(self, entry: Entry, relations: Sequence[tuple[str, str, Any]]) -> Iterator[Edge]:
-        """Give the edges that the type declares, where the resource named is in the catalog."""
-        for word, type_name, titles in relations:
-            first, refresh = _WORDS[word]
-            for target in self._named_by(type_name, self._titles(entry, word, titles)):
+    def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, Any]]) -> Iterator[Edge]:
+        """Yield the edges that the type declares to resources in the catalog."""
+        for word, type_name, titles in relationships:
+            first, refresh = _RELATIONSHIPS[word]
+            for target in self._find_titled(type_name, self._titles(entry, word, titles)):
                 if target is not entry:
-                    # What should be absent goes after what needed it, not before.
-                    goes_first = first and not target.absent
-                    yield self._edge(entry, target, first=goes_first, refresh=refresh, automatic=True)
+                    # A resource that should be absent goes after those that need it, not before them.
+                    target_first = first and not target.absent
+                    before, after = (target, entry) if target_first else (entry, target)
+                    yield Edge(before.index, after.index, refresh, automatic=True)
 
     def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
-        """Give what an automatic relationship of a resource is to: what a function answers, or what is written."""
+        """Return the titles of an automatic relationship: a function's answer, or those that are declared."""
         if not callable(titles):
-            return tuple(_named_in(titles, entry.should))
+            return tuple(_declared_titles(titles, entry.should))
         try:
             return tuple(titles(entry.should))
-        except Exception as error:  # noqa: BLE001 - an author's function may fail in any way
-            # What is not known yet names nothing yet, and what cannot be an identity has been refused already.
+        except Exception as error:  # noqa: BLE001 - an author's function may raise anything
+            # With an unknown value there may be no title; an unsuitable identity has been reported.
             identity = map(entry.should.get, entry.definition.namevars)
             if not (any(map(is_unknown, entry.should.values())) or any(map(is_secret, identity))):
-                self._complain(entry, None, f"auto{word} of its type failed: {reason(error)}", "type", "")
+                self._report(entry, None, f"auto{word} of its type failed: {reason(error)}", "type", "")
             return ()
 
-    def _named_by(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
-        """Give what an automatic relationship names: mostly the same few things, asked for again and again."""
+    def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
         key = type_name, titles
-        if key not in self._targets:
-            found = (self._find(reference.Reference(type_name, title)) for title in titles)
-            self._targets[key] = [target for target in found if target is not None]
-        return self._targets[key]
+        if key not in self._titled:
+            found = (self._resolver.find(reference.Reference(type_name, title)) for title in titles)
+            self._titled[key] = [target for target in found if target is not None]
+        return self._titled[key]
 
 
-def _named_in(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:
+def _declared_titles(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:
+    """Yield titles, with ``$name`` replaced by the value of an attribute, or by each item of it."""
     for title in [titles] if isinstance(titles, str) else titles:
         if not title.startswith("$"):
             yield title

@@ -1,6 +1,6 @@
-"""What each entry should be: references resolved, defaults filled in, values checked and canonical, identities known.
+"""Entries → the values that they should have: expressions evaluated, values checked and canonical, identities set.
 
-What only another resource's state tells stays pending. Pure.
+A value that only the state of another resource yields stays pending. Pure.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ T = TypeVar("T")
 
 
 class Evaluator:
-    """Values the entries of a table; ``references`` tells who refers to whom."""
+    """Evaluates the values of a table's entries, and those that belong to no resource."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
-        """Prepare to value what stands in ``table``."""
+        """Prepare to evaluate the entries of ``table``."""
+        #: Entry → the entries that its values refer to.
         self.references: dict[Entry, list[Entry]] = {}
         self._table = table
         self._diagnostics = diagnostics
@@ -42,119 +43,122 @@ class Evaluator:
         #: The named values that something uses.
         self._used: set[str] = set()
         self._resolve = scope.resolver(self._of_resource)
-        #: The names of what resources are given: of ten thousand nearly all are given the same.
-        self._shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
+        #: The same tuple of attribute names for all resources that have them: nearly all of ten thousand do.
+        self._attribute_names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def value(self) -> None:
-        """Settle what refers to no resource type by type at once, then the others in the order of their references."""
-        plain: dict[str, list[Entry]] = {}
-        for entry in self._literal(plain):
+    def evaluate_entries(self) -> None:
+        """Evaluate every entry: those without references type by type, then the others in the order of references."""
+        independent: dict[str, list[Entry]] = {}
+        for entry in self._not_literal(independent):
             given = _given(entry)
-            if paths := self._paths(entry, given):
-                entry.sources = {name: found for name, each in paths.items() if (found := self._sources(each))}
-                self.references[entry] = [first for each in paths.values() for first in self._before(each)]
+            if paths := self._resource_paths(entry, given):
+                entry.sources = {name: found for name, each in paths.items() if (found := self._targets(each))}
+                self.references[entry] = [first for each in paths.values() for first in self._prerequisites(each)]
             else:
                 self._evaluate(entry)
-                plain.setdefault(entry.instance, []).append(entry)
-        for entries in plain.values():
-            for some in batches(entries):
-                self._settle(some)
-        for entry in _by_reference(self.references):
+                independent.setdefault(entry.instance, []).append(entry)
+        for entries in independent.values():
+            for batch in batches(entries):
+                self._canonicalize(batch)
+        for entry in _referenced_first(self.references):
             self._evaluate(entry)
-            self._settle([entry])
+            self._canonicalize([entry])
 
-    def _literal(self, plain: dict[str, list[Entry]]) -> Iterator[Entry]:
-        """Note what is given as it stands, by instance; give the others."""
-        for some in batches(self._table.entries):
-            certain = expression.are_literal([value for entry in some for value in _given(entry).values()])
-            for entry in some:
-                if certain or all(map(expression.is_literal, _given(entry).values())):
-                    plain.setdefault(entry.definition.instance, []).append(entry)
+    def _not_literal(self, literal: dict[str, list[Entry]]) -> Iterator[Entry]:
+        """Add the entries without expressions to ``literal``, by provider instance; yield the others."""
+        for batch in batches(self._table.entries):
+            all_literal = expression.are_literal([value for entry in batch for value in _given(entry).values()])
+            for entry in batch:
+                if all_literal or all(map(expression.is_literal, _given(entry).values())):
+                    literal.setdefault(entry.definition.instance, []).append(entry)
                 else:
                     yield entry
 
-    def values(self) -> None:
-        """Complain of values with a name that cannot be, used or not, as far as that takes no resource.
+    def check_named_values(self) -> None:
+        """Report the named values that are invalid whatever resources have, those that others use first.
 
-        Those that others use come first, so that a mistake is said where it stands and nowhere else.
+        A mistake is thus reported at its own position only.
         """
         written = self._diagnostics.manifest.values
-        for name in _by_reference({name: _used(value) for name, value in written.items()}):
+        for name in _referenced_first({name: _used_names(value) for name, value in written.items()}):
             try:
-                expression.evaluate(_named(name), self._resolve)
+                expression.evaluate(_named_value(name), self._resolve)
             except ValueError as error:
-                self._diagnostics.of_value(name, (), str(error), "expression")
+                self._diagnostics.value_error(name, (), str(error), "expression")
                 self._scope.mark_invalid(name)
 
-    def unused(self) -> None:
-        """Complain of values with a name that nothing uses and that cannot be."""
+    def check_unused_values(self) -> None:
+        """Report the named values that nothing uses and that are invalid."""
         for name in self._diagnostics.manifest.values:
             if name not in self._used:
                 try:
-                    self.check(_named(name))
+                    self.evaluate(_named_value(name))
                 except ValueError as error:
-                    self._diagnostics.of_value(name, (), str(error), "expression")
+                    self._diagnostics.value_error(name, (), str(error), "expression")
 
-    def check(self, value: Any) -> Any:
-        """Give a value that belongs to no resource (an output), as far as it is known; raises ``ValueError``."""
-        for path in self._paths_in(value):
-            if isinstance(path.root, Reference) and (message := self._dangling(path)):
+    def evaluate(self, value: Any) -> Any:
+        """Return a value that belongs to no resource, such as an output, as far as it is known.
+
+        Raises ``ValueError`` with a message for users.
+        """
+        for path in self._paths(value):
+            if isinstance(path.root, Reference) and (message := self._path_problem(path)):
                 raise ValueError(message)
         return expression.evaluate(value, self._resolve)
 
-    def referred(self, value: Any) -> list[Entry]:
-        """Give the entries that must come first for a value that belongs to no resource."""
-        return self._before([path for path in self._paths_in(value) if isinstance(path.root, Reference)])
+    def prerequisites(self, value: Any) -> list[Entry]:
+        """Return the entries that must come before a value that belongs to no resource."""
+        return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
-    def _paths_in(self, value: Any) -> Iterator[Path]:
-        """Yield the paths of a value, and note which named values it uses."""
+    def _paths(self, value: Any) -> Iterator[Path]:
+        """Yield the paths of a value, and record the named values that it uses."""
         for path in self._scope.paths(value):
             if path.root == "values":
                 self._used.add(path.keys[0])
             yield path
 
-    def _paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Path]]:
-        """Give the paths into resources in each value; a reference to nothing is a problem of the attribute."""
+    def _resource_paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Path]]:
+        """Return the paths into resources by attribute; report an attribute with an invalid one."""
         found = {}
         for name, value in given.items():
             if expression.is_literal(value):
                 continue
             try:
-                paths = [path for path in self._paths_in(value) if isinstance(path.root, Reference)]
-                if message := next(filter(None, map(self._dangling, paths)), ""):
-                    raise ValueError(message)  # noqa: TRY301 - the same answer to both
+                paths = [path for path in self._paths(value) if isinstance(path.root, Reference)]
+                message = next(filter(None, map(self._path_problem, paths)), "")
             except ValueError as error:
-                self._diagnostics.of(entry, name, str(error), "expression")
+                paths, message = [], str(error)
+            if message:
+                self._diagnostics.resource_error(entry, name, message, "expression")
                 given[name] = UNKNOWN
-                continue
-            if paths:
+            elif paths:
                 found[name] = paths
         return found
 
-    def _sources(self, paths: Sequence[Path]) -> list[Entry]:
-        """Give the resources that a value is made from, also by way of a component's output."""
+    def _targets(self, paths: Sequence[Path]) -> list[Entry]:
+        """Return the resources that paths lead to, also through the outputs of components."""
         return list(filter(None, map(self._find, paths)))
 
-    def _before(self, paths: Sequence[Path]) -> list[Entry]:
-        """Give the resources that must come first for a value: those, and all of a component whose output it uses."""
-        groups = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
-        return [*self._sources(paths), *(member for group in groups if group is not None for member in group.members)]
+    def _prerequisites(self, paths: Sequence[Path]) -> list[Entry]:
+        """Return the resources that paths lead to, and all resources of components whose outputs are used."""
+        used = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
+        return [*self._targets(paths), *(member for each in used if each is not None for member in each.members)]
 
     def _find(self, path: Path) -> Entry | None:
         assert isinstance(path.root, Reference)
         return self._table.find(path.root)
 
-    def _dangling(self, path: Path) -> str:
-        """Give what is wrong with a path into a resource: no such resource, or no such attribute."""
+    def _path_problem(self, path: Path) -> str:
+        """Return what is wrong with a path into a resource: no such resource or attribute; empty if nothing is."""
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
-            # That a component gives no such output is found where it is looked up.
-            if self._table.broken(path.root.type) or path.root in self._table.components:
+            # An unknown output of a component is reported when it is looked up.
+            if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""
-            titled = self._table.by_title.items()
+            titles = self._table.by_title.items()
             known = [
-                *(Reference(name, title) for name, titles in titled for title in titles),
+                *(Reference(type_name, title) for type_name, by_title in titles for title in by_title),
                 *self._table.components,
             ]
             hint = nearest(str(path.root), map(str, known))
@@ -166,33 +170,8 @@ class Evaluator:
             return ""
         return f"{message}; {hint}" if hint else message
 
-    def _settle(self, entries: Sequence[Entry]) -> None:
-        """Fill in defaults, check and canonicalize resources of one type; note their identities."""
-        tools = self._table.tools(entries[0].instance)
-        filled = [self._fill(entry) for entry in entries]
-        settled, problems = canonicalize.canonicalize(tools, filled)
-        for place, (entry, before, should) in enumerate(zip(entries, filled, settled, strict=True)):
-            entry.should = should
-            if should is not before:
-                _spell(entry, before)
-            found = problems.get(place, ()) if problems else ()
-            for problem in found:
-                self._diagnostics.report(entry, problem)
-            if not found or not any(problem.severity == "error" for problem in found):
-                self._identify(entry)
-
-    def _fill(self, entry: Entry) -> Resource:
-        """Give what is declared of an entry with its defaults; of what was written the names will do, mostly."""
-        given = _given(entry)
-        if entry.pending or entry.definition.sensitive:
-            entry.written = given.copy()
-        else:
-            names = tuple(given)
-            entry.written = self._shapes.setdefault(names, names)
-        return canonicalize.fill_defaults(entry.definition, given)
-
     def _evaluate(self, entry: Entry) -> None:
-        """Replace every reference in an entry's values; what only a state tells is unknown, and pending."""
+        """Evaluate the expressions of an entry; values that only a state yields become unknown and pending."""
         values = _given(entry)
         pending = {}
         for name, value in values.items():
@@ -201,7 +180,7 @@ class Evaluator:
             try:
                 found = self._scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
-                self._diagnostics.of(entry, name, str(error), "expression")
+                self._diagnostics.resource_error(entry, name, str(error), "expression")
                 found = UNKNOWN
             if found is not value and is_unknown(found):
                 pending[name] = value
@@ -210,37 +189,63 @@ class Evaluator:
         entry.pending = pending or EMPTY
 
     def _of_resource(self, path: Path) -> Any:
-        """Give what a resource declares; what only its state tells is unknown here."""
+        """Return the declared value that a path leads to; unknown where only the state has it."""
         target = self._find(path)
         if target is None or path.keys[0] not in target.should:
             return UNKNOWN
         if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignore_changes:
-            # It stays as it is, whatever is declared: only reading tells.
+            # The declared value is not applied: only reading yields the value.
             return UNKNOWN
         return expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
 
+    def _canonicalize(self, entries: Sequence[Entry]) -> None:
+        """Fill in defaults, check and canonicalize resources of one type, and set their identities."""
+        provider = self._table.provider(entries[0].instance)
+        filled = [self._fill_defaults(entry) for entry in entries]
+        canonical, problems = canonicalize.canonicalize(provider, filled)
+        for place, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
+            entry.should = should
+            if should is not before:
+                _keep_written(entry, before)
+            found = problems.get(place, ()) if problems else ()
+            for problem in found:
+                self._diagnostics.add(entry, problem)
+            if not found or not any(problem.severity == "error" for problem in found):
+                self._identify(entry)
+
+    def _fill_defaults(self, entry: Entry) -> Resource:
+        """Return the values of an entry with its type's defaults; keep what was written, mostly only the names."""
+        given = _given(entry)
+        if entry.pending or entry.definition.sensitive:
+            entry.written = given.copy()
+        else:
+            names = tuple(given)
+            entry.written = self._attribute_names.setdefault(names, names)
+        return canonicalize.fill_defaults(entry.definition, given)
+
     def _identify(self, entry: Entry) -> None:
+        """Set the canonical name of an entry; report one that is unsuitable or not the only one."""
         definition, names = entry.definition, entry.definition.namevars
         name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
-        if type(name) is not str and (unfit := _unfit(name)):
+        if type(name) is not str and (problem := _name_problem(name)):
             if not any(self._scope.uses_invalid(entry.pending.get(each)) for each in names):
-                self._diagnostics.of(entry, None, *unfit)
+                self._diagnostics.resource_error(entry, None, *problem)
             return
         entry.name = name
-        twin = self._table.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
-        if twin is not entry:
-            what = f"is the same resource as {twin.reference} at {self._diagnostics.where(twin)}"
-            self._diagnostics.of(entry, None, what, "duplicate")
-        wanted = entry.meta.lifecycle.import_
-        if wanted is not None and wanted not in entry.own_names:
-            # What it is called decides what it is, also when this line has been taken away again.
-            what = f"lifecycle.import: it is declared as {show(name)}, not {show(wanted)}"
-            hint = f"to take that over, write {names[0]}: {show(wanted)} too" if len(names) == 1 else "name it so"
-            self._diagnostics.of(entry, "lifecycle", what, "import", hint)
+        first = self._table.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
+        if first is not entry:
+            message = f"is the same resource as {first.reference} at {self._diagnostics.location(first)}"
+            self._diagnostics.resource_error(entry, None, message, "duplicate")
+        imported = entry.meta.lifecycle.import_
+        if imported is not None and imported not in entry.own_names:
+            # The identity must not change when this line is removed again.
+            message = f"lifecycle.import: it is declared as {show(name)}, not {show(imported)}"
+            hint = f"to take that over, write {names[0]}: {show(imported)} too" if len(names) == 1 else "name it so"
+            self._diagnostics.resource_error(entry, "lifecycle", message, "import", hint)
 
 
-def _unfit(name: Name) -> tuple[str, str] | None:
-    """Give why a value can be nobody's identity, and the problem's code."""
+def _name_problem(name: Name) -> tuple[str, str] | None:
+    """Return why a value cannot be an identity, and the problem's code; None when it can."""
     if is_unknown(name):
         return "a namevar must be known before anything is done", "unknown"
     if is_secret(name):
@@ -248,12 +253,12 @@ def _unfit(name: Name) -> tuple[str, str] | None:
     return None
 
 
-def _named(value: str) -> Expression:
-    return Expression((Path("values", (value,)),))
+def _named_value(name: str) -> Expression:
+    return Expression((Path("values", (name,)),))
 
 
-def _used(value: Any) -> list[str]:
-    """Give the names of the values that a value uses; of one that cannot be read, whoever evaluates it says so."""
+def _used_names(value: Any) -> list[str]:
+    """Return the named values that a value uses; none if it is invalid, evaluating it reports that."""
     try:
         return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
     except ValueError:
@@ -261,20 +266,20 @@ def _used(value: Any) -> list[str]:
 
 
 def _given(entry: Entry) -> Resource:
-    """Give the values of an entry that has not been settled, as they are written."""
+    """Return the values of an entry that has not been canonicalized, as written."""
     assert type(entry.written) is dict
     return entry.written
 
 
-def _spell(entry: Entry, before: Resource) -> None:
-    """Keep how the values of an entry were written ``before`` canonicalize, where it has changed any of them."""
+def _keep_written(entry: Entry, before: Resource) -> None:
+    """Keep the values of an entry ``before`` canonicalizing, where that has changed any of them."""
     names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
         entry.written = {name: before.get(name) for name in names}
 
 
-def _by_reference(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Give what refers to others, those referred to first; a circle comes in any order, it is refused as a cycle."""
+def _referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
+    """Return the keys in an order in which references lead back; a cycle in any order, it is reported elsewhere."""
     done: dict[T, None] = {}
     for start in references:
         stack = [start]

@@ -1,7 +1,7 @@
-"""Functions in a manifest's values: which provider is asked what, checked before it is, and how its answer is taken.
+"""Function calls in a manifest's named values: which provider is called, input checks, and the answer.
 
-``values: {address: {invoke: free_address, with: {network: 10.0.0.0/24}}}``. When they are called is the business of the
-plan and the transaction. Pure: whoever is asked comes in as a function.
+``values: {address: {invoke: free_address, with: {network: 10.0.0.0/24}}}``. When a function is called is decided by the
+plan and the transaction. Pure: calling the provider comes in as a function.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_secret, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.resources import Definitions
     from resource_api.model.function import Function
     from resource_api.model.values.errors import Problem
 
-    #: Ask for a function, with inputs, and whether its answer is a secret whatever it says.
+    #: Calls a function with inputs; the third argument: whether its answer is a secret in any case.
     Ask = Callable[[Call, Mapping[str, Any], bool], Any]
 
 _KEYS: Final = ("invoke", "with", "provider")
 
 
-def calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, Call | None]:
-    """Give the values of a manifest that are asked of functions, by name; complain of those that cannot be: None."""
+def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, Call | None]:
+    """Return the named values that are function calls; None for an invalid one, which is reported."""
     found: dict[str, Call | None] = {}
     for name, body in diagnostics.manifest.values.items():
         if type(body) is dict and "invoke" in body:
             try:
                 call = found[name] = _call(body, diagnostics, definitions)
             except (ValueError, DefinitionError) as error:
-                diagnostics.of_value(name, (), str(error))
+                diagnostics.value_error(name, (), str(error))
                 found[name] = None
                 continue
-            for path, message in _flaws(call):
-                diagnostics.of_value(name, path, message)
+            for path, message in _input_problems(call):
+                diagnostics.value_error(name, path, message)
     return found
 
 
@@ -50,16 +50,16 @@ def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Defini
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)
-    wanted, given, provider = body["invoke"], body.get("with") or {}, body.get("provider")
-    if type(wanted) is not str or type(given) is not dict:
+    function, given, provider = body["invoke"], body.get("with") or {}, body.get("provider")
+    if type(function) is not str or type(given) is not dict:
         msg = "write {invoke: FUNCTION, with: {INPUT: VALUE}}"
         raise ValueError(msg)
-    type_name, _, name = wanted.rpartition(".")
+    type_name, _, name = function.rpartition(".")
     if provider is not None:
         instance = _instance(provider, type_name, diagnostics)
     else:
-        instance = type_name[:1].lower() + type_name[1:] if type_name else _owner(name, definitions)
-    functions = definitions.tools(instance).definition.functions
+        instance = type_name[:1].lower() + type_name[1:] if type_name else _type_with_function(name, definitions)
+    functions = definitions.provider(instance).definition.functions
     if name not in functions:
         msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
@@ -79,35 +79,31 @@ def _instance(provider: Any, type_name: str, diagnostics: Diagnostics) -> str:
     return declared.instance
 
 
-def _owner(name: str, definitions: Definitions) -> str:
-    """Give the only type on the module path that has a function of a name."""
-    owners = definitions.functions(name)
-    if len(owners) == 1:
-        return owners[0]
-    if owners:
-        msg = f"several types have a function '{name}'; write one of {', '.join(f'{owner}.{name}' for owner in owners)}"
+def _type_with_function(name: str, definitions: Definitions) -> str:
+    """Return the only type on the module path that has a function of this name."""
+    types = definitions.functions(name)
+    if len(types) == 1:
+        return types[0]
+    if types:
+        msg = f"several types have a function '{name}'; write one of {', '.join(f'{each}.{name}' for each in types)}"
         raise ValueError(msg)
     msg = f"no type on the module path has a function '{name}'; write TYPE.FUNCTION"
     raise ValueError(msg)
 
 
-def _flaws(call: Call) -> list[tuple[tuple[str, ...], str]]:
-    """Give what is wrong with the inputs of a call as far as they are written out, each with where it stands."""
+def _input_problems(call: Call) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with the literal inputs of a call: the path in the named value, and a message."""
     inputs = call.function.inputs
-    flaws: list[tuple[tuple[str, ...], str]] = [
-        (("with", name), f"function '{call}' has no input '{name}'{hint(name, inputs.attributes)}")
-        for name in call.given
-        if name not in inputs.attributes
-    ]
-    flaws += [
-        (("with",), f"function '{call}' needs the input '{name}'")
-        for name in inputs.mandatory
-        if call.given.get(name) is None
-    ]
+    for name in call.given:
+        if name not in inputs.attributes:
+            yield ("with", name), f"function '{call}' has no input '{name}'{hint(name, inputs.attributes)}"
+    for name in inputs.mandatory:
+        if call.given.get(name) is None:
+            yield ("with",), f"function '{call}' needs the input '{name}'"
     known = inputs.attributes.keys() & call.given.keys()
     literal = {name: call.given[name] for name in known if expression.is_literal(call.given[name])}
-    flaws += [(("with", problem.attribute or ""), problem.message) for problem in _check(call.function, literal)[1]]
-    return flaws
+    for problem in _check(call.function, literal)[1]:
+        yield ("with", problem.attribute or ""), problem.message
 
 
 def _check(function: Function, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
@@ -116,9 +112,9 @@ def _check(function: Function, given: Mapping[str, Any]) -> tuple[dict[str, Any]
 
 
 def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:
-    """Give what a function answers to inputs that are known; a secret where one went in or it says so.
+    """Return a function's answer to known inputs; it is sensitive if an input is or the function declares it so.
 
-    Raises ``ValueError`` with why there is no answer.
+    Raises ``ValueError`` with the reason when the inputs are invalid, and whatever ``ask`` raises.
     """
     inputs, problems = _check(call.function, given)
     if problems:

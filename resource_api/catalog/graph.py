@@ -1,8 +1,8 @@
-"""Who must come before whom: explicit, implied and automatic relationships, the order, and cycles.
+"""The graph of relationships: the order of execution, cycles, and what comes after what.
 
-Order is the manifest's, corrected by relationships. Automatic relationships give way to explicit ones
-that say the contrary and turn round where what they require is to become absent. Pure, iterative (a chain of 100,000
-is no deeper than one), and free where there is no edge.
+The order is the manifest's, corrected by relationships; an automatic relationship gives way to explicit ones that
+contradict it. Nodes are numbers: resources do not enter. Pure and iterative: the length of a chain is not limited by
+the stack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Edge(NamedTuple):
-    """``first`` comes before ``then``; ``refresh`` also notifies it; ``automatic`` gives way to what is explicit."""
+    """``first`` comes before ``then``; ``refresh``: and notifies it; ``automatic``: it gives way to explicit edges."""
 
     first: int
     then: int
@@ -26,7 +26,7 @@ class Edge(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The sequence of execution, or the cycles that make one impossible; and the automatic edges that gave way."""
+    """The sequence of execution, or the cycles that prevent one; the edges that hold, and those that gave way."""
 
     sequence: Sequence[int]
     edges: Sequence[Edge]
@@ -35,7 +35,7 @@ class Order(NamedTuple):
 
 
 def order(count: int, edges: Iterable[Edge]) -> Order:
-    """Order ``count`` resources, numbered as they stand in the manifest."""
+    """Return the order of ``count`` resources, which are numbered in the order of the manifest."""
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []
     while True:
@@ -45,15 +45,15 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
         if not stuck:
             return Order(sequence, remaining, yielded=yielded)
         cycles = _cycles(stuck, remaining)
-        weak = {edge for cycle in cycles for edge in _weak(cycle, remaining)}
-        if not weak:
+        yielding = {edge for cycle in cycles for edge in _contradicted(cycle, remaining)}
+        if not yielding:
             return Order((), remaining, cycles=cycles, yielded=yielded)
-        yielded += [edge for edge in remaining if edge in weak]
-        remaining = [edge for edge in remaining if edge not in weak]
+        yielded += [edge for edge in remaining if edge in yielding]
+        remaining = [edge for edge in remaining if edge not in yielding]
 
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
-    """Take, again and again, the first of the manifest that waits for nobody; what is left waits for itself."""
+    """Return a topological sequence (Kahn), the earliest in the manifest first, and the numbers stuck in cycles."""
     after: dict[int, list[int]] = {}
     waiting = [0] * count
     for first, then in {(edge.first, edge.then) for edge in edges}:
@@ -73,7 +73,7 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
 
 
 def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
-    """Give each cycle whole, beginning with the resource that stands first in the manifest; one per knot."""
+    """Return one cycle for each strongly connected part, each beginning with its first resource in the manifest."""
     before: dict[int, list[int]] = {}
     for edge in edges:
         if edge.first in stuck and edge.then in stuck:
@@ -96,8 +96,8 @@ def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
     return found
 
 
-def _weak(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
-    """Give the automatic edges of a cycle when something explicit contradicts them; none when all are automatic."""
+def _contradicted(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
+    """Return the automatic edges of a cycle that explicit ones contradict; none when all are automatic."""
     steps = set(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
     inside = [edge for edge in edges if (edge.first, edge.then) in steps]
     explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
@@ -105,7 +105,7 @@ def _weak(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Give everything that comes after ``start``, directly or not, ``start`` included."""
+    """Return all that comes after ``start``, directly or not, with ``start`` itself."""
     found = set(start)
     waiting = list(found)
     while waiting:
@@ -117,7 +117,7 @@ def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set
 
 
 def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Turn "comes after" into "comes before"."""
+    """Return the reverse of a relation: index → the indexes that require it."""
     after: dict[int, list[int]] = {}
     for index, before in requires.items():
         for first in before:

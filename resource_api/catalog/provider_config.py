@@ -1,6 +1,7 @@
-"""The configured providers of a manifest: what each is configured with, checked; who waits for what that refers to.
+"""The configured providers of a manifest: their configurations, checked, and which resources must come before them.
 
-What only a resource's state tells stays pending. Pure: what providers check comes in as plain functions.
+A value that only the state of a resource yields stays pending. Pure: the provider's ``check_config`` comes in as a
+plain function.
 """
 
 from __future__ import annotations
@@ -29,37 +30,38 @@ if TYPE_CHECKING:
 def build_instances(
     table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics
 ) -> dict[str, ProviderInstance]:
-    """Give the instances that the manifest names or its resources need, by name; complains of what is wrong.
+    """Return the provider instances that the manifest names or its resources need, by name; report invalid ones.
 
-    The resources of an instance come after what its configuration refers to.
+    The resources of an instance are ordered after those that its configuration refers to.
     """
     users: dict[str, list[Entry]] = {}
-    wanted = {declared.instance: declared for declared in diagnostics.manifest.providers.values()}
+    configured = {declared.instance: declared for declared in diagnostics.manifest.providers.values()}
     for name, definition in table.instances().items():
-        if definition.config.attributes or name in wanted:
+        if definition.config.attributes or name in configured:
             users[name] = [entry for entry in table.entries if entry.instance == name]
-    needed = {name: wanted.get(name) for name in (*wanted, *users)}
-    made = _Maker(table, evaluator, diagnostics)
-    return {
-        name: instance
-        for name, declared in needed.items()
-        if (instance := made.instance(name, declared, users.get(name, []))) is not None
+    builder = _InstanceBuilder(table, evaluator, diagnostics)
+    found = {
+        name: builder.build(name, configured.get(name), users.get(name, []))
+        for name in dict.fromkeys([*configured, *users])
     }
+    return {name: instance for name, instance in found.items() if instance is not None}
 
 
-def default_config(tools: ProviderFunctions) -> Mapping[str, Any]:
-    """Give the configuration of a type's default provider where no manifest says it. Raises ``ProviderError``."""
-    config, problems = validate_config(tools, {})
+def default_config(provider: ProviderFunctions) -> Mapping[str, Any]:
+    """Return the configuration of a type's default provider without a manifest. Raises ``ProviderError``."""
+    config, problems = validate_config(provider, {})
     if problems:
-        name = tools.definition.name
-        said = "; ".join(problem.message for problem in problems)
-        msg = f"{name}: the configuration of its provider: {said}; a manifest can say it under providers:"
+        messages = "; ".join(problem.message for problem in problems)
+        msg = (
+            f"{provider.definition.name}: the configuration of its provider: {messages};"
+            " a manifest can set it under providers:"
+        )
         raise ProviderError(msg)
     return config
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Give a manifest with no inputs and values but those that its providers are configured with."""
+    """Return a manifest with only the inputs and named values that its providers are configured with."""
     inputs: dict[str, Input] = {}
     values: dict[str, Any] = {}
     waiting: list[Any] = [declared.config for declared in manifest.providers.values()]
@@ -74,46 +76,48 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
     return manifest._replace(inputs=inputs, values=values)
 
 
-class _Maker:
+class _InstanceBuilder:
     def __init__(self, table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
 
-    def instance(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
-        """Give an instance, or None when nothing can be said of it."""
+    def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
+        """Return an instance; None when its type is unknown or broken."""
         try:
-            tools = self._table.tools(name)
+            provider = self._table.provider(name)
         except DefinitionError as error:
-            self._complain(declared, users, "type", str(error))
+            self._report(declared, users, ("type",), str(error))
             return None
         config = declared.config if declared else {}
-        known = tools.definition.config.attributes
+        known = provider.definition.config.attributes
         for key in config.keys() - known.keys():
             what = (
-                f"unknown configuration '{key}'" if known else f"type '{tools.definition.name}' takes no configuration"
+                f"unknown configuration '{key}'"
+                if known
+                else f"type '{provider.definition.name}' takes no configuration"
             )
-            self._complain(declared, users, ("config", key), what + (hint(key, known) if known else ""))
+            self._report(declared, users, ("config", key), what + (hint(key, known) if known else ""))
         values, pending = self._evaluate(declared, {key: config[key] for key in known if key in config}, users)
-        checked, problems = validate_config(tools, values)
+        checked, problems = validate_config(provider, values)
         for problem in problems:
-            where = ("config", problem.attribute) if problem.attribute else "config"
-            self._complain(declared, users, where, problem.message)
+            path = ("config", problem.attribute) if problem.attribute else ("config",)
+            self._report(declared, users, path, problem.message)
         place = declared.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
         return ProviderInstance(name, place, declared.version if declared else "", checked, pending)
 
     def _evaluate(
         self, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Give the values with what they refer to, ``UNKNOWN`` where only a state tells, and those that are pending."""
+        """Return the evaluated values, ``UNKNOWN`` where only a state has them, and the pending ones as written."""
         values: dict[str, Any] = {}
         pending: dict[str, Any] = {}
         for key, value in config.items():
             try:
-                targets = self._evaluator.referred(value)
-                values[key] = self._evaluator.check(value)
+                targets = self._evaluator.prerequisites(value)
+                values[key] = self._evaluator.evaluate(value)
             except ValueError as error:
-                self._complain(declared, users, ("config", key), str(error))
+                self._report(declared, users, ("config", key), str(error))
                 values[key] = UNKNOWN
                 continue
             if is_unknown(values[key]):
@@ -122,33 +126,35 @@ class _Maker:
                 self._evaluator.references[entry] = [*self._evaluator.references.get(entry, ()), *targets]
         return values, pending
 
-    def _complain(
-        self, declared: ConfiguredProvider | None, users: list[Entry], where: str | tuple[str, str], message: str
+    def _report(
+        self, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Complain of a provider at its place; of one that is not declared, at the first resource that needs it."""
+        """Report an error at the provider's position; of a default provider, at the first resource that needs it."""
         if declared is not None:
-            self._diagnostics.of_provider(declared, where, message)
+            self._diagnostics.provider_error(declared, path, message)
         else:
             name = split_instance(users[0].instance)[0]
             advice = f"configure it under providers: with {name}: {{config: {{...}}}}"
-            self._diagnostics.of(users[0], None, f"the configuration of its provider: {message}", "provider", advice)
+            self._diagnostics.resource_error(
+                users[0], None, f"the configuration of its provider: {message}", "provider", advice
+            )
 
 
-def validate_config(tools: ProviderFunctions, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
-    """Give a configuration with defaults, held to its data types and to what the provider says; or what is wrong.
+def validate_config(provider: ProviderFunctions, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
+    """Return a configuration with defaults, and what its data types and the provider refuse.
 
-    The provider sees what is known and may add what is not given: a default that only it can tell.
+    ``check_config`` receives the known values and may add values that are not given.
     """
-    definition = tools.definition.config
+    definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(given))
     problems = canonicalize.check_values(definition, config)
-    if problems or tools.check_config is None:
-        return config, problems or _missing(tools, config)
+    if problems or provider.check_config is None:
+        return config, problems or _missing(provider, config)
     try:
-        answer = tools.check_config(
+        answer = provider.check_config(
             copy_resource({key: value for key, value in config.items() if not is_unknown(value)})
         )
-    except Exception as error:  # noqa: BLE001 - a foreign method may fail in any way
+    except Exception as error:  # noqa: BLE001 - an author's method may raise anything
         return config, [Problem(None, reason(error))]
     if not hasattr(answer, "keys") or not answer.keys() <= definition.attributes.keys():
         return config, [
@@ -156,9 +162,9 @@ def validate_config(tools: ProviderFunctions, given: Mapping[str, Any]) -> tuple
         ]
     unknown = {key: value for key, value in config.items() if is_unknown(value)}
     config = canonicalize.fill_defaults(definition, {**answer, **unknown})
-    return config, canonicalize.check_values(definition, config) or _missing(tools, config)
+    return config, canonicalize.check_values(definition, config) or _missing(provider, config)
 
 
-def _missing(tools: ProviderFunctions, config: Mapping[str, Any]) -> list[Problem]:
-    absent = [name for name in tools.definition.config.mandatory if name not in config]
+def _missing(provider: ProviderFunctions, config: Mapping[str, Any]) -> list[Problem]:
+    absent = [name for name in provider.definition.config.mandatory if name not in config]
     return [Problem(None, f"'{name}' is missing; it is mandatory") for name in absent]

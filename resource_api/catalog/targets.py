@@ -1,7 +1,7 @@
-"""Which resources of a catalog a run is about: targets, exclusions, tags.
+"""Selects the resources of a run: targets, exclusions, tags.
 
-Exactly what is named unless widened; ``*`` and ``?`` are the only wild characters (brackets are part of references).
-The name of a component means all that it has made. Pure.
+Only named resources are selected, unless options add their dependencies or dependents. ``*`` and ``?`` are the only
+wildcards, because brackets are part of references. The name of a component means all its resources. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Give a test for references: a reference with wild characters, or a bare type for all of it."""
+    """Return a test for references: for a reference with wildcards, or for a type without brackets."""
     text = pattern[:1].upper() + pattern[1:]
     if "[" not in text and TYPE_NAME.match(text.lower()):
         text += "[*]"
@@ -32,12 +32,12 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def select(catalog: Catalog, options: Options) -> set[int] | None:
-    """Give the indexes that the run is about; None means all. Raises ``UsageError`` for a name that matches nothing."""
+    """Return the selected indexes; None means all. Raises ``UsageError`` for a name that matches nothing."""
     if not options.partial:
         return None
     chosen = set(range(len(catalog.entries)))
     if options.targets:
-        chosen = _widened(matching(options.targets, catalog.entries, "--target"), catalog, options)
+        chosen = _with_related(matching(options.targets, catalog.entries, "--target"), catalog, options)
     if options.excludes:
         chosen -= matching(options.excludes, catalog.entries, "--exclude")
     if options.tags:
@@ -48,21 +48,21 @@ def select(catalog: Catalog, options: Options) -> set[int] | None:
 
 
 def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> set[int]:
-    """Give the indexes of what each of ``patterns`` names; raises ``UsageError`` for one that names nothing."""
+    """Return the indexes of the resources that ``patterns`` match. Raises ``UsageError`` for one without a match."""
     found: set[int] = set()
     for pattern in patterns:
         matches = matcher(_reference(pattern, option))
-        hits = {entry.index for entry in entries if any(map(matches, _names(entry)))}
-        if not hits:
+        matched = {entry.index for entry in entries if any(map(matches, _names(entry)))}
+        if not matched:
             hint = nearest(pattern, [name for entry in entries for name in _names(entry)])
             msg = f"{option} {pattern} matches no resource" + (f"; {hint}" if hint else "")
             raise UsageError(msg)
-        found |= hits
+        found |= matched
     return found
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Give a pattern for references; a URN means its resource."""
+    """Return a pattern for references, of a URN the reference in it."""
     if not pattern.startswith("urn:"):
         return pattern
     try:
@@ -73,7 +73,7 @@ def _reference(pattern: str, option: str) -> str:
 
 
 def _names(entry: Entry) -> list[str]:
-    """Give what a resource may be called: its reference, its own part of that, and the components around it."""
+    """Return the names that select a resource: its reference, the last part of it, and the components around it."""
     names = [str(entry.reference)]
     if entry.parent:
         names += [
@@ -84,7 +84,7 @@ def _names(entry: Entry) -> list[str]:
     return names
 
 
-def _widened(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
+def _with_related(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
     found = set(chosen)
     if options.with_dependencies:
         found |= descendants(chosen, catalog.requires)
@@ -94,9 +94,10 @@ def _widened(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
 
 
 def check_prune(catalog: Catalog, state: StackState, options: Options, *, named: bool) -> None:
-    """A project that is only a file's name may be somebody else's: then nothing is deleted for being undeclared.
+    """Refuse to prune a project whose name comes from the file and whose state comes from another manifest.
 
-    ``named``: whoever runs it has named the project. Raises ``UsageError``.
+    Two files of the same name would delete each other's resources. ``named``: the user has named the project. Raises
+    ``UsageError``.
     """
     manifest = catalog.manifest
     own = manifest.project_given or named or state.manifest in {"", manifest.file}
@@ -109,6 +110,6 @@ def check_prune(catalog: Catalog, state: StackState, options: Options, *, named:
 
 
 def tags(entry: Entry) -> set[str]:
-    """Give a resource's tags; its type's name and its title count as tags, and those of the components around it."""
+    """Return a resource's tags; the types and titles of itself and of the components around it are tags too."""
     outer = (word for each in component_chain(entry.parent) for word in (each.type, each.title.lower()))
     return {*entry.meta.tags, entry.type, entry.title.lower(), *outer}

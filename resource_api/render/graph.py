@@ -65,7 +65,7 @@ class _Names:
         self.components = catalog.components
         self.find = catalog.find
 
-    def broken(self, _type_name: str) -> bool:
+    def is_broken(self, _type_name: str) -> bool:
         return False
 
 
