@@ -1,9 +1,8 @@
-"""What an earlier run has concluded of a manifest, taken as it is as far as nothing that it rests on has changed.
+"""Saves the conclusion of a run, and plans no more than what a valid cached conclusion leaves.
 
-A run that finds everything in order says so (``remember``). The next one reads the system, compares what it reads with
-what was read then, and plans only what is left (``plan``). Whatever is not as it was, and whatever the shorter plan
-would do beyond showing a drift, a whole plan decides, which uses what has been read. The command takes this way where
-it shows only what acts: nobody is told more or less, or in other words, than without.
+The plan that is made so may show drift, where it is only shown; what an apply would have to do or to record is decided
+by a whole plan, which uses what has been read already. Used where only what acts is printed: the output is the same as
+without the cache. What is left out is decided by ``conclusion``, whether it may be by ``validity``.
 """
 
 from __future__ import annotations
@@ -11,22 +10,21 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from resource_api.cache import conclusion as convergence
-from resource_api.cache import fingerprints as grounds
-from resource_api.cache.conclusion import Conclusion
-from resource_api.cache.validity import Fingerprints, rest
+from resource_api.cache.conclusion import Conclusion, conclude
+from resource_api.cache.validity import Fingerprints, take_fingerprints
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, assemble_without
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ResourceAPIError
+from resource_api.plan.bulk_decisions import required_references
 from resource_api.snapshot.snapshot import ReadError
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.recorder import Recorder
+from resource_api.transaction.records import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
@@ -39,149 +37,156 @@ if TYPE_CHECKING:
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.state.store import CachedConclusion, StateStore
 
-    #: Give the state with the records of these numbers alone, as they were kept; None: it has just changed.
-    Recorded = Callable[[Iterable[int]], StackState | None]
-
 
 class Planner(NamedTuple):
-    """How a run makes a catalog of a manifest, and a plan of that and of what is known of it."""
+    """How a run makes a catalog from a manifest, and a plan from that and its state."""
 
     compile: Callable[[Manifest], Catalog]
     plan: Callable[[Catalog, StackState], Plan]
 
 
 def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: StateStore) -> None:
-    """Keep what a run that had nothing to do has concluded, if it has written nothing either.
+    """Save the conclusion of a run that had nothing to do, if it has written nothing either.
 
-    Nothing is kept of a run in which declaring alone made somebody speak: they would be silent from then on.
+    Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it.
     """
     catalog, prior = plan.catalog, plan.prior
-    name = StackName(prior.state.project, prior.state.stack)
-    said = plan.cached_unchanged or catalog.warnings or catalog.notes or providers.wrote_output
-    if said or store.load(name).serial != prior.state.serial:
+    name = StackName.of(prior.state)
+    printed = catalog.warnings or catalog.notes or providers.wrote_output
+    if plan.cached_unchanged or printed or store.load(name).serial != prior.state.serial:
         return
-    found = convergence.conclude(plan)
-    rested = rest(catalog, providers, request.began) if found is not None else None
-    if found is not None and rested is not None:
-        keys = [prior.records[number].key for number in found.recorded]
-        store.save_conclusion(request.label, name, [rested, found], keys)
+    if (conclusion := conclude(plan)) is None:
+        return
+    if (fingerprints := take_fingerprints(catalog, providers, request.began)) is not None:
+        keys = [prior.records[number].key for number in conclusion.recorded]
+        store.save_conclusion(request.label, name, [fingerprints, conclusion], keys)
 
 
-def plan(
-    request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, store: StateStore, planner: Planner
-) -> Plan | None:
-    """Give the plan of what is left to be planned by what was ``cached``; None where a whole one must be made.
+def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan | None:
+    """Return the plan of what the cached conclusion leaves; None: a whole plan must be made.
 
-    What ``snapshot`` has read by then is not asked again.
+    A whole plan is made from what ``snapshot`` has read by then; nothing is read twice.
     """
     try:
-        rested = Fingerprints(*cached.content[0])
-        # What other code has kept may be of another form.
-        converged = Conclusion.read(cached.content[1]) if rested.holds(snapshot.providers.registry) else None
+        fingerprints = Fingerprints(*cached.content[0])
+        if not fingerprints.are_valid(snapshot.providers.registry):
+            return None
+        conclusion = Conclusion.from_json(cached.content[1])
     except (ValueError, TypeError, DefinitionError):
-        return None
-    if converged is None:
-        return None
+        return None  # it was written by other code
     try:
-        return _Shortcut(request, store, converged, rested).plan(planner, snapshot, cached.state)
+        return _IncrementalPlan(request, cached, conclusion, fingerprints).make(planner, snapshot)
     except (ResourceAPIError, ReadError):
-        # Whatever it is, a whole run says it properly.
-        return None
+        return None  # a whole plan meets the same error and reports it
 
 
-class _Shortcut:
-    """One attempt to plan no more than what is left."""
+class _IncrementalPlan:
+    """One attempt to plan only what a conclusion leaves."""
 
-    def __init__(self, request: CacheRequest, store: StateStore, converged: Conclusion, rested: Fingerprints) -> None:
-        self._cache_request = request
-        self._store = store
-        self._converged = converged
-        self._rested = rested
-        self._shown = request.options.shown or request.options.noop
-        self._stirred: set[int] = set()
-        self._left = convergence.remaining(converged, ())
+    def __init__(
+        self, request: CacheRequest, cached: CachedConclusion, conclusion: Conclusion, fingerprints: Fingerprints
+    ) -> None:
+        self._request = request
+        self._cached = cached
+        self._conclusion = conclusion
+        self._fingerprints = fingerprints
+        self._only_shown = request.options.shown or request.options.noop
+        self._affected: set[int] = set()
+        self._to_plan = conclusion.to_plan(())
 
-    def plan(self, planner: Planner, snapshot: Snapshot, recorded: Recorded) -> Plan | None:
-        """Give the plan of what is left, unless so much is left that it is not worth it.
+    def make(self, planner: Planner, snapshot: Snapshot) -> Plan | None:
+        """Return the plan of what is left, None where a whole one must be made.
 
-        What must be planned in any case is compiled before anything is read, as in a whole run: with it comes what is
-        secret, and what a provider learns of what is declared.
+        What is planned in every run is compiled before anything is read, as in a whole run: then its secrets are
+        masked, and a provider knows what is declared when it reads.
         """
-        known = self._converged
-        if (catalog := self._compiled(planner)) is None:
+        conclusion = self._conclusion
+        if (catalog := self._compile(planner)) is None:
             return None
-        declared = {entry.key for entry in catalog.entries}
-        self._stirred = convergence.stirred(known, convergence.moved(known, dict(self._rows(snapshot, declared))))
-        # By now all providers have been loaded, and what they import.
-        if not grounds.complete(self._rested.code):
+        self._affected = conclusion.affected(self._read(snapshot, catalog))
+        # By now all providers are loaded, and what they import.
+        if not self._fingerprints.cover_loaded_code():
             return None
-        if self._stirred:
-            self._left = convergence.remaining(known, self._stirred)
-            catalog = self._compiled(planner)
-        places = {number: place for place, number in enumerate(known.recorded) if number in self._left}
-        state = recorded(places.values())
+        if self._affected:
+            self._to_plan = conclusion.to_plan(self._affected)
+            catalog = self._compile(planner)
+        places = [place for place, number in enumerate(conclusion.recorded) if number in self._to_plan]
+        state = self._cached.state(places)
         if catalog is None or state is None:
             return None
-        made = planner.plan(catalog, convergence.known(catalog, state))._replace(
-            cached_unchanged=len(known.keys) - len(self._left)
-        )
-        return made if self._says_nothing_new(made) else None
+        made = planner.plan(catalog, _without_left_out(state, catalog))
+        made = made._replace(cached_unchanged=len(conclusion.keys) - len(self._to_plan))
+        return made if self._may_be_used(made) else None
 
-    def _rows(
-        self, snapshot: Snapshot, declared: Collection[tuple[str, Name]]
-    ) -> Iterator[tuple[str, Mapping[Name, Resource]]]:
-        for instance, names in convergence.asked(self._converged, declared):
-            yield instance, snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
+    def _read(self, snapshot: Snapshot, catalog: Catalog) -> Mapping[str, Mapping[Name, Resource]]:
+        """Read, by instance and name, what must be compared, and what of ``catalog`` is of the same instances."""
+        declared = {entry.key for entry in catalog.entries}
+        return {
+            instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
+            for instance, names in self._conclusion.names_to_read(declared)
+        }
 
-    def _compiled(self, planner: Planner) -> Catalog | None:
-        """Give the catalog of what is left; None if that is not what it was then, or too much."""
-        known = self._converged
-        if 2 * len(self._left) > len(known.keys) or (manifest := self._manifest()) is None:
+    def _compile(self, planner: Planner) -> Catalog | None:
+        """Compile what is left; None: that is more than half, or it has compiled to something else than then."""
+        if 2 * len(self._to_plan) > len(self._conclusion.keys) or (manifest := self._manifest()) is None:
             return None
         catalog = planner.compile(manifest)
-        as_then = len(catalog.entries) == len(self._left) and not (catalog.warnings or catalog.notes)
+        as_then = len(catalog.entries) == len(self._to_plan) and not (catalog.warnings or catalog.notes)
         return catalog if as_then else None
 
     def _manifest(self) -> Manifest | None:
-        """Give what is left of the manifest; None if it has just been changed."""
-        known = self._converged
-        if not self._left and known.bare and not self._cache_request.inputs:
+        """Return the manifest of what is left; None: its files have just been changed."""
+        known = self._conclusion
+        if not self._to_plan and known.neutral and not self._request.inputs:
             return assemble([])._replace(file=known.file, project=known.project, project_given=known.project_given)
         if self._documents is None:
             return None
-        gone = {key for number, key in enumerate(known.keys) if key is not None and number not in self._left}
-        return assemble_without(self._documents, gone)
+        left_out = {key for number, key in enumerate(known.keys) if key is not None and number not in self._to_plan}
+        return assemble_without(self._documents, left_out)
 
     @cached_property
     def _documents(self) -> Sequence[Document] | None:
-        """The files of the manifest, read once."""
+        """The files of the manifest; None: they cannot be read, or have just been changed."""
         try:
-            documents, problems = reading.load_documents(self._cache_request.source, readers=reading.TRUSTED_READERS)
+            documents, problems = reading.load_documents(self._request.source, readers=reading.TRUSTED_READERS)
         except (ValueError, RecursionError):
             return None
-        return None if problems or not self._rested.says(documents) else documents
+        return None if problems or not self._fingerprints.match(documents) else documents
 
-    def _says_nothing_new(self, made: Plan) -> bool:
-        """Whether a plan speaks of nobody else, and does nothing; it may show what only comes of what has moved."""
+    def _may_be_used(self, made: Plan) -> bool:
+        """Return whether a plan is about nothing else than what was left, and does nothing.
+
+        A plan that is only shown may do what follows from the affected resources.
+        """
         numbers = {
             (group.instance, name): number
-            for group in self._converged.standing
+            for group in self._conclusion.rows
             for number, name in zip(group.numbers, group.names, strict=True)
-            if number in self._left
+            if number in self._to_plan
         }
         for step in made.steps:
             number = numbers.get(step.entry.key)
             if number is None:
                 return False
-            still = step.decision is SAME and not step.refreshed_by and not step.deferred and not step.previous
-            if not still and not (self._shown and number in self._stirred):
+            acts = step.decision is not SAME or step.refreshed_by or step.deferred or step.previous
+            if acts and not (self._only_shown and number in self._affected):
                 return False
-        nobody_else = not (made.prior.undeclared or made.prior.orphans or made.prior.moved_keys)
-        return nobody_else and (self._shown or not self._news(made))
+        if made.prior.undeclared or made.prior.orphans or made.prior.moved_keys:
+            return False
+        return self._only_shown or not _would_record(made)
 
-    def _news(self, made: Plan) -> bool:
-        """Whether something would be recorded, which a plan must know all the relationships of."""
-        recorder = Recorder(self._store, StackName(made.prior.state.project, made.prior.state.stack), made, "")
-        return bool(
-            recorder.news(OperationRun(each) for each in made.operations if each.step.entry.index not in made.in_sync)
-        )
+
+def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
+    """Return the state as if it had been recorded without the resources that are left out, which others require."""
+    required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
+    records = {
+        key: record._replace(requires=required[key]) if key in required else record
+        for key, record in state.records.items()
+    }
+    return state._replace(records=records)
+
+
+def _would_record(made: Plan) -> bool:
+    """Return whether an apply would write records: those must name all that a resource requires."""
+    left = (operation for operation in made.operations if operation.step.entry.index not in made.in_sync)
+    return bool(Records(made).differing(map(OperationRun, left)))

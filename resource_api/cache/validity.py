@@ -1,16 +1,18 @@
-"""What the conclusion of a run rests on, beside state and the system: code, the manifest's files, what types declare.
+"""When a cached conclusion is valid: fingerprints of all that went into it, beside the state and the system.
 
-When it holds is decided here; what was concluded is not known.
+That is the interpreter, every file of loaded code, the manifest's files, and what the types declare. A file of code is
+the same while its size, its inode and the time of its last status change are, which cannot be set back. The state is
+guarded by the store (``load_conclusion``), the system is read in every run.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cache import conclusion as convergence
-from resource_api.cache import fingerprints as grounds
 from resource_api.manifest import read as reading
+from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -22,37 +24,46 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
 
+#: Nanoseconds by which the times of files may be behind the clock.
+_CLOCK_TICK: Final = 10_000_000
+
 
 class Fingerprints(NamedTuple):
-    """All of it as plain data, so that it can be kept."""
+    """What a conclusion depends on, as plain data."""
 
-    surroundings: Sequence[Any]
+    environment: Sequence[Any]
+    #: Files of code: path, size, time of the last status change, inode.
     code: Sequence[Sequence[Any]]
-    #: Path, where that leads, digest.
+    #: Files of the manifest: path, where that leads, digest.
     files: Sequence[Sequence[str]]
-    #: Type → its files, what it declares.
+    #: Type → its files, and what it declares.
     types: Mapping[str, Sequence[Any]]
 
-    def holds(self, registry: Registry) -> bool:
-        """Whether all is as it was, as far as can be told before a provider is called. Raises ``DefinitionError``."""
+    def are_valid(self, registry: Registry) -> bool:
+        """Return whether all is as it was, before a provider is called. Raises ``DefinitionError``."""
         return (
-            self.surroundings == grounds.surroundings()
-            and grounds.unchanged(self.code)
+            self.environment == _environment()
+            and _are_unchanged(self.code)
             and all(_type(registry, name) == found for name, found in self.types.items())
-            and all(_lies_so(*file) for file in self.files)
+            and all(_is_same_file(*file) for file in self.files)
         )
 
-    def says(self, documents: Iterable[Document]) -> bool:
-        """Whether these are the files, as they were."""
-        return [grounds.digest(each.raw) for each in documents] == [digest for *_, digest in self.files]
+    def cover_loaded_code(self) -> bool:
+        """Return whether this process has loaded no other file: a new one may come first on a search path."""
+        known = {"", *(stamp[0] for stamp in self.code)}
+        return all(path in known or _file_of(path) in known for path in _module_paths())
+
+    def match(self, documents: Iterable[Document]) -> bool:
+        """Return whether these are the files of the manifest, unchanged."""
+        return [_digest(each.raw) for each in documents] == [digest for *_, digest in self.files]
 
 
-def rest(catalog: Catalog, providers: ProviderPool, began: int) -> Fingerprints | None:
-    """Give what a run that ``began`` then (in nanoseconds) rests on; None where that is not known.
+def take_fingerprints(catalog: Catalog, providers: ProviderPool, began: int) -> Fingerprints | None:
+    """Return the fingerprints of a run that ``began`` then, in nanoseconds; None: it must not be relied on.
 
-    The code is not known of what runs in workers, or has been replaced meanwhile.
+    That is: a provider ran in a worker, whose code is not known here, or a file was replaced during the run.
     """
-    code, files = grounds.code(began), _files(catalog.manifest)
+    code, files = _code(began), _files(catalog.manifest)
     if code is None or files is None or any(providers.run.isolates(entry.definition) for entry in catalog.entries):
         return None
     types: dict[str, Sequence[Any]] = {}
@@ -60,33 +71,83 @@ def rest(catalog: Catalog, providers: ProviderPool, began: int) -> Fingerprints 
         if (found := _type(providers.registry, name)) is None:
             return None
         types[name] = found
-    return Fingerprints(grounds.surroundings(), code, files, types)
+    return Fingerprints(_environment(), code, files, types)
+
+
+# The process: its interpreter and code
+
+
+def _environment() -> list[Any]:
+    """Return the interpreter, the user, and where code is looked for."""
+    return [sys.version, os.geteuid(), list(sys.path)]
+
+
+def _code(began: int) -> list[list[Any]] | None:
+    """Return a stamp of every file of loaded code; None: one is newer than the run and may not be what was loaded."""
+    try:
+        found = [_stamp(path) for path in sorted(set(map(_file_of, _module_paths()))) if path]
+    except OSError:
+        return None
+    return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in found) else found
+
+
+def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
+    try:
+        return all(_stamp(stamp[0]) == stamp for stamp in stamps)
+    except OSError:
+        return False
+
+
+def _stamp(path: str) -> list[Any]:
+    found = os.stat(path)  # noqa: PTH116 - the path is text
+    return [path, found.st_size, found.st_ctime_ns, found.st_ino]
+
+
+def _module_paths() -> set[str]:
+    return {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
+
+
+def _file_of(path: str) -> str:
+    """Return the file that a module comes from, which may be an archive; empty: there is none."""
+    while path and not os.path.isfile(path):  # noqa: PTH113 - the path is text
+        path = os.path.dirname(path) if os.path.dirname(path) != path else ""  # noqa: PTH120 - the same
+    return path
+
+
+# The manifest and the types
 
 
 def _files(manifest: Manifest) -> list[list[str]] | None:
-    """Give where every file of a manifest lies, and the digest of what was read.
+    """Return the path, the real path and the digest of every file of a manifest.
 
-    None where one is a program, or one was read under the first of its names alone.
+    None: one is a program, or is included under two names, which may become two files.
     """
     found, named = [], 1
     for document in manifest.documents:
         if os.path.splitext(document.file)[1].lower() not in reading.READERS:  # noqa: PTH122 - text
             return None
         path = os.path.abspath(document.file)  # noqa: PTH100 - the same
-        found.append([path, os.path.realpath(path), grounds.digest(document.raw)])
+        found.append([path, os.path.realpath(path), _digest(document.raw)])
         named += len(document.data.get("include") or ()) if type(document.data) is dict else 0
     return found if len(found) == named else None
 
 
-def _type(registry: Registry, name: str) -> list[Any] | None:
-    """Give where a type is found, and what its file declares; None where a conclusion cannot rest on it."""
-    found = registry.files_of(name)
-    return None if found is None else [*found, convergence.declared(registry.type(name))]
-
-
-def _lies_so(path: str, real: str, digest: str) -> bool:
-    """Whether a file is where it was, with the bytes that it had."""
+def _is_same_file(path: str, real: str, digest: str) -> bool:
     try:
-        return os.path.realpath(path) == real and grounds.digest(reading.read_file(path)[0]) == digest
+        return os.path.realpath(path) == real and _digest(reading.read_file(path)[0]) == digest
     except (OSError, ValueError):
         return False
+
+
+def _digest(raw: bytes) -> str:
+    return blake2b(raw, digest_size=32).hexdigest()
+
+
+def _type(registry: Registry, name: str) -> list[Any] | None:
+    """Return where a type is found and what it declares, which may depend on the environment; None: it has no file."""
+    found = registry.files_of(name)
+    if found is None:
+        return None
+    definition = registry.type(name)
+    attributes = [(name, each.type, each.kind, each.default) for name, each in definition.attributes.items()]
+    return [*found, repr([attributes, sorted(definition.features), definition.title_patterns])]

@@ -15,7 +15,7 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import gc_paused
-from resource_api.transaction.recorded_values import recorded_inputs, recorded_state
+from resource_api.transaction.records import recorded_inputs, recorded_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -352,7 +352,7 @@ class Runtime(ResourceReader):
             lambda manifest: self._masked(compiler.compile(manifest, request.inputs, snapshot.providers)),
             lambda catalog, state: self._decide(catalog, state, run),
         )
-        return plan(request, cached, snapshot, self.store, planner)
+        return plan(request, cached, snapshot, planner)
 
     # Execution
 

@@ -1,6 +1,6 @@
-"""What is noop is told: what would be done, also by the provider where it handles noop.
+"""Reports what noop resources would do, also by their provider where it has ``noop_handler``.
 
-Nothing is changed or recorded here, and no provider is asked about what is not known.
+Nothing is changed or recorded, and no provider is called for a resource with unknown values.
 """
 
 from __future__ import annotations
@@ -17,43 +17,44 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
+    from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.provider_call import ProviderCaller
-    from resource_api.transaction.results import Ending
+    from resource_api.transaction.results import Results
 
-#: What does nothing to the system, and needs no call.
-_NOTHING: Final = frozenset({Action.SAME, Action.READ})
+#: Actions that change nothing and need no call.
+_WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
 
 
-def pretend(
-    ending: Ending, caller: ProviderCaller, runs: Sequence[OperationRun], left_out: Callable[[Name, Context], bool]
+def call_noop_handler(
+    runs: Sequence[OperationRun],
+    caller: ProviderCaller,
+    results: Results,
+    left_out: Callable[[Name, Context], bool],
 ) -> None:
-    """Tell what would be done; a provider that handles noop is asked to tell more."""
-    if runs and "noop_handler" in runs[0].definition.features:
-        known = (run for run in runs if not any(map(is_unknown, run.should.values())))
-        _ask(ending, caller, [run for run in known if run.decision.action not in _NOTHING], left_out)
-    with ending.log.buffered():
+    """Call ``set`` with ``noop=True`` where the type has ``noop_handler``; what fails there has failed."""
+    if not runs or "noop_handler" not in runs[0].definition.features:
+        return
+    known = [run for run in runs if not any(map(is_unknown, run.should.values()))]
+    called = [run for run in known if run.decision.action not in _WITHOUT_CALL]
+    error = caller.set(called, LazyChanges(called), left_out, noop=True) if called else None
+    for run in called:
+        logged = run.result.reported == "failed"
+        if logged or (error is not None and run.result.reported is None):
+            results.fail(run, run.result.error or reason(error or RuntimeError("failed")), logged=logged)
+
+
+def report_noop(runs: Sequence[OperationRun], results: Results, events: Events) -> None:
+    """Report what each operation that has not failed would do."""
+    with events.log.buffered():
         for run in runs:
-            if not run.finished:
-                _tell(ending, run)
-
-
-def _ask(
-    ending: Ending, caller: ProviderCaller, runs: list[OperationRun], left_out: Callable[[Name, Context], bool]
-) -> None:
-    error = caller.set(runs, LazyChanges(runs), left_out, noop=True) if runs else None
-    for run in runs:
-        told = run.outcome.status == "failed"
-        if told or (error is not None and run.outcome.status is None):
-            ending.fail(run, run.outcome.reason or reason(error or RuntimeError("failed")), told=told)
-
-
-def _tell(ending: Ending, run: OperationRun) -> None:
-    if run.decision.action not in _NOTHING:
-        ending.carried_out(run)
-    elif run.step.refreshed_by:
-        text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
-        ending.log.write("notice", str(run.step.reference), text)
-        ending.succeed(run, Action.REFRESH)
-    else:
-        ending.same(run)
+            if run.finished:
+                continue
+            if run.decision.action not in _WITHOUT_CALL:
+                results.complete(run)
+            elif run.step.refreshed_by:
+                text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
+                events.log.write("notice", str(run.step.reference), text)
+                results.succeed(run, Action.REFRESH)
+            else:
+                results.unchanged(run)

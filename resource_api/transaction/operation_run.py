@@ -1,110 +1,140 @@
-"""One operation while it is being carried out.
+"""One operation while it is carried out: what is decided about it, what its call reported, how it ended.
 
-A value of the transaction; what is done with it is decided elsewhere.
+Who changes what: the re-evaluation sets ``decision`` and ``should``; the provider's call and its verification set
+``result`` and ``is_``; ``results`` alone sets ``status``. Nothing else is decided or changed here.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, Change, describe_difference, exists
+from resource_api.model.change import CREATING, Action, Change, exists
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import copy_resource, is_flat
-from resource_api.provider.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from resource_api.model.change import Difference
     from resource_api.model.record import Key
-    from resource_api.model.step import Operation, Step
+    from resource_api.model.step import Operation
     from resource_api.model.type_definition import Name, TypeDefinition
 
-_WORDS = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
+
+class Status(Enum):
+    """How an operation has ended; ``PENDING``: it has not."""
+
+    PENDING = auto()
+    #: Nothing was to be done.
+    UNCHANGED = auto()
+    #: What was decided was done, or under noop would be done.
+    SUCCEEDED = auto()
+    FAILED = auto()
+    #: Not carried out, or left out by its provider's call.
+    SKIPPED = auto()
 
 
-#: The outcome of whatever no provider has spoken of; never changed.
-NOTHING_SAID: Final = Outcome()
+class CallResult(NamedTuple):
+    """What is known of one resource from its provider's call, before the result is verified."""
+
+    #: The status that the provider reported: created, updated, deleted, unchanged or failed; None: none.
+    reported: str | None = None
+    #: Why the call failed for this resource, as reported or as raised; empty: it did not.
+    error: str = ""
+    #: The attribute changes that the provider reported, and so logged, itself.
+    attributes: Sequence[Difference] = ()
+    #: Why the resource could not be read after the call; its outcome is in doubt then.
+    unread: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call failed for this resource."""
+        return self.reported == "failed" or bool(self.error)
+
+
+#: The result of an operation of which the provider has reported nothing.
+NO_RESULT: Final = CallResult()
 
 
 class OperationRun:
-    """One operation in progress."""
+    """One operation of a plan while it is carried out."""
 
-    __slots__ = (
-        "arrived",
-        "decision",
-        "finished",
-        "is_",
-        "name",
-        "operation",
-        "outcome",
-        "removal",
-        "should",
-        "skipped",
-        "started",
-        "step",
-        "unread",
-        "why",
-    )
+    __slots__ = ("decision", "is_", "name", "operation", "removal", "result", "should", "started", "status", "step")
 
     def __init__(self, operation: Operation) -> None:
         """Begin with what was planned."""
         self.operation = operation
-        #: The step that this is part of, and whether it is the removal of what is replaced or no longer declared.
-        self.step: Step = operation.step
+        self.step = operation.step
+        #: Whether it removes what is replaced, or what is not declared any more.
         self.removal = operation.removal
-        #: What the resource is called that this operation is about.
+        #: The canonical name of the resource: the former one where that is removed.
         self.name: Name = self.step.old_name if operation.removal else self.step.name
         self.decision = self.step.decision
-        self.is_ = self.step.is_
         self.should: Mapping[str, Any] = self.step.should
-        #: What was read of it after the call, where certainly nothing of what was asked is missing.
-        self.arrived: Mapping[str, Any] | None = None
-        self.finished = False
-        #: Whether it was left out, be it in the middle of a call.
-        self.skipped = False
+        #: The resource as it was last read; None: it did not exist, or could not be read.
+        self.is_ = self.step.is_
+        self.result = NO_RESULT
+        self.status = Status.PENDING
+        #: When the first call for it began, in seconds of ``time.monotonic``; 0.0: none has.
         self.started = 0.0
-        self.outcome = NOTHING_SAID
-        #: Why the provider's call failed, where it did not say it of this resource.
-        self.why = ""
-        #: Why it could not be read after the call: what has come of it is in doubt.
-        self.unread = ""
+
+    @property
+    def number(self) -> int:
+        """The operation's place in the order of execution."""
+        return self.operation.number
 
     @property
     def definition(self) -> TypeDefinition:
-        """The type, as the configured provider has it that is asked: what is removed may be another one's."""
+        """The type, for the provider instance of this operation: what is removed may belong to another one."""
         return self.operation.definition
 
     @property
     def key(self) -> Key:
-        """What is recorded of it is found by."""
+        """The key of its record."""
         return self.definition.instance, self.name
 
     @property
     def action(self) -> Action:
-        """What is being done, as it is reported."""
+        """The action as it is reported."""
         if self.decision.action is Action.SAME and self.step.refreshed_by:
             return Action.REFRESH
         return self.decision.action
 
     @property
     def acts(self) -> bool:
-        """Whether anything is to be done to the system or recorded, beyond a refresh."""
+        """Whether anything is to be changed or recorded, beyond a refresh."""
         return not self.step.noop and self.decision.action is not Action.SAME
 
-    def change(self) -> Change:
-        """Give what ``set`` gets: a provider cannot change what the runtime compares with."""
-        made_anew = self.decision.action in CREATING and not self.removal
-        return Change(None if made_anew or self.is_ is None else _lent(self.is_), _lent(self.asked()))
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended."""
+        return self.status is not Status.PENDING
 
     @property
-    def made_plainly(self) -> bool:
-        """Whether all that is declared is asked of something that does not exist."""
-        return self.decision.action is Action.CREATE and not self.removal
+    def failing(self) -> bool:
+        """Whether it has failed, or its call has and the result is not verified yet."""
+        return self.status is Status.FAILED if self.finished else self.result.failed
 
-    def asked(self) -> Mapping[str, Any]:
-        """Give what is asked for: what is declared, without what is to be ignored on something that stays."""
+    @property
+    def retained(self) -> bool:
+        """Whether it removes the former resource of a replacement that is only to be forgotten."""
+        return self.removal and self.decision.action is Action.REPLACE and self.step.entry.meta.lifecycle.retain
+
+    @property
+    def sets_write_only(self) -> bool:
+        """Whether a value is to be set that cannot be read back: reading does not prove that it was set."""
+        hidden = self.step.definition.write_only
+        if not hidden or self.removal or not exists(self.should):
+            return False
+        if self.decision.action in CREATING:
+            return not hidden.isdisjoint(self.should)
+        return any(difference.attribute in hidden for difference in self.decision.differences)
+
+    def requested(self) -> Mapping[str, Any]:
+        """Return what ``set`` is asked for: the declared values, without ignored ones of a resource that stays."""
         if self.removal:
             return {**self._identity(), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
@@ -113,72 +143,39 @@ class OperationRun:
         return {name: value for name, value in self.should.items() if name not in ignored}
 
     def _identity(self) -> dict[str, Any]:
-        """Give the namevars of what goes, with the parameters that its deletion may need."""
+        """Return the namevars of what is removed, and the parameters that its deletion may need."""
         definition = self.step.definition
         name = self.name if isinstance(self.name, tuple) else (self.name,)
         parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
         return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
 
-    @property
-    def spared(self) -> bool:
-        """Whether it is the old one of a replacement and is only to be forgotten."""
-        return self.removal and self.decision.action is Action.REPLACE and self.step.entry.meta.lifecycle.retain
-
-    @property
-    def unproven(self) -> bool:
-        """Whether something was to be set that cannot be read back: a call that was cut proves nothing of it."""
-        hidden = self.step.definition.write_only
-        if not hidden or self.removal or not exists(self.should):
-            return False
-        if self.decision.action in CREATING:
-            return not hidden.isdisjoint(self.should)
-        return any(difference.attribute in hidden for difference in self.decision.differences)
-
-    def lines(self) -> Sequence[str]:
-        """Give the change lines that the provider has not written itself."""
-        end = " (noop)" if self.step.noop else ""
-        word = _WORDS.get(self.decision.action)
-        if word is not None:
-            return [f"{word}{end}"] if self.outcome.status is None else []
-        told = {difference.attribute for difference in self.outcome.attributes}
-        left = [difference for difference in self.decision.differences if difference.attribute not in told]
-        return [describe_difference(self.step.definition, difference) + end for difference in left]
+    def change(self) -> Change:
+        """Return what ``set`` gets; the provider cannot change the runtime's own values through it."""
+        made_anew = self.decision.action in CREATING and not self.removal
+        is_ = None if made_anew or self.is_ is None else _read_only(self.is_)
+        return Change(is_, _read_only(self.requested()))
 
 
 class LazyChanges(Mapping[Any, Change]):
-    """What a call asks of each name, as it was decided before the call.
-
-    What is to be made, of nothing, is put into a change when a provider looks at it: it looks at one after the other.
-    """
+    """The changes of one call, by name and in dependency order; each is made when the provider looks at it."""
 
     def __init__(self, runs: Iterable[OperationRun]) -> None:
-        """Ask what is decided of ``runs``."""
-        self._asked: dict[Name, Change | Mapping[str, Any]] = {
-            run.name: run.should if run.made_plainly else run.change() for run in runs
-        }
+        """Take the operations of the call."""
+        self._runs = {run.name: run for run in runs}
 
     def __getitem__(self, name: Name) -> Change:
-        """Give the change of one name."""
-        asked = self._asked[name]
-        return asked if type(asked) is Change else Change(None, _lent(asked))  # type: ignore[arg-type] # a mapping then
+        """Return the change of one name."""
+        return self._runs[name].change()
 
     def __iter__(self) -> Iterator[Name]:
-        """Give the names, in dependency order."""
-        return iter(self._asked)
+        """Iterate over the names, in dependency order."""
+        return iter(self._runs)
 
     def __len__(self) -> int:
-        """Give how many there are."""
-        return len(self._asked)
+        """Return how many changes there are."""
+        return len(self._runs)
 
 
-def _lent(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give a view through which nothing can be changed; what holds something else could be, and is copied."""
+def _read_only(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a view that cannot be written; nested values could still be changed, and are copy_resource."""
     return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
-
-
-def deadline(runs: list[OperationRun]) -> float | None:
-    """Give when a call must have ended; a resource with a ``timeout`` has a call of its own."""
-    timeout = runs[0].step.entry.meta.timeout if len(runs) == 1 else None
-    if isinstance(timeout, dict):
-        timeout = timeout.get(str(runs[0].decision.action))
-    return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None

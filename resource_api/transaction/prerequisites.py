@@ -1,7 +1,6 @@
-"""What the runs of one segment wait for, and which of them wait in vain.
+"""Which operations of one segment are blocked because one that they wait for has failed in the same call.
 
-Works that share a call fail while it runs: who comes after them must be left out of it, also where what stands
-between them has nothing to do. How a run ends is not decided here.
+Dependencies are followed through operations of the segment that have nothing to do. No operation is ended here.
 """
 
 from __future__ import annotations
@@ -18,55 +17,57 @@ if TYPE_CHECKING:
 
 
 class Prerequisites:
-    """The relationships of one segment; ``waits`` and ``bad`` are those of the run, by the operation's number."""
+    """The dependencies of the operations of one segment."""
 
-    def __init__(self, runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], bad: Collection[int]) -> None:
-        """Take the runs in their order; ``bad`` grows while they are carried out."""
-        self._bad = bad
-        self._works = runs
-        self._lost: set[int] = set()
-        self._waits = waits if all(run.acts for run in runs) else self._through(runs, waits)
+    def __init__(
+        self, runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], failures: Collection[int]
+    ) -> None:
+        """Take the operations in their order; ``waits`` and the growing ``failures`` are the run's, by number."""
+        self._runs = runs
+        self._failures = failures
+        self._blocked: set[int] = set()
+        self._waits = waits if all(run.acts for run in runs) else self._through_unchanged(waits)
 
     @cached_property
     def _by_name(self) -> Mapping[Name, OperationRun]:
-        return {run.name: run for run in self._works}
+        return {run.name: run for run in self._runs}
 
     @cached_property
-    def _by_operation(self) -> Mapping[int, OperationRun]:
-        return {run.operation.number: run for run in self._works}
+    def _by_number(self) -> Mapping[int, OperationRun]:
+        return {run.number: run for run in self._runs}
 
     def blocked(self, name: Name, context: Context | None = None) -> bool:
-        """Whether a prerequisite of a name has failed by now: in the call of ``context``, or before."""
-        # What an earlier call has left failed is asked for without a context before it is tried again.
-        if context is not None and not (self._bad or context.outcomes.any_failed):
+        """Return whether a prerequisite of ``name`` has failed by now; ``context``: in the call that is being made.
+
+        The names of a call must be asked for in dependency order.
+        """
+        if context is not None and not (self._failures or context.outcomes.any_failed):
             return False
         run = self._by_name.get(name)
-        return run is not None and self._in_vain(run, context)
+        return run is not None and self._is_blocked(run, context)
 
-    def _in_vain(self, run: OperationRun, context: Context | None) -> bool:
-        """Names come in dependency order: what was found lost before is remembered, so that nothing is walked twice."""
-        for index in self._waits.get(run.operation.number, ()):
-            other = self._by_operation.get(index)
-            lost = index in self._bad or index in self._lost
-            if not lost and other is not None:
-                outcome = context.outcomes.get(other.name, other.outcome) if context else other.outcome
-                lost = outcome.status == "failed" or bool(other.why)
-            if lost:
-                self._lost.add(run.operation.number)
+    def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
+        for number in self._waits.get(run.number, ()):
+            failed = number in self._failures or number in self._blocked
+            other = self._by_number.get(number)
+            if not failed and other is not None:
+                reported = context.outcomes.get(other.name) if context else None
+                failed = other.failing if reported is None else reported.status == "failed" or bool(other.result.error)
+            if failed:
+                self._blocked.add(run.number)
                 return True
         return False
 
-    def _through(self, runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
-        """Let who waits for what has nothing to do in the call wait for what that waits for."""
+    def _through_unchanged(self, waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
+        """Let an operation that waits for one without a change also wait for what that one waits for."""
         found: dict[int, Sequence[int]] = {}
         passed: dict[int, list[int]] = {}
-        for run in runs:
-            number = run.operation.number
-            before = waits.get(number, ())
+        for run in self._runs:
+            before = waits.get(run.number, ())
             if not passed.keys().isdisjoint(before):
-                before = list(dict.fromkeys(other for index in before for other in (index, *passed.get(index, ()))))
+                before = list(dict.fromkeys(other for number in before for other in (number, *passed.get(number, ()))))
             if not run.acts:
-                inside = (index for index in before if index in self._by_operation or index in self._bad)
-                passed[number] = [index for index in inside if index not in passed]
-            found[number] = before
+                inside = (number for number in before if number in self._by_number or number in self._failures)
+                passed[run.number] = [number for number in inside if number not in passed]
+            found[run.number] = before
         return found

@@ -1,11 +1,12 @@
-"""Calls a provider's ``set`` and ``refresh``, and takes over what it says of each resource.
+"""Calls a provider's ``set`` and ``refresh``, and notes on each operation what the provider reported of it.
 
-An ``Exception`` is handed back for the caller to contain; anything else ends the run. What follows from an outcome is
-not decided here.
+An ``Exception`` is returned, for the caller to contain; anything else ends the run (``CallStopped``). What follows from
+a report is not decided here.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.change import Changes
 from resource_api.model.values.errors import reason
 from resource_api.provider.context import Context
-from resource_api.provider.outcomes import Outcome, Subject
+from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
-from resource_api.transaction.operation_run import deadline
+from resource_api.transaction.operation_run import NO_RESULT, CallResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from resource_api.transaction.operation_run import OperationRun
 
 
-class CallStopped(Exception):  # noqa: N818 - a signal between the halves of a run
+class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through the stages of a run
     """A provider let something through that is no ``Exception``: the run ends, with everything written."""
 
     def __init__(self, cause: BaseException) -> None:
-        """Keep what came through."""
+        """Keep what the provider let through."""
         super().__init__(reason(cause))
         self.cause = cause
 
 
 class ProviderCaller:
-    """Calls the provider of one type."""
+    """Calls the provider instance of one type."""
 
     def __init__(self, definition: TypeDefinition, providers: ProviderPool) -> None:
         """Prepare to call; the provider is made at the first call."""
@@ -46,57 +47,74 @@ class ProviderCaller:
 
     def set(
         self,
-        runs: list[OperationRun],
+        runs: Sequence[OperationRun],
         changes: Mapping[Name, Change],
-        blocked: Callable[[Name, Context], bool],
+        left_out: Callable[[Name, Context], bool],
         *,
         noop: bool,
     ) -> Exception | None:
-        """Call ``set`` and return what it raised, or None. Raises ``CallStopped``.
+        """Call ``set`` with ``changes`` and return what it raised, or None. Raises ``CallStopped``.
 
-        ``blocked`` returns whether a name must be left out.
+        ``left_out`` returns whether a name must be left out when its turn in the call comes.
         """
         context = self._context(runs, noop=noop)
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
-        offered = Changes(changes, lambda name: blocked(name, context))
+        offered = Changes(changes, lambda name: left_out(name, context))
         return self._call(runs, context, lambda provider: provider.set(context, offered, **extra))
 
-    def refresh(self, runs: list[OperationRun]) -> Exception | None:
-        """Call ``refresh`` for all of ``runs``; what they have reported before is forgotten."""
+    def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
+        """Call ``refresh`` and return what it raised, or None; earlier reports are dropped. Raises ``CallStopped``."""
         for run in runs:
-            run.outcome = Outcome()
+            run.result = NO_RESULT
         context = self._context(runs, noop=False)
         return self._call(runs, context, lambda provider: provider.refresh(context, [run.name for run in runs]))
 
-    def _context(self, runs: list[OperationRun], *, noop: bool) -> Context:
+    def _context(self, runs: Sequence[OperationRun], *, noop: bool) -> Context:
         return Context(
-            self._definition, self._providers.run, subjects=_Subjects(runs), noop=noop, deadline=deadline(runs)
+            self._definition, self._providers.run, subjects=_Subjects(runs), noop=noop, deadline=_deadline(runs)
         )
 
-    def _call(self, runs: list[OperationRun], context: Context, call: Callable[[Any], None]) -> Exception | None:
-        error: Exception | None = None
+    def _call(self, runs: Sequence[OperationRun], context: Context, call: Callable[[Any], None]) -> Exception | None:
         try:
             provider = self._providers.instance(self._definition.instance)
             with self._providers.run.provider_call(), process_guard.protected(), context.activate(provider):
                 call(provider)
-        except Exception as caught:  # noqa: BLE001 - contained in the resources of this call
-            error = caught
-        except BaseException as caught:
-            _take(runs, context)
-            raise CallStopped(caught) from caught
-        _take(runs, context)
-        return error
+        except Exception as error:  # noqa: BLE001 - contained in the resources of this call
+            return error
+        except BaseException as error:
+            raise CallStopped(error) from error
+        finally:
+            _note_reports(runs, context)
+        return None
+
+
+def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
+    for run in runs if context.outcomes else ():
+        if outcome := context.outcomes.get(run.name):
+            error = outcome.reason if outcome.status == "failed" else ""
+            run.result = CallResult(outcome.status, error, tuple(outcome.attributes))
+
+
+def _deadline(runs: Sequence[OperationRun]) -> float | None:
+    """Return when a call must have ended, in seconds of ``time.monotonic``; None: no ``timeout`` is declared.
+
+    A resource with a timeout has a call of its own.
+    """
+    timeout = runs[0].step.entry.meta.timeout if len(runs) == 1 else None
+    if isinstance(timeout, dict):
+        timeout = timeout.get(str(runs[0].decision.action))
+    return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None
 
 
 class _Subjects(Mapping[Any, Subject]):
-    """How the names of a call are shown: looked up when a provider speaks of one, and most speak of none."""
+    """How the resources of a call are shown in the log; looked up only for those that the provider reports."""
 
     def __init__(self, runs: Sequence[OperationRun]) -> None:
-        self._works = runs
+        self._runs = runs
 
     @cached_property
     def _entries(self) -> Mapping[Name, Entry]:
-        return {run.name: run.step.entry for run in self._works}
+        return {run.name: run.step.entry for run in self._runs}
 
     def __getitem__(self, name: Name) -> Subject:
         entry = self._entries[name]
@@ -110,9 +128,3 @@ class _Subjects(Mapping[Any, Subject]):
 
     def __len__(self) -> int:
         return len(self._entries)
-
-
-def _take(runs: list[OperationRun], context: Context) -> None:
-    for run in runs if context.outcomes else ():
-        if outcome := context.outcomes.get(run.name):
-            run.outcome = outcome

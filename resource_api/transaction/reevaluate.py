@@ -1,6 +1,8 @@
-"""At its turn, each run is decided again: what has become known is filled in, what may have moved is read once more.
+"""Decides operations again right before they are carried out, by the same rule as the plan (``plan.decide``).
 
-By the same rule as in the plan (``decision``), and never to more than the plan has shown.
+Unknown values are filled in from what earlier operations have yielded; what may have changed since it was read is read
+again. Never does more than the plan has shown: what would, fails. No value of the catalog or the plan is changed: what
+becomes known goes into the ``OperationRun``.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.functions import invoke
 from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
@@ -17,7 +20,6 @@ from resource_api.plan.decide import decide, effective_should
 from resource_api.plan.replacement import is_triggered, trigger_entries
 from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
-from resource_api.transaction.operation_run import OperationRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,225 +28,232 @@ if TYPE_CHECKING:
     from resource_api.model.step import Decision, Step
     from resource_api.model.values.expression import Path
     from resource_api.plan.decision_inputs import DecisionInputs
-    from resource_api.transaction.results import Ending
+    from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.parts import Parts
 
+#: Actions that are carried out only where the plan has shown them.
 _PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
 
 class Reevaluation:
-    """Decides runs when their turn has come, and knows what earlier ones have yielded."""
+    """Re-evaluates operations, and resolves references to the values of the resources of this run."""
 
-    def __init__(self, ending: Ending) -> None:
-        """Begin with no run; what fails here, or has nothing to do any more, is told to ``ending``."""
-        self.plan = ending.plan
-        self.ending = ending
-        self.snapshot = ending.snapshot
-        self.providers = ending.providers
-        self._awaiting = DeferredInstances(self.plan.catalog.instances, self.plan.prior.instances, self.providers)
-        #: What puts or has put something in place, by the index of its entry.
-        self.runs: list[OperationRun | None] = [None] * len(self.plan.catalog.entries)
-        self.resolve = self.plan.catalog.scope.resolver(self._of_resource, self._invoke)
+    def __init__(self, parts: Parts) -> None:
+        """Begin with no operation."""
+        self._plan = plan = parts.plan
+        self._snapshot = parts.snapshot
+        self._providers = parts.snapshot.providers
+        self._results = parts.results
+        self._refreshes = parts.refreshes
+        self._recorder = parts.recorder
+        self._deferred = DeferredInstances(plan.catalog.instances, plan.prior.instances, self._providers)
+        #: Entry's index → the operation that creates or changes it, once that has begun.
+        self._runs: dict[int, OperationRun] = {}
+        self.resolve = plan.catalog.scope.resolver(self._of_resource, self._invoke)
+
+    def add(self, run: OperationRun) -> None:
+        """Add an operation that begins: references to its resource resolve to its values from now on."""
+        if not run.removal:
+            self._runs[run.step.entry.index] = run
 
     def decide(self, runs: Sequence[OperationRun]) -> None:
-        """Read again what may have moved since it was planned, and decide with what is known now."""
+        """Decide operations of one type again, with what is known and can be read now."""
         definition = runs[0].definition
-        if not self._ready(runs):
+        if not self._configure(runs):
             return
-        live = self._known_now(runs)
+        runs = self._fill_in_unknowns(runs)
         if "imperative" in definition.features:
-            for run in live:
+            for run in runs:
                 if not run.removal:
-                    self._due(run)
+                    self._ask_due(run)
             return
-        if not self.snapshot.epoch:
-            # Nothing has been changed yet: what the plan has read is what there is.
-            live = [run for run in live if not self._holds(run)]
-        self.snapshot.read(definition, [run.name for run in live], fresh=True)
-        for run in live:
-            row, failure = self.snapshot.observation(definition.instance, run.name)
+        if not self._snapshot.epoch:
+            # Nothing has been changed in this run: what the plan was made from is still true.
+            runs = [run for run in runs if not self._holds_if_same(run)]
+        self._snapshot.read(definition, [run.name for run in runs], fresh=True)
+        for run in runs:
+            row, failure = self._snapshot.observation(definition.instance, run.name)
             if failure and run.decision.action is not Action.FORGET:
-                self._unseen(run, failure)
-            elif not (row is run.is_ and self._holds(run)):
+                self._unreadable(run, failure)
+            elif not (row is run.is_ and self._holds_if_same(run)):
                 run.is_ = row
-                self._decide_anew(run)
+                self._redecide(run)
 
-    def _holds(self, run: OperationRun) -> bool:
-        """Whether what was planned holds as long as nothing else is read: all that decides was known then.
+    def _holds_if_same(self, run: OperationRun) -> bool:
+        """Return whether the planned decision holds as long as the same row is read: all inputs were known then.
 
-        A provider that foresees is asked again: what it says now must be what others were planned with.
+        A provider with ``plan`` is asked again: its prediction must be the one that other steps were planned with.
         """
         step = run.step
         return not (run.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
-    def _unseen(self, run: OperationRun, failure: str) -> None:
-        """Fail what cannot be read at its turn; under noop it is told as planned, if something before it may help."""
-        if not (run.step.noop and run.step.deferred):
-            self.ending.fail(run, failure)
+    def _configure(self, runs: Sequence[OperationRun]) -> bool:
+        """Configure a provider instance that waits for values of resources; return whether it can be called."""
+        configured = self._deferred.configure(runs[0].definition.instance, self.resolve)
+        if configured.record is not None:
+            self._recorder.configured(configured.record)
+        for run in runs if configured.failure else ():
+            # Under noop a configuration may stay unknown; then what was planned is shown.
+            if not (configured.later and run.step.noop):
+                self._results.fail(run, configured.failure)
+        return not configured.failure
 
-    def _decide_anew(self, run: OperationRun) -> None:
-        step = run.step
-        if not run.removal:
-            self._decide_one(run)
-        elif self._quiet(step) or (step.unknown and not (step.decision.replacement or step.create_first)):
-            self._spare(run)
+    # Values that were unknown in the plan
 
-    def _ready(self, runs: Sequence[OperationRun]) -> bool:
-        """Configure a provider that waits for resources, with what is known by now; or fail its runs with why not."""
-        awaited = self._awaiting.configure(runs[0].definition.instance, self.resolve)
-        if awaited.record is not None:
-            self.ending.configured(awaited.record)
-        for run in runs if awaited.failure else ():
-            # Under noop a configuration may stay unknown: then what was planned is what is said.
-            if not (awaited.later and run.step.noop):
-                self.ending.fail(run, awaited.failure)
-        return not awaited.failure
+    def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
+        """Return the operations whose values are known by now; in a noop run an unknown value stays unknown."""
+        known = []
+        for run in runs:
+            if self._plan.options.noop and run.step.unknown:
+                continue
+            if run.step.entry.pending and not run.removal:
+                run.should, problem = self._known_values(run)
+                if problem:
+                    self._results.fail(run, problem)
+                    continue
+            known.append(run)
+        return known
 
-    def _decide_one(self, run: OperationRun) -> None:
-        """Decide anew; what the plan did not show as a removal never becomes one."""
-        step = run.step
-        known = self._known(step)
-        decision = decide(step.entry, run.is_, run.should, self.providers.functions(step.entry.instance), known)
-        if step.action is Action.REPLACE and decision.action is Action.CREATE:
-            decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
-        if self._unplanned(run, decision):
-            run.decision = step.decision
-            verb = "updated" if decision.action is Action.UPDATE else f"{decision.action}d"
-            self.ending.fail(run, f"would have to be {verb}, which was not planned; run again")
-            return
-        if turned := _turned(step.decision, decision):
-            self.ending.fail(run, f"its provider plans {turned} otherwise than before; run again")
-            return
-        run.decision = decision
-        if decision.action not in CREATING:
-            run.should = effective_should(step.entry, run.is_, run.should)
-        if decision.error:
-            self.ending.fail(run, decision.error)
-
-    def _spare(self, removal: OperationRun) -> None:
-        """Let what would go for a value that was not known stay, where that has turned out the same.
-
-        Where a source of it is still to go itself, the plan holds.
-        """
-        step = removal.step
-        sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
-        runs = [self.runs[index] for index in sources]
-        if not all(run is not None and run.finished for run in runs):
-            return
-        new = OperationRun(removal.operation._replace(removal=False))
-        self._make_known(new)
-        if new.finished:
-            removal.finished = True
-            return
-        tools = self.providers.functions(step.entry.instance)
-        decision = decide(step.entry, removal.is_, new.should, tools, self._known(step))
-        if decision.error:
-            self.ending.fail(removal, decision.error)
-        elif decision.action is not Action.REPLACE:
-            self.ending.same(removal)
-
-    def _known(self, step: Step) -> DecisionInputs:
-        """Give what decides about a step now: what did not change after all replaces nothing."""
-        known = self.plan.decision_inputs(step)
-        return known._replace(replacement=None) if self._quiet(step) else known
-
-    def _quiet(self, step: Step) -> bool:
-        """Whether a step replaces only because another changes, and everything that could has turned out the same."""
-        if not is_triggered(step):
-            return False
-        for other in trigger_entries(self.plan.catalog, step.entry):
-            run, numbers = self.runs[other.index], self.ending.halves.get(other.index, ())
-            open_ = run is None or not (run.finished or run.decision.action is Action.SAME)
-            if numbers and (open_ or any(self.ending.changed[number] for number in numbers)):
-                return False
-        return True
-
-    def _unplanned(self, run: OperationRun, decision: Decision) -> bool:
-        """Whether the plan did not show what is to be done now; a saved plan does nothing that it does not show."""
-        step = run.step
-        if decision.action is step.action or decision.action is Action.SAME or decision.error:
-            return False
-        if self.plan.options.saved and not step.deferred:
-            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
-        if decision.action is Action.DELETE:
-            return self.plan.options.saved or not (step.deferred or step.action is Action.SAME)
-        return decision.action in _PLANNED_ONLY
-
-    def _known_now(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
-        """Give the runs about which can be decided, with what is known by now; the others are told as planned.
-
-        Where all is noop, nothing is done that could yield what was not known.
-        """
-        settled = [run for run in runs if not (self.plan.options.noop and run.step.unknown)]
-        for run in settled:
-            self._make_known(run)
-        return [run for run in settled if not run.finished]
-
-    def _make_known(self, run: OperationRun) -> None:
-        """Replace unknowns by what earlier steps have yielded."""
-        entry = run.step.entry
-        if not entry.pending or run.removal:
-            return
+    def _known_values(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
+        """Return what should be with the values that have become known, and what is wrong with them; empty: nothing."""
+        entry, catalog = run.step.entry, self._plan.catalog
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
-                found = self.plan.catalog.scope.attribute_value(entry, name, value, self.resolve)
+                found = catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
-                self._refuse(run, str(error))
-                return
+                return run.should, unknowns.with_location(catalog, entry, str(error))
             if is_unknown(found) and not run.step.noop:
-                self._refuse(run, f"'{name}' is still not known: {value}")
-                return
+                return run.should, unknowns.with_location(catalog, entry, f"'{name}' is still not known: {value}")
             values[name] = UNKNOWN if is_unknown(found) else found
-        run.should, problem = unknowns.complete_should(entry, values, self.providers.functions(entry.instance))
-        if problem:
-            self._refuse(run, problem)
-
-    def _refuse(self, run: OperationRun, problem: str) -> None:
-        self.ending.fail(run, unknowns.with_location(self.plan.catalog, run.step.entry, problem))
+        should, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
+        return should, problem and unknowns.with_location(catalog, entry, problem)
 
     def _of_resource(self, path: Path) -> Any:
+        """Return the value that a path into a resource leads to. Raises ``ValueError`` where there is none."""
         assert isinstance(path.root, Reference)
-        entry = self.plan.catalog.find(path.root)
+        entry = self._plan.catalog.find(path.root)
         assert entry is not None
-        run = self.runs[entry.index]
+        run = self._runs.get(entry.index)
         if run is None:
-            row = self.snapshot.observation(entry.instance, entry.name).row
+            row = self._snapshot.observation(entry.instance, entry.name).row
             return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
         if run.step.noop and not exists(run.is_):
             return unknowns.predicted_value(path, run.step)
         return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
     def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
-        """Give what a function answers, now at the latest; under noop its provider may still be unknown."""
-        awaited = self._awaiting.configure(call.instance, self.resolve)
-        if awaited.later:
+        """Return what a function returns; under noop its provider may still be unknown. Raises ``ValueError``."""
+        configured = self._deferred.configure(call.instance, self.resolve)
+        if configured.later:
             return UNKNOWN
-        if awaited.failure:
-            raise ValueError(awaited.failure)
-        return invoke(call, given, partial(call_function, self.providers))
+        if configured.failure:
+            raise ValueError(configured.failure)
+        return invoke(call, given, partial(call_function, self._providers))
 
-    def _due(self, run: OperationRun) -> None:
-        """Ask an imperative resource, right before its turn, whether it is to be run."""
+    # Deciding again
+
+    def _redecide(self, run: OperationRun) -> None:
+        """Decide an operation from the row that was read now."""
+        step = run.step
+        if not run.removal:
+            self._decide_one(run)
+        elif self._trigger_unchanged(step) or (step.unknown and not (step.decision.replacement or step.create_first)):
+            self._keep_if_not_replaced(run)
+
+    def _unreadable(self, run: OperationRun, failure: str) -> None:
+        """Fail an operation whose resource cannot be read; a deferred noop one is shown as planned instead."""
+        if not (run.step.noop and run.step.deferred):
+            self._results.fail(run, failure)
+
+    def _decide_one(self, run: OperationRun) -> None:
+        step = run.step
+        functions = self._providers.functions(step.entry.instance)
+        decision = decide(step.entry, run.is_, run.should, functions, self._inputs(step))
+        if step.action is Action.REPLACE and decision.action is Action.CREATE:
+            decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
+        if self._exceeds_plan(run, decision):
+            run.decision = step.decision
+            done = SUMMARY_FIELDS.get(decision.action, decision.action)
+            self._results.fail(run, f"would have to be {done}, which was not planned; run again")
+            return
+        if changed := _changed_predictions(step.decision, decision):
+            self._results.fail(run, f"its provider plans {changed} otherwise than before; run again")
+            return
+        run.decision = decision
+        if decision.action not in CREATING:
+            run.should = effective_should(step.entry, run.is_, run.should)
+        if decision.error:
+            self._results.fail(run, decision.error)
+
+    def _keep_if_not_replaced(self, removal: OperationRun) -> None:
+        """Keep a resource that would be replaced for a value that was unknown, where the value turned out the same.
+
+        Where a source of the value has not ended, because it is to be replaced too, the plan holds.
+        """
+        step = removal.step
+        sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
+        if not all(index in self._runs and self._runs[index].finished for index in sources):
+            return
+        should, problem = removal.should, ""
+        if step.entry.pending:
+            should, problem = self._known_values(removal)
+        if not problem:
+            functions = self._providers.functions(step.entry.instance)
+            decision = decide(step.entry, removal.is_, should, functions, self._inputs(step))
+            problem = decision.error
+            if not problem and decision.action is not Action.REPLACE:
+                self._results.unchanged(removal)
+        if problem:
+            self._results.fail(removal, problem)
+
+    def _inputs(self, step: Step) -> DecisionInputs:
+        """Return what decides about a step now: a trigger that did not change after all replaces nothing."""
+        inputs = self._plan.decision_inputs(step)
+        return inputs._replace(replacement=None) if self._trigger_unchanged(step) else inputs
+
+    def _trigger_unchanged(self, step: Step) -> bool:
+        """Return whether a step replaces only because others change, and none of those has changed after all."""
+        if not is_triggered(step):
+            return False
+        for other in trigger_entries(self._plan.catalog, step.entry):
+            run, numbers = self._runs.get(other.index), self._results.operations_of.get(other.index, ())
+            may_change = run is None or not (run.finished or run.decision.action is Action.SAME)
+            if numbers and (may_change or not self._results.changed.isdisjoint(numbers)):
+                return False
+        return True
+
+    def _exceeds_plan(self, run: OperationRun, decision: Decision) -> bool:
+        """Return whether the plan did not show what is to be done now; a saved plan does only what it shows."""
+        step = run.step
+        if decision.action is step.action or decision.action is Action.SAME or decision.error:
+            return False
+        if self._plan.options.saved and not step.deferred:
+            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
+        if decision.action is Action.DELETE:
+            return self._plan.options.saved or not (step.deferred or step.action is Action.SAME)
+        return decision.action in _PLANNED_ONLY
+
+    def _ask_due(self, run: OperationRun) -> None:
+        """Ask whether an imperative resource is to be run."""
         entry = run.step.entry
         if entry.meta.lifecycle.external:
-            self.ending.same(run)
+            self._results.unchanged(run)
             return
         if any(map(is_unknown, run.should.values())):
-            return  # under noop it stays so, and nobody is asked about what is not known
-        due, why, failure = self.snapshot.due(entry, run.should)
+            return  # only under noop; then it is shown as planned
+        due, why, failure = self._snapshot.due(entry, run.should)
         if failure:
-            self._unseen(run, failure)
+            self._unreadable(run, failure)
         elif due:
             run.decision = run.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
-        elif self.ending.refreshers(run):
+        elif self._refreshes.sources(run):
             run.decision = run.decision._replace(action=Action.SAME)
         else:
-            self.ending.same(run)
+            self._results.unchanged(run)
 
 
-def _turned(before: Decision, now: Decision) -> str:
-    """Give the attributes of which a provider foresees something else than it did in the plan."""
-    if not before.predicted:
-        return ""
-    changed = [k for k, v in now.predicted.items() if k in before.predicted and not same_value(before.predicted[k], v)]
-    return ", ".join(changed)
+def _changed_predictions(before: Decision, now: Decision) -> str:
+    """Return the attributes of which a provider predicts another value than in the plan, joined by commas."""
+    old = before.predicted
+    return ", ".join(name for name, value in now.predicted.items() if name in old and not same_value(old[name], value))

@@ -1,7 +1,9 @@
-"""Which operations share a call, and which segments may begin: in the order of the plan, or side by side.
+"""Which operations share a call, and which of them may begin: in the order of the plan, or side by side.
 
-A segment is what one ``set`` is about. One after the other, it is a run of consecutive operations of one type; side by
-side, where relationships alone order, it is all of a type that waits for nothing else. Pure: nothing is carried out.
+A segment is the operations of one ``set``. One by one, it is a run of consecutive operations of one type; with
+``--parallel``, where relationships alone order, it is all of a type that waits for nothing else. An imperative resource
+and one with a timeout are a segment of their own; a segment is also split where an operation needs what another one of
+it yields. Pure: nothing is carried out.
 """
 
 from __future__ import annotations
@@ -22,83 +24,85 @@ if TYPE_CHECKING:
 
 
 class SegmentBuilder:
-    """A segment that is being put together."""
+    """Puts a segment together, operation by operation."""
 
     def __init__(self, plan: Plan) -> None:
         """Begin with no operation."""
         self.operations: list[Operation] = []
-        #: Whether it has a call of its own: nothing may be added.
+        #: Whether nothing may be added, because the only operation has a call of its own.
         self.closed = False
         self._plan = plan
-        self._members: set[int] = set()
+        self._numbers: set[int] = set()
         self._names: set[Any] = set()
 
-    def takes(self, operation: Operation) -> bool:
-        """Whether an operation can share a call with those that are in already."""
+    def accepts(self, operation: Operation) -> bool:
+        """Return whether an operation can share a call with those of the segment."""
         if not self.operations:
             return True
-        if self.closed or _alone(operation):
+        if self.closed or _needs_own_call(operation):
             return False
-        step, waits, operations = operation.step, self._plan.waits, self._plan.operations
-        if (step.old_name if operation.removal else step.entry.name) in self._names:
+        step, operations = operation.step, self._plan.operations
+        if _name(operation) in self._names:
             return False
-        forgotten = step.decision.action is Action.FORGET
-        if not (forgotten or step.unknown or step.entry.pending or step.refreshed_by):
+        forgets = step.decision.action is Action.FORGET
+        if not (forgets or step.unknown or step.entry.pending or step.refreshed_by):
             return True
-        inside = self._members.intersection(waits.get(operation.number, ()))
-        if inside and (step.unknown or forgotten):
+        waits_for = self._numbers.intersection(self._plan.waits.get(operation.number, ()))
+        if waits_for and (step.unknown or forgets):
             return False
-        # What is predicted of another must have come true before it is used.
-        if step.entry.pending and any(operations[index].step.decision.predicted for index in inside):
+        # A predicted value is used only when it has become true.
+        if step.entry.pending and any(operations[number].step.decision.predicted for number in waits_for):
             return False
-        # What is refreshed notifies in turn: whom it notifies comes after that.
-        return not (step.refreshed_by and any(operations[index].step.refreshed_by for index in inside))
+        # A resource that is refreshed notifies its listeners: they are refreshed by a later call.
+        return not (step.refreshed_by and any(operations[number].step.refreshed_by for number in waits_for))
 
     def add(self, operation: Operation) -> None:
-        """Take an operation in."""
-        step = operation.step
-        self.closed = _alone(operation)
+        """Add an operation that is accepted."""
+        self.closed = _needs_own_call(operation)
         self.operations.append(operation)
-        self._members.add(operation.number)
-        self._names.add(step.old_name if operation.removal else step.entry.name)
+        self._numbers.add(operation.number)
+        self._names.add(_name(operation))
 
 
 def in_order(plan: Plan) -> Iterator[list[Operation]]:
-    """Cut the sequence of operations where the type changes, or one wants a call of its own."""
-    for _, same_type in groupby(plan.operations, key=_kind):
+    """Yield the segments of a plan in its order: consecutive operations of one type that can share a call."""
+    for _, same_type in groupby(plan.operations, key=_instance):
         operations = list(same_type)
-        if all(map(_plain, operations)):
+        if all(map(_is_plain, operations)):
             yield operations
             continue
-        draft = SegmentBuilder(plan)
+        segment = SegmentBuilder(plan)
         for operation in operations:
-            if not draft.takes(operation):
-                yield draft.operations
-                draft = SegmentBuilder(plan)
-            draft.add(operation)
-        yield draft.operations
+            if not segment.accepts(operation):
+                yield segment.operations
+                segment = SegmentBuilder(plan)
+            segment.add(operation)
+        yield segment.operations
 
 
 class Schedule:
-    """What may begin, as operations end; of a type that is not ``parallel`` one segment at a time.
+    """Which segments may begin side by side, as operations end; of a type without ``parallel`` one at a time.
 
-    Each relationship is looked at twice, whatever the order in which operations end. What was deferred in the plan,
-    because something before it may be what it needs, waits for all that acts before it.
+    A step that was deferred in the plan, because one before it may be what it needs, waits for all that act before it.
+    Each relationship is looked at twice, whatever the order in which operations end.
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Begin with nothing done."""
+        """Begin with no operation begun."""
         self._plan = plan
         waits = {number: set(before) for number, before in plan.waits.items()}
-        self._after = reverse(waits)
-        self._left = [len(waits.get(operation.number, ())) for operation in plan.operations]
+        self._dependents = reverse(waits)
+        #: By number, how many operations it still waits for.
+        self._waits_for = [len(waits.get(operation.number, ())) for operation in plan.operations]
+        #: Provider instance → numbers of the operations that wait for nothing, as a heap.
         self._ready: dict[str, list[int]] = {}
-        #: What was deferred and waits for nothing else, and how far nothing that acts is still to end.
+        #: Deferred operations that wait for no other relationship, as a heap.
         self._deferred: list[int] = []
-        self._quiet = 0
-        #: Type → how many operations of it have begun and not ended.
+        #: Below this number, every operation that acts has ended.
+        self._ended_below = 0
+        #: Provider instance → how many of its operations have begun and not ended.
         self._begun: dict[str, int] = {}
-        #: Operations that have begun and not ended, and those that have ended, by number.
+        #: Numbers of the operations that have begun and not ended, and of those that have ended.
         self.running: set[int] = set()
         self.ended: set[int] = set()
         for operation in plan.operations:
@@ -106,91 +110,93 @@ class Schedule:
 
     @property
     def open(self) -> bool:
-        """Whether anything has not ended."""
+        """Whether any operation has not ended."""
         return len(self.ended) < len(self._plan.operations)
 
     def take(self) -> list[Operation]:
-        """Give the segment that may begin now and comes first in the plan; nothing while all must wait."""
-        free = [(ready[0], kind) for kind, ready in self._ready.items() if self._may_begin(kind, ready[0])]
+        """Return the segment that comes first in the plan of those that may begin now; empty: none may."""
+        free = [(ready[0], instance) for instance, ready in self._ready.items() if self._may_begin(instance, ready[0])]
         if not free:
             return []
-        segment = self._segment(min(free)[1])
-        kind = _kind(segment[0])
-        self._begun[kind] = self._begun.get(kind, 0) + len(segment)
+        _, instance = min(free)
+        segment = self._segment(instance)
+        self._begun[instance] = self._begun.get(instance, 0) + len(segment)
         self.running.update(operation.number for operation in segment)
         return segment
 
-    def _may_begin(self, kind: str, number: int) -> bool:
-        return not self._begun.get(kind) or "parallel" in self._plan.operations[number].step.definition.features
+    def _may_begin(self, instance: str, number: int) -> bool:
+        return not self._begun.get(instance) or "parallel" in self._plan.operations[number].step.definition.features
 
     def end(self, operations: Iterable[Operation]) -> None:
-        """Note that operations have ended, however they did."""
+        """Note that operations have ended, successfully or not."""
         for operation in operations:
             self.ended.add(operation.number)
             self.running.discard(operation.number)
-            self._begun[_kind(operation)] -= 1
-            for then in self._after.get(operation.number, ()):
-                self._left[then] -= 1
-                self._release(then)
-        while self._deferred and self._calm(self._deferred[0]):
+            self._begun[_instance(operation)] -= 1
+            for dependent in self._dependents.get(operation.number, ()):
+                self._waits_for[dependent] -= 1
+                self._release(dependent)
+        while self._deferred and self._all_before_ended(self._deferred[0]):
             self._make_ready(heappop(self._deferred))
 
     def _release(self, number: int) -> None:
-        if self._left[number] or number in self.running or number in self.ended:
+        """Make an operation ready if it waits for nothing."""
+        if self._waits_for[number] or number in self.running or number in self.ended:
             return
-        if self._plan.operations[number].step.deferred and not self._calm(number):
+        if self._plan.operations[number].step.deferred and not self._all_before_ended(number):
             heappush(self._deferred, number)
         else:
             self._make_ready(number)
 
     def _make_ready(self, number: int) -> None:
-        heappush(self._ready.setdefault(_kind(self._plan.operations[number]), []), number)
+        heappush(self._ready.setdefault(_instance(self._plan.operations[number]), []), number)
 
-    def _calm(self, number: int) -> bool:
-        """Whether all that acts before an operation, and was not deferred itself, has ended."""
+    def _all_before_ended(self, number: int) -> bool:
+        """Return whether every operation before this one that acts, and was not deferred itself, has ended."""
         operations = self._plan.operations
-        while self._quiet < number:
-            step = operations[self._quiet].step
-            if step.acts and not step.deferred and self._quiet not in self.ended:
+        while self._ended_below < number:
+            step = operations[self._ended_below].step
+            if step.acts and not step.deferred and self._ended_below not in self.ended:
                 return False
-            self._quiet += 1
+            self._ended_below += 1
         return True
 
-    def _segment(self, kind: str) -> list[Operation]:
-        """Take what is ready of a type, and what waits only for that, as far as it can share a call."""
-        draft, waiting, later = SegmentBuilder(self._plan), self._ready.pop(kind), []
-        inside: dict[int, int] = {}
-        while waiting and not draft.closed:
+    def _segment(self, instance: str) -> list[Operation]:
+        """Take what is ready of a provider instance, and what waits only for that, as far as it can share a call."""
+        segment, waiting, later = SegmentBuilder(self._plan), self._ready.pop(instance), []
+        waits_inside: dict[int, int] = {}
+        while waiting and not segment.closed:
             number = heappop(waiting)
             operation = self._plan.operations[number]
-            if not draft.takes(operation):
+            if not segment.accepts(operation):
                 later.append(number)
                 continue
-            draft.add(operation)
-            for then in self._after.get(number, ()):
-                inside[then] = inside.get(then, 0) + 1
-                follower = self._plan.operations[then]
-                if inside[then] == self._left[then] and _kind(follower) == kind and not follower.step.deferred:
+            segment.add(operation)
+            for then in self._dependents.get(number, ()):
+                waits_inside[then] = waits_inside.get(then, 0) + 1
+                dependent = self._plan.operations[then]
+                only_for_these = waits_inside[then] == self._waits_for[then]
+                if only_for_these and _instance(dependent) == instance and not dependent.step.deferred:
                     heappush(waiting, then)
-        # What waits for a member of this segment is released when that has ended.
-        if left := [number for number in (*later, *waiting) if not self._left[number]]:
+        # What waits for an operation of this segment is released when that has ended.
+        if left := [number for number in (*later, *waiting) if not self._waits_for[number]]:
             heapify(left)
-            self._ready[kind] = left
-        return draft.operations
+            self._ready[instance] = left
+        return segment.operations
 
 
 def unrelated_neighbours(plan: Plan) -> Iterator[tuple[Operation, Operation]]:
-    """Give the neighbours of different types that both act and that no relationship keeps in the order of the plan."""
+    """Yield neighbours of different types that both act and that no relationship orders."""
     for first, then in zip(plan.operations, plan.operations[1:], strict=False):
-        apart = _kind(first) != _kind(then) and first.number not in plan.waits.get(then.number, ())
-        if apart and first.step.acts and then.step.acts:
+        related = _instance(first) == _instance(then) or first.number in plan.waits.get(then.number, ())
+        if not related and first.step.acts and then.step.acts:
             yield first, then
 
 
 def split_calls(
     runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
 ) -> list[list[OperationRun]]:
-    """Split runs into up to ``count`` calls of about the same size; what waits for another stays in its call."""
+    """Split operations into up to ``count`` calls of about equal size; what waits for another stays in its call."""
     chains = _chains(runs, waits)
     calls: list[list[OperationRun]] = [[] for _ in range(min(count, len(chains)))]
     sizes = [(0, index) for index in range(len(calls))]
@@ -199,12 +205,12 @@ def split_calls(
         calls[index] += chain
         heappush(sizes, (size + len(chain), index))
     for call in calls:
-        call.sort(key=lambda run: run.operation.number)
+        call.sort(key=lambda run: run.number)
     return calls
 
 
 def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
-    """Give what is connected by waiting, each chain in its order, the longest chains first."""
+    """Return the operations that are connected by waiting, each chain in its order, the longest chains first."""
     heads: dict[int, int] = {}
 
     def head(number: int) -> int:
@@ -214,28 +220,33 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
         return number
 
     for run in runs:
-        number = run.operation.number
-        heads[number] = number
-        for before in waits.get(number, ()):
+        heads[run.number] = run.number
+        for before in waits.get(run.number, ()):
             if before in heads:
-                heads[head(before)] = head(number)
+                heads[head(before)] = head(run.number)
     chains: dict[int, list[OperationRun]] = {}
     for run in runs:
-        chains.setdefault(head(run.operation.number), []).append(run)
+        chains.setdefault(head(run.number), []).append(run)
     return sorted(chains.values(), key=len, reverse=True)
 
 
-def _kind(operation: Operation) -> str:
+def _instance(operation: Operation) -> str:
+    """Return the provider instance that is called for an operation."""
     return operation.definition.instance
 
 
-def _plain(operation: Operation) -> bool:
-    """Whether an operation can share a call with any other of its type that is as plain: nearly all are."""
+def _name(operation: Operation) -> Any:
+    step = operation.step
+    return step.old_name if operation.removal else step.entry.name
+
+
+def _is_plain(operation: Operation) -> bool:
+    """Return whether an operation can share a call with any other plain one of its type; nearly all can."""
     step = operation.step
     special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending
-    return not (special or step.decision.action is Action.FORGET or _alone(operation))
+    return not (special or step.decision.action is Action.FORGET or _needs_own_call(operation))
 
 
-def _alone(operation: Operation) -> bool:
+def _needs_own_call(operation: Operation) -> bool:
     entry = operation.step.entry
     return "imperative" in entry.definition.features or entry.meta.timeout is not None

@@ -1,286 +1,297 @@
-"""One ``set`` for the resources of one type that stand together, and what follows from it.
+"""Carries out one segment: intents, one ``set``, a verifying ``get``, one commit, then refreshes.
 
-After ``set`` the runtime reads again: what was asked must be there. When the call raises, what has no definite status
-is read again, and what is not as it should be is tried once more, one by one, so that a bad resource fails alone.
+When ``set`` raises, the resources without a reported status are read again, and those that are not as they should be
+are tried once more, one by one, so that a bad resource fails alone. Which operations share a segment is decided by
+``scheduler``, what is to be done with each by ``reevaluate``.
 """
 
 from __future__ import annotations
 
 import time
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Action, Change, Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.provider.outcomes import Outcome
-from resource_api.transaction.noop import pretend
-from resource_api.transaction.operation_run import LazyChanges
+from resource_api.transaction.noop import call_noop_handler, report_noop
+from resource_api.transaction.operation_run import NO_RESULT, LazyChanges
 from resource_api.transaction.prerequisites import Prerequisites
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED
-from resource_api.transaction.verify import arrive, missing
+from resource_api.transaction.verify import missing, verified
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.model.planner_queries import Observation
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.results import Ending
+    from resource_api.transaction.parts import Parts
 
 
 class Segment:
-    """Carries out the runs of one segment; ``ending`` takes how each of them ends."""
+    """The operations of one call: all of one provider instance."""
 
-    def __init__(self, ending: Ending, runs: Sequence[OperationRun]) -> None:
-        """Take the runs that are still to be done."""
-        self.ending = ending
-        self.definition = runs[0].definition
-        self.imperative = "imperative" in self.definition.features
-        self.runs = [run for run in runs if not run.finished]
-        self.snapshot = ending.snapshot
-        self.caller = ProviderCaller(self.definition, ending.providers)
-        self._blocked = Prerequisites(self.runs, ending.waits, ending.bad).blocked
-        self._fail_fast = ending.plan.options.fail_fast
+    def __init__(self, parts: Parts, runs: Sequence[OperationRun]) -> None:
+        """Take the operations that have not ended."""
+        self._definition = runs[0].definition
+        self._imperative = "imperative" in self._definition.features
+        self._runs = [run for run in runs if not run.finished]
+        self._snapshot = parts.snapshot
+        self._results = parts.results
+        self._refreshes = parts.refreshes
+        self._events = parts.events
+        self._recorder = parts.recorder
+        self._options = parts.plan.options
+        self._orphans = parts.plan.prior.orphans
+        self._caller = ProviderCaller(self._definition, parts.snapshot.providers)
+        self._blocked = Prerequisites(self._runs, parts.plan.waits, parts.results.failures).blocked
+        #: By number, the rows that were read after the call and of which certainly nothing is missing.
+        self._verified: Mapping[int, Mapping[str, Any]] = {}
 
     def carry_out(self) -> None:
-        """Do what is not noop, tell what is, then refresh what was notified."""
-        if acting := [run for run in self.runs if run.acts]:
+        """Change what is not noop, report what is, then refresh what was notified."""
+        if acting := [run for run in self._runs if run.acts]:
             self._act(acting)
-        notified = "refreshable" in self.definition.features
-        left = [run for run in self.runs if (notified or not run.finished) and not self._spoilt(run)]
+        notified = "refreshable" in self._definition.features
+        left = [run for run in self._runs if (notified or not run.finished) and not self._failed_or_blocked(run)]
         if noop := [run for run in left if run.step.noop]:
-            pretend(self.ending, self.caller, noop, self._left_out)
+            call_noop_handler(noop, self._caller, self._results, self._left_out)
+            report_noop(noop, self._results, self._events)
         self._refresh([run for run in left if not run.step.noop])
 
-    def _spoilt(self, run: OperationRun) -> bool:
-        """Whether a run has failed, or what it waits for has: then it is skipped."""
-        return run.operation.number in self.ending.bad or (not run.finished and self.ending.skip_for(run))
+    def _failed_or_blocked(self, run: OperationRun) -> bool:
+        """Return whether an operation has failed or was skipped; one that waits for such an operation is skipped."""
+        return run.number in self._results.failures or (not run.finished and self._results.skip_if_blocked(run))
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
+        """Carry out operations and write their outcome, in one commit."""
         called, now = [], time.monotonic()
         for run in runs:
-            # What is made was neither recorded and undeclared, nor is it removed: it always needs a call.
-            if run.decision.action is Action.CREATE or not self._ends_uncalled(run):
-                self.ending.begin(run, now)
+            # A creation always needs a call; asking first costs much with ten thousand of them.
+            if run.decision.action is Action.CREATE or not self._ended_without_call(run):
+                run.started = now
+                self._events.step_started(run.step)
                 called.append(run)
         if called:
-            self.ending.intend(called)
+            self._recorder.intend(called)
             try:
                 self._set(called)
             except CallStopped as stopped:
-                self._stop(called, stopped)
+                self._end_stopped(called, stopped)
                 raise
-            self._conclude(called)
-        self.ending.settle([run for run in runs if run.decision.action is not Action.READ])
+            self._verify(called)
+        self._commit([run for run in runs if run.decision.action is not Action.READ])
 
-    def _ends_uncalled(self, run: OperationRun) -> bool:
-        """End what needs no call: it is only read, taken over or forgotten, or has gone already."""
+    def _commit(self, runs: Sequence[OperationRun]) -> None:
+        self._recorder.commit_results(runs, self._results, self._refreshes.owed(runs))
+
+    def _ended_without_call(self, run: OperationRun) -> bool:
+        """End an operation that needs no call: read, import or forget, or a removal of what is gone already."""
         action = run.decision.action
-        if run.step.entry.index in self.ending.plan.prior.orphans and not exists(run.is_):
-            self.ending.succeed(run, Action.FORGET)
+        if run.step.entry.index in self._orphans and not exists(run.is_):
+            self._results.succeed(run, Action.FORGET)
         elif action is Action.READ or (run.removal and not exists(run.is_)):
-            self.ending.same(run)
-        elif action is Action.FORGET or run.spared or (action is Action.IMPORT and not run.decision.differences):
-            self.ending.succeed(run, action)
+            self._results.unchanged(run)
+        elif action is Action.FORGET or run.retained or (action is Action.IMPORT and not run.decision.differences):
+            self._results.succeed(run, action)
         else:
             return False
         return True
 
-    def _set(self, runs: list[OperationRun]) -> None:
-        """Call ``set``; when it raises, try what is left once more, one by one."""
-        changes = LazyChanges(runs)
-        error = self.caller.set(runs, changes, self._left_out, noop=False)
-        self.snapshot.changed()
+    # Calling set
+
+    def _set(self, runs: Sequence[OperationRun]) -> None:
+        """Call ``set``; when it raises, try again what has no status and is not as it should be, one by one."""
+        error = self._caller.set(runs, LazyChanges(runs), self._left_out, noop=False)
+        self._snapshot.changed()
         if error is None:
             return
-        undecided = [run for run in runs if run.outcome.status is None]
-        if self.imperative:
+        undecided = [run for run in runs if run.result.reported is None]
+        if self._imperative:
             for run in undecided:
-                run.why = reason(error)
+                _set_error(run, error)
             return
-        self._read(undecided)
+        self._read_again(undecided)
         for run in undecided:
-            change = changes[run.name]
-            if self._blocked(run.name) or not (self._missing(run) or run.unproven):
-                continue
-            if self.ending.providers.run.stopping:
-                run.why = reason(error)
-                continue
-            run.outcome = Outcome()
-            if self._halted():
-                self.ending.skip(run, HALTED)
-                continue
-            again = self.caller.set([run], {run.name: self._renewed(run, change)}, self._left_out, noop=False)
-            self.snapshot.changed()
-            if again is not None and run.outcome.status is None:
-                run.why = reason(again)
-        if not any(run.why for run in undecided):
-            self.ending.log.write("warning", self.definition.name, f"set raised: {reason(error)}")
+            if not self._blocked(run.name) and (self._missing(run) or run.sets_write_only):
+                self._retry(run, error)
+        if not any(run.result.error for run in undecided):
+            self._events.log.write("warning", self._definition.name, f"set raised: {reason(error)}")
+
+    def _retry(self, run: OperationRun, error: Exception) -> None:
+        """Call ``set`` for one operation of a call that raised ``error``."""
+        if self._snapshot.providers.run.stopping:
+            _set_error(run, error)
+            return
+        run.result = NO_RESULT
+        if self._halted():
+            self._results.skip(run, HALTED)
+            return
+        again = self._caller.set([run], {run.name: self._change_from_now(run)}, self._left_out, noop=False)
+        self._snapshot.changed()
+        if again is not None and run.result.reported is None:
+            _set_error(run, again)
+
+    def _change_from_now(self, run: OperationRun) -> Change:
+        """Return the change of an operation from what was read last; from what was planned, where that failed."""
+        row, failure = self._observed(run)
+        change = run.change()
+        return change if failure else change._replace(is_=deepcopy(dict(row)) if row is not None else None)
 
     def _left_out(self, name: Name, context: Context) -> bool:
-        """Whether a name is not to be begun in a call: in vain, or something has failed and nothing more shall."""
-        return self._blocked(name, context) or (self._fail_fast and context.outcomes.any_failed)
+        """Return whether a name is left out of a call: it is blocked, or something has failed with ``--fail-fast``."""
+        return self._blocked(name, context) or (self._options.fail_fast and context.outcomes.any_failed)
 
     def _halted(self) -> bool:
-        """Whether nothing more is to begin, since something has failed."""
-        return self._fail_fast and any(run.why or run.outcome.status == "failed" for run in self.runs)
+        """Return whether nothing more is begun in this segment, because something has failed with ``--fail-fast``."""
+        return self._options.fail_fast and any(run.failing for run in self._runs)
 
-    def _renewed(self, run: OperationRun, change: Change) -> Change:
-        """Give the change from what is there now."""
-        row, failure = self._seen(run)
-        return change if failure else Change(deepcopy(dict(row)) if row is not None else None, change.should)
-
-    def _stop(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
-        """What is no ``Exception`` ends the run: the resources that were being changed fail, read as they are now."""
-        self.snapshot.changed()
-        if not self.imperative:
-            self._read(runs)
-        guilty = any(run.outcome.status == "failed" for run in runs)
+    def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
+        """End the operations of a call that was interrupted, by what is there now, and write their outcome."""
+        self._snapshot.changed()
+        if not self._imperative:
+            self._read_again(runs)
+        # Where the provider has reported a failure, the interrupt is not the reason of the others.
+        why = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
         for run in runs:
-            self._stopped(run, "" if guilty else reason(stopped.cause))
-        self.ending.settle(runs)
+            self._take_observation(run)
+            if run.result.reported == "failed":
+                self._results.fail(run, run.result.error, logged=True)
+            elif self._is_done(run):
+                self._results.complete(run)
+            elif why:
+                self._results.fail(run, why)
+            else:
+                self._results.skip(run, "the run was interrupted")
+        self._commit(runs)
 
-    def _stopped(self, run: OperationRun, why: str) -> None:
-        """Settle a run whose call was cut: what is as it should be has succeeded; ``why`` when nobody was named."""
-        if not self.imperative:
-            run.is_, run.unread = self._seen(run)
-        if run.outcome.status == "failed":
-            run.why = run.outcome.reason
-            self.ending.fail(run, run.why, told=True)
-        elif self._done(run):
-            self.ending.carried_out(run)
-        elif why:
-            run.why = why
-            self.ending.fail(run, why)
-        else:
-            self.ending.skip(run, "the run was interrupted")
+    # Verifying
 
-    def _read(self, runs: Sequence[OperationRun]) -> None:
-        """Read again, and note of which runs nothing is missing."""
-        self.snapshot.read(self.definition, [run.name for run in runs], fresh=True)
+    def _read_again(self, runs: Sequence[OperationRun]) -> None:
+        self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
         self._compare(runs)
 
     def _compare(self, runs: Iterable[OperationRun]) -> None:
-        """Note of which runs nothing is missing by what was read last; imperative ones cannot be read."""
-        instance = self.definition.instance
-        rows = {} if self.imperative or self.snapshot.failure(instance) else self.snapshot.rows(instance)
-        arrive(runs, rows, self.ending.providers.functions(instance))
+        """Note of which operations nothing is missing; of imperative ones that cannot be read."""
+        instance = self._definition.instance
+        unreadable = self._imperative or self._snapshot.failure(instance)
+        self._verified = {} if unreadable else verified(runs, self._snapshot.rows(instance), self._functions)
 
-    def _seen(self, run: OperationRun) -> Observation:
-        return self.snapshot.observation(self.definition.instance, run.name)
+    @property
+    def _functions(self) -> ProviderFunctions:
+        return self._snapshot.providers.functions(self._definition.instance)
+
+    def _observed(self, run: OperationRun) -> Observation:
+        return self._snapshot.observation(self._definition.instance, run.name)
+
+    def _take_observation(self, run: OperationRun) -> None:
+        if not self._imperative:
+            run.is_, unread = self._observed(run)
+            run.result = run.result._replace(unread=unread)
 
     def _missing(self, run: OperationRun) -> list[Difference]:
-        """Give what of a change is not there yet, after a fresh read."""
-        if run.arrived is not None:
-            return []
-        return missing(run, self._seen(run), self.ending.providers.functions(self.definition.instance))
+        """Return what of a change is not there, by what was read last."""
+        return [] if run.number in self._verified else missing(run, self._observed(run), self._functions)
 
-    def _conclude(self, called: Sequence[OperationRun]) -> None:
-        """Read again, and settle each run: succeeded, failed, or skipped because its prerequisite failed."""
-        if not self.imperative:
-            self.snapshot.read(self.definition, [run.name for run in called], fresh=True)
-        for runs in batches(self.runs):
-            # Not while the log is held: a provider that compares may wait for one that has something to say.
+    def _is_done(self, run: OperationRun) -> bool:
+        """Return whether what was requested is there and can be read back."""
+        return not (self._imperative or run.sets_write_only or self._missing(run))
+
+    def _verify(self, called: Sequence[OperationRun]) -> None:
+        """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
+        if not self._imperative:
+            self._snapshot.read(self._definition, [run.name for run in called], fresh=True)
+        for runs in batches(self._runs):
+            # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._compare(run for run in runs if run.started and not run.finished)
-            with self.ending.log.buffered():
+            with self._events.log.buffered():
                 for run in runs:
                     if not run.acts:
-                        self._spoilt(run)
+                        self._failed_or_blocked(run)
                     elif not run.finished:
-                        self._conclude_one(run)
+                        self._end_called(run)
 
-    def _conclude_one(self, run: OperationRun) -> None:
-        row = run.arrived
-        if row is not None and not (run.outcome.status or run.why or run.unproven):
-            # Nearly always: it is there as asked, and nobody has said anything of it.
+    def _end_called(self, run: OperationRun) -> None:
+        """End one operation after its call."""
+        row = self._verified.get(run.number)
+        unreported = run.result.reported is None and not run.result.error
+        if row is not None and unreported and not run.sets_write_only:
+            # Nearly every operation.
             run.is_ = row
-            self.ending.carried_out(run)
+            self._results.complete(run)
             return
-        if not self.imperative:
-            run.is_, run.unread = self._seen(run)
-        unsaid = run.outcome.status is None and not run.why
-        if unsaid and self._blocked(run.name) and not self._done(run):
-            self.ending.skip_for(run)
-            return
-        if unsaid and not self.imperative and self._halted() and not self._done(run):
-            self.ending.skip(run, HALTED)
-            return
-        failed = run.why or run.outcome.reason if self.imperative else self._failure(run)
-        if failed or run.outcome.status == "failed":
-            self.ending.fail(run, failed or "failed", told=run.outcome.status == "failed")
-            return
-        self.ending.carried_out(run)
-
-    def _done(self, run: OperationRun) -> bool:
-        """Whether what was asked is there, and can be seen to be."""
-        return not (self.imperative or run.unproven or self._missing(run))
+        self._take_observation(run)
+        if unreported and self._blocked(run.name) and not self._is_done(run):
+            self._results.skip_if_blocked(run)
+        elif unreported and not self._imperative and self._halted() and not self._is_done(run):
+            self._results.skip(run, HALTED)
+        elif (failure := self._failure(run)) or run.result.reported == "failed":
+            self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
+        else:
+            self._results.complete(run)
 
     def _failure(self, run: OperationRun) -> str:
-        """Give why a run failed; empty when what was asked is there."""
-        if run.outcome.status == "failed":
-            return run.outcome.reason
-        missing = self._missing(run)
-        if not missing and not (run.why and run.unproven):
-            run.why = ""
+        """Return why an operation has failed; empty: what was requested is there, or cannot be read back."""
+        error = run.result.error
+        if self._imperative or run.result.reported == "failed":
+            return error
+        differences = self._missing(run)
+        if not differences and not (error and run.sets_write_only):
             return ""
-        if run.why:
-            return run.why
-        if failure := self._seen(run).failure:
-            run.why = failure
-            return failure
-        return self._unconverged(run, missing)
+        return error or run.result.unread or self._not_converged(run, differences)
 
-    def _unconverged(self, run: OperationRun, missing: Sequence[Difference]) -> str:
-        """A provider said that all went well, and it did not: an error unless ``--strict`` says otherwise."""
-        named = "; ".join(f"{d.attribute} is {show(d.is_)}, should be {show(d.should)}" for d in missing)
+    def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
+        """Return why a change that the provider did not report as failed has failed, as far as ``--strict`` wants."""
+        named = "; ".join(f"{d.attribute} is {show(d.is_)}, should be {show(d.should)}" for d in differences)
         text = f"did not converge: {named}"
-        strict = self.ending.plan.options.strict
-        if strict == "warning":
-            self.ending.log.write("warning", str(run.step.reference), text)
-        if strict == "error":
-            run.why = text
-            return text
-        return ""
+        if self._options.strict == "warning":
+            self._events.log.write("warning", str(run.step.reference), text)
+        return text if self._options.strict == "error" else ""
+
+    # Refreshing
 
     def _refresh(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``refresh`` once for those that were notified by something that has changed."""
+        """Call ``refresh`` once for the resources that were notified by something that has changed."""
         notified = []
         for run in runs:
-            if not run.removal and self.ending.refreshers(run):
+            if not run.removal and self._refreshes.sources(run):
                 notified.append(run)
             elif not run.finished:
-                self.ending.same(run)
+                self._results.unchanged(run)
         if not notified:
             return
         for run in notified:
             run.started = run.started or time.monotonic()
         try:
-            error = self.caller.refresh(notified)
+            error = self._caller.refresh(notified)
         except CallStopped as stopped:
             for run in notified:
-                self._refreshed(run, RuntimeError(reason(stopped.cause)))
+                self._end_refreshed(run, RuntimeError(reason(stopped.cause)))
             raise
-        self.snapshot.changed()
-        paid = [run for run in notified if self._refreshed(run, error)]
-        self.ending.pay(paid)
+        self._snapshot.changed()
+        self._recorder.refreshed([run for run in notified if self._end_refreshed(run, error)])
 
-    def _refreshed(self, run: OperationRun, error: Exception | None) -> bool:
-        """Settle one refresh; gives whether it was paid."""
-        told = run.outcome.status == "failed"
-        if told or (error is not None and run.outcome.status is None):
-            why = run.outcome.reason or (reason(error) if error is not None else "")
-            run.decision = run.decision._replace(action=Action.REFRESH)
-            self.ending.fail(run, f"refresh failed: {why}", told=told)
+    def _end_refreshed(self, run: OperationRun, error: Exception | None) -> bool:
+        """End one refresh; return whether it has succeeded."""
+        reported = run.result.reported
+        if reported == "failed" or (error is not None and reported is None):
+            why = run.result.error or (reason(error) if error is not None else "")
+            self._results.fail(run, f"refresh failed: {why}", action=Action.REFRESH, logged=reported == "failed")
             return False
-        if run.outcome.status == "unchanged":
+        if reported == "unchanged":
             if not run.finished:
-                self.ending.same(run)
+                self._results.unchanged(run)
             return True
-        text = f"refreshed by {', '.join(self.ending.refreshers(run))}"
-        self.ending.log.write("notice", str(run.step.reference), text)
-        self.ending.succeed(run, Action.REFRESH)
+        text = f"refreshed by {', '.join(self._refreshes.sources(run))}"
+        self._events.log.write("notice", str(run.step.reference), text)
+        self._results.succeed(run, Action.REFRESH)
         return True
+
+
+def _set_error(run: OperationRun, error: Exception) -> None:
+    run.result = run.result._replace(error=reason(error))

@@ -1,6 +1,6 @@
-"""Whether what was asked for has come about, told by what was read after it was done.
+"""Whether a provider's call has brought about what was requested, judged by what was read after it.
 
-What becomes of a resource of which something is missing is not decided here.
+What becomes of a resource of which something is missing is decided by ``segment``.
 """
 
 from __future__ import annotations
@@ -20,53 +20,57 @@ if TYPE_CHECKING:
     from resource_api.snapshot.check_rows import Found
     from resource_api.transaction.operation_run import OperationRun
 
-_SHORT: Final = 16
-#: What is equal to nothing of another kind, as 1 is to True.
-_ALIKE: Final = frozenset({str, type(None)})
+#: The length from which equal texts are held once.
+_LONG: Final = 16
+#: Types whose values equal no value of another type, as 1 equals True.
+_DISTINCT: Final = frozenset({str, type(None)})
 
 
-def arrive(runs: Iterable[OperationRun], rows: Mapping[Name, Found], tools: ProviderFunctions) -> None:
-    """Note of which runs certainly nothing is missing, and what was read; told for all of them at once."""
+def verified(
+    runs: Iterable[OperationRun], rows: Mapping[Name, Found], functions: ProviderFunctions
+) -> dict[int, Mapping[str, Any]]:
+    """Return, by number, the row of each operation of which certainly nothing is missing; all are compared at once.
+
+    Whether something of another operation is missing is told by ``missing``.
+    """
     pairs = list(_comparable(runs, rows))
-    for place in equal_places([(run.step.entry, row) for run, row in pairs], tools):
-        run, row = pairs[place]
-        run.arrived = _once(row, run.should)
+    places = equal_places([(run.step.entry, row) for run, row in pairs], functions)
+    return {run.number: _shared(row, run.should) for run, row in (pairs[place] for place in places)}
 
 
-def _once(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give what was read, held once where it is what was asked for: all of it, or each text that is not short."""
-    if row == should and _ALIKE.issuperset(map(type, should.values())):
+def _shared(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row that shares its equal values with ``should``, to hold them in memory once."""
+    if row == should and _DISTINCT.issuperset(map(type, should.values())):
         return should
     for name, text in should.items():
-        if type(text) is str and len(text) > _SHORT and row.get(name) == text:
+        if type(text) is str and len(text) > _LONG and row.get(name) == text:
             row[name] = text
     return row
 
 
 def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Iterator[tuple[OperationRun, Resource]]:
-    """Give the runs that comparing alone decides about, each with the row that was read."""
+    """Yield the operations that a comparison with what is declared decides about, each with the row that was read."""
     for run in runs:
-        run.arrived = None
-        entry, row = run.step.entry, rows.get(run.name)
+        should, row = run.step.entry.should, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):
             continue
-        if not run.removal and run.asked() is entry.should and exists(entry.should) and not run.decision.predicted:
+        if not run.removal and run.requested() is should and exists(should) and not run.decision.predicted:
             yield run, row
 
 
-def missing(run: OperationRun, seen: Observation, tools: ProviderFunctions) -> list[Difference]:
-    """Give what of a change is not there yet."""
+def missing(run: OperationRun, seen: Observation, functions: ProviderFunctions) -> list[Difference]:
+    """Return what of a change is not there in what was ``seen`` after the call."""
     row, failure = seen
-    asked = run.asked()
+    requested = run.requested()
     if failure:
         return [Difference("ensure", None, None, failure)]
-    if not exists(asked):
+    if not exists(requested):
         return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
     if row is None or not exists(row):
-        return [Difference("ensure", "absent", asked.get("ensure", "present"))]
+        return [Difference("ensure", "absent", requested.get("ensure", "present"))]
     expected = run.decision.predicted.items()
-    unforeseen = [Difference(k, row.get(k), v) for k, v in expected if not same_value(row.get(k), v)]
+    unpredicted = [Difference(k, row.get(k), v) for k, v in expected if not same_value(row.get(k), v)]
     try:
-        return compare(run.step.entry, row, asked, tools) + unforeseen
+        return compare(run.step.entry, row, requested, functions) + unpredicted
     except ComparisonError as error:
         return [Difference("ensure", None, None, str(error))]

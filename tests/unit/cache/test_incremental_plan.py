@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from resource_api.cache.conclusion import digests
+from resource_api.cache.conclusion import row_digests
 from resource_api.model.record import Commit, Intent
 from tests.unit.cache.site import MODULES, CachedSite
 
@@ -382,7 +382,7 @@ def test_no_secret_is_kept(site: CachedSite) -> None:
     for _ in range(3):
         assert site.run(inputs={"word": "sesame"}).end.startswith("0 ")
     kept = b"".join(each.read_bytes() for each in site.kept.iterdir())
-    (found,) = digests([{"content": "sesame"}])
+    (found,) = row_digests([{"content": "sesame"}])
     assert b"Widget[a]" in kept
     assert b"sesame" not in kept
     assert found.encode() not in kept

@@ -1,0 +1,234 @@
+"""Operation → the record of its resource: what it is, what was declared, secrets sealed.
+
+State records what *is*, never what should be. When records are written is decided by ``recorder``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.codec import count_digests, digest_secret, seal_secrets
+from resource_api.model.entry import NO_META
+from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
+from resource_api.model.secrets import mark_secrets
+from resource_api.model.values.columnar import are_flat
+from resource_api.model.values.values import is_flat, is_secret, is_unknown
+from resource_api.plan.bulk_decisions import required_references
+from resource_api.plan.decide import protected
+from resource_api.plan.replacement import has_transient_reason
+from resource_api.transaction.operation_run import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from resource_api.model.entry import Entry
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.plan.planner import Plan
+    from resource_api.transaction.operation_run import OperationRun
+
+    #: The values of a record: as written, as they should be, as they are; None: the resource does not exist.
+    Values = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any] | None]
+
+
+class Records:
+    """Makes the records of the operations of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Make records for ``plan``."""
+        self._plan = plan
+        self._intents = plan.prior.state.intents
+
+    def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
+        """Return the record of an operation's resource; None: nothing was recorded and nothing is to be.
+
+        ``plain``: none of its values is secret, unknown or nested (``are_plain``).
+        """
+        entry, plan = run.step.entry, self._plan
+        definition = entry.definition
+        before = plan.prior.records.get(entry.index)
+        failed = run.status in {Status.FAILED, Status.SKIPPED}
+        if failed and before is None and not exists(run.is_):
+            return None
+        if run.status is Status.SKIPPED and before is not None and run.is_ == run.step.is_:
+            return before._replace(status="tainted") if has_transient_reason(run.step) else before
+        inputs, should, is_ = plain_values(run) if plain else sealed_values(run, plan.prior.state.salt, failed=failed)
+        if failed and before is not None and not (run.action in CREATING and exists(run.is_)):
+            should = before.should
+        return Record(
+            type=definition.name,
+            name=entry.name,
+            title=entry.title,
+            inputs=inputs,
+            should=should,
+            is_=is_,
+            owned=self._is_owned(run, before),
+            requires=required_references(plan.catalog, entry),
+            value_requires=entry.pending and _value_requires(entry),
+            lifecycle=_lifecycle(entry, before),
+            provider=entry.provider,
+            schema_version=definition.schema_version,
+            status=_failed_status(run, before) if failed else "ready",
+            parent=entry.declaration.parent,
+            last_run=_last_run(run, before) if "imperative" in definition.features else "",
+        )
+
+    def _is_owned(self, run: OperationRun, before: Record | None) -> bool:
+        """Return whether the resource is ours: declared or recorded so, or made or run by this run or a cut one.
+
+        A resource that is declared external is not ours.
+        """
+        lifecycle = run.step.entry.meta.lifecycle
+        if lifecycle.owned is not None or lifecycle.external:
+            return bool(lifecycle.owned) and not lifecycle.external
+        recorded = before is not None and before.owned
+        if recorded or run.action in OWNING_ACTIONS or _was_run(run):
+            return True
+        cut = self._intents.get(run.step.entry.key)
+        return cut is not None and cut.makes
+
+    def differing(self, runs: Iterable[OperationRun]) -> list[Record]:
+        """Return the records of resources that were left as they are and are recorded otherwise."""
+        return [record for run in runs if (record := self._differing(run)) is not None]
+
+    def _differing(self, run: OperationRun) -> Record | None:
+        step, entry, prior = run.step, run.step.entry, self._plan.prior
+        if step.noop or run.removal or step.decision.error:
+            return None
+        if entry.index in self._plan.in_sync and run.is_ is step.is_:
+            return None
+        if "imperative" in step.definition.features:
+            return self.record(run) if _was_run(run) or entry.key in self._intents else None
+        before = prior.records.get(entry.index)
+        if not exists(run.should) and (before is None or not exists(run.is_)):
+            return None  # gone, and dropped from state; or existing although it should not, and not ours
+        if run.is_ is None and before is None:
+            return None
+        record = self.record(run)
+        if before is None or record is None:
+            return record
+        if not record.equals_except_is(before) or (prior.state.encrypted and _holds_more_secrets(record, before)):
+            return record
+        # A change of read_only values alone is not recorded.
+        managed = step.definition.managed
+        same = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
+        return None if same else record
+
+
+def _failed_status(run: OperationRun, before: Record | None) -> str:
+    """Return the status of a resource whose operation failed: still to be created, replaced, or updated."""
+    replacing = run.action is Action.REPLACE or (before is not None and before.status == "pending")
+    if replacing and not exists(run.is_):
+        return "pending"
+    return "tainted" if has_transient_reason(run.step) else "partial"
+
+
+def _was_run(run: OperationRun) -> bool:
+    """Return whether an imperative resource was run; its provider may report that a refresh did nothing."""
+    imperative = "imperative" in run.step.definition.features
+    return imperative and bool(run.started) and run.result.reported != "unchanged"
+
+
+def _last_run(run: OperationRun, before: Record | None) -> str:
+    """Return when an imperative resource was last run, in ISO 8601: now, or as recorded."""
+    if _was_run(run):
+        return datetime.now(UTC).isoformat(timespec="seconds")
+    return before.last_run if before is not None else ""
+
+
+def _lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle:
+    """Return the lifecycle options to record; an undeclared ``protect`` keeps its recorded value."""
+    lifecycle, protect = entry.meta.lifecycle, protected(entry, before)
+    if entry.meta is NO_META and not protect:
+        return NO_LIFECYCLE
+    return RecordedLifecycle(protect, lifecycle.retain, lifecycle.replace, lifecycle.deleted_with, lifecycle.external)
+
+
+def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
+    """Return, by attribute, the references of the resources that its value comes from."""
+    return {name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending}
+
+
+def _holds_more_secrets(record: Record, before: Record) -> bool:
+    """Return whether a record holds a secret of which the former one, written without a key, has only the digest."""
+    return count_digests(record.should) < count_digests(before.should) or count_digests(record.is_) < count_digests(
+        before.is_
+    )
+
+
+def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
+    return None if resource is None else {name: resource.get(name) for name in attributes}
+
+
+# The values of a record
+
+
+def are_plain(runs: Sequence[OperationRun]) -> bool:
+    """Return whether no value of any operation is secret, unknown or nested, as in nearly every run."""
+    if any(definition.sensitive or definition.write_only for definition in {run.step.definition for run in runs}):
+        return False
+    states: list[Mapping[str, Any]] = []
+    for run in runs:
+        entry = run.step.entry
+        states.append(run.should)
+        if run.is_ is not None and run.is_ is not run.should:
+            states.append(run.is_)
+        # Inputs that are the very values of ``should`` have been added with that.
+        if type(entry.written) is dict or run.should is not entry.should:
+            states.append(entry.inputs)
+    return are_flat(states)
+
+
+def plain_values(run: OperationRun) -> Values:
+    """Return the values to record of an operation whose values are plain (``are_plain``)."""
+    should, row = run.should, run.is_
+    if row is not None and row is not should:
+        kept = run.step.definition.recorded_attributes
+        row = {name: row[name] for name in row if name in should or name in kept}
+    return run.step.entry.inputs, should, row
+
+
+def sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
+    """Return the values to record of an operation, secrets sealed.
+
+    A write-only value is left out where the operation ``failed``: whether it was set is unknown, the next run sets it.
+    """
+    definition, should, row = run.step.definition, run.should, run.is_
+    is_ = None if row is None else _sealed(recorded_state(definition, should, row), salt)
+    known, write_only = _sealed(should, salt), definition.write_only
+    if failed:
+        known = {name: value for name, value in known.items() if name not in write_only}
+    elif hidden := write_only & known.keys():
+        known = {**known, **{name: digest_secret(should[name], salt) for name in hidden}}
+    return recorded_inputs(run.step.entry, should, salt), known, is_
+
+
+def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
+    """Return the values of a resource as written, sealed; a value that is secret by its type was written in clear."""
+    definition = entry.definition
+    hidden = definition.sensitive | definition.write_only
+    if not is_flat(should):
+        hidden |= {name for name, value in should.items() if is_secret(value)}
+    kept = _sealed(entry.inputs, salt)
+    if hidden := hidden & kept.keys():
+        return {**kept, **{name: digest_secret(entry.inputs[name], salt) for name in hidden}}
+    return kept
+
+
+def recorded_state(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of a row: declared attributes and those that only the resource can tell.
+
+    ``should``, as declared or as recorded, shows which values are secret: ``get`` may return them in clear.
+    """
+    kept = definition.recorded_attributes
+    return {
+        name: value for name, value in mark_secrets(definition, row, should).items() if name in should or name in kept
+    }
+
+
+def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
+    """Return the known values, secrets sealed; flat values are returned as they are."""
+    if is_flat(values):
+        return values
+    return {name: seal_secrets(value, salt) for name, value in values.items() if not is_unknown(value)}
