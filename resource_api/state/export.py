@@ -95,17 +95,7 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
         raise _refused(file, "is not a document of 'state export'")
     if document["state_format"] != FORMAT:
         raise _refused(file, f"has format {document['state_format']!r}; this resource-api reads {FORMAT}")
-    problems = _wrong(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}, "") or [
-        f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
-    ]
-    if not problems:
-        # Documents of older versions have neither.
-        document["resources"] = [
-            {"parent": "", "last_run": "", **each} if type(each) is dict else each for each in document["resources"]
-        ]
-        for number, each in enumerate(document["resources"], 1):
-            problems += _wrong_record(each, f"resource {number}: ", document)
-    if problems:
+    if problems := list(_faults(document)):
         raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
     if "sealing" not in document:
         return _state(document, file)
@@ -139,60 +129,70 @@ def check_replacement(known: StackState, new: StackState, file: str, *, force: b
     return new._replace(serial=max(known.serial, new.serial) + 1) if known.serial else new
 
 
-def _wrong(found: Any, kinds: Mapping[str, Any], where: str) -> list[str]:
-    """Return the faults of a mapping's keys; a Boolean is not accepted as a number."""
-    if not isinstance(found, dict):
-        return [f"{where}is not a mapping"]
+def _faults(document: dict[str, Any]) -> Iterator[str]:
+    """Yield everything that is wrong in a document."""
+    faults = _wrong_kinds(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}) or [
+        f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
+    ]
+    yield from faults
+    for number, found in enumerate(() if faults else document["resources"], 1):
+        if not isinstance(found, dict):
+            yield f"resource {number}: is not a mapping"
+            continue
+        for key in ("parent", "last_run"):  # documents of older versions have neither
+            found.setdefault(key, "")
+        faults = _wrong_kinds(found, {**_RECORD, "reference": str, "urn": str, "type": str})
+        where = f"resource {number}: " if faults else f"resource {number}: {found['reference']}: "
+        yield from (where + fault for fault in faults or _record_faults(found, document))
+
+
+def _wrong_kinds(found: Mapping[str, Any], kinds: Mapping[str, Any]) -> list[str]:
+    """Return which keys are missing or of the wrong kind; a Boolean is not accepted as a number."""
     return [
-        f"{where}'{key}' is missing or of the wrong kind"
+        f"'{key}' is missing or of the wrong kind"
         for key, kind in kinds.items()
         if key not in found or not isinstance(found[key], kind) or (kind is int and isinstance(found[key], bool))
     ]
 
 
-def _wrong_record(each: Any, where: str, document: Mapping[str, Any]) -> list[str]:
-    """Return the faults of one resource: wrong kinds, names that contradict each other, unknown words."""
-    problems = _wrong(each, {**_RECORD, "reference": str, "urn": str, "type": str}, where)
-    if problems:
-        return problems
-    where = f"{where}{each['reference']}: "
+def _record_faults(found: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what contradicts itself or is unknown in one resource, of which every key is of the right kind."""
     try:
-        named = reference.parse(each["reference"])
+        named = reference.parse(found["reference"])
     except ValueError as error:
-        return [f"{where}{error}"]
+        yield str(error)
+        return
     try:
-        own = reference.Reference(each["type"], each["title"])
-        whole = reference.child_reference(each["parent"], *own)
-        across = str(reference.make_urn(document["stack"], document["project"], each["parent"], own))
+        own = reference.Reference(found["type"], found["title"])
+        composed = reference.child_reference(found["parent"], *own)
+        urn = str(reference.make_urn(document["stack"], document["project"], found["parent"], own))
     except ValueError as error:
-        return [f"{where}'parent': {error}"]
-    if named != whole:
-        problems.append(f"{where}the reference {each['reference']} is not its parent, type and title")
-    if each["urn"] != across:
-        problems.append(f"{where}'urn' is {each['urn']}, and its project, stack, parent, type and title make {across}")
-    if not _is_name(each.get("name")):
-        problems.append(f"{where}'name' is not a name")
-    if each["status"] not in STATUSES:
-        problems.append(f"{where}'status' is {each['status']!r}; it can be {', '.join(STATUSES)}")
-    return problems + [f"{where}'{key}': {flaw}" for key, found in _named(each) if (flaw := _flaw(found))]
+        yield f"'parent': {error}"
+        return
+    if named != composed:
+        yield f"the reference {found['reference']} is not its parent, type and title"
+    if found["urn"] != urn:
+        yield f"'urn' is {found['urn']}, and its project, stack, parent, type and title make {urn}"
+    if not _is_name(found.get("name")):
+        yield "'name' is not a name"
+    if found["status"] not in STATUSES:
+        yield f"'status' is {found['status']!r}; it can be {', '.join(STATUSES)}"
+    for field, text in _references(found):
+        try:
+            reference.parse(str(text))
+        except ValueError as error:
+            yield f"'{field}': {error}"
 
 
-def _named(each: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _references(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield every reference to another resource with the field that holds it; the other need not be recorded."""
-    sources = each["value_requires"].items()
-    yield from (("requires", found) for found in each["requires"])
-    yield from (("value_requires", found) for _, many in sources for found in (many if type(many) is list else [many]))
-    if each["deleted_with"] is not None:
-        yield "deleted_with", each["deleted_with"]
-
-
-def _flaw(text: Any) -> str:
-    """Return why a text is not a reference, or an empty text."""
-    try:
-        reference.parse(str(text))
-    except ValueError as error:
-        return str(error)
-    return ""
+    for text in found["requires"]:
+        yield "requires", text
+    for sources in found["value_requires"].values():
+        for text in sources if isinstance(sources, list) else [sources]:
+            yield "value_requires", text
+    if found["deleted_with"] is not None:
+        yield "deleted_with", found["deleted_with"]
 
 
 def _is_name(name: Any) -> bool:
@@ -210,9 +210,8 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     except (ValueError, TypeError) as error:
         raise _refused(file, f"'salt' or 'owed' cannot be read: {error}") from error
     records: dict[Key, Record] = {}
-    for each in document["resources"]:
-        values = {**each, "is_": each["is"], "name": _name(each["name"])}
-        record = Record.from_dict(values)
+    for found in document["resources"]:
+        record = Record.from_dict({**found, "is_": found["is"], "name": _name(found["name"])})
         if record.key in records:
             raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record

@@ -1,12 +1,12 @@
-"""The laws that every provider and every store of state obeys, as test classes that an author inherits.
+"""The laws of providers and of state stores, as test classes that an author inherits.
 
-Needs pytest and hypothesis. Nothing in the package imports this. A test of a provider is a subclass with an example;
-what is skipped follows from the features that the type declares.
+Needs pytest and hypothesis; no other package imports this one. A test of a provider is a subclass with an example.
+Which laws are skipped follows from the features that the type declares.
 """
 
 import pytest
 
-# Before the laws are imported, so that their assertions show values in the author's tests too.
+# Before the laws are imported: their assertions then show values in the author's tests too.
 _LAWS = ("provider_compliance", "get_laws", "set_laws", "imperative_laws", "harness", "state_compliance")
 pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAWS))
 

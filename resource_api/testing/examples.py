@@ -1,6 +1,6 @@
-"""Resources to try a type with: the author's, others like them, and values drawn from its data types.
+"""Resources to test a type with: the author's, similar ones, and ones generated from the data types.
 
-What is done with them is not known here.
+What is done with them must not enter here.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ if TYPE_CHECKING:
 
     Values = st.SearchStrategy[Any]
 
-#: How many resources beside the example the laws about several use.
+#: How many resources beside the example are used by laws about several resources.
 OTHERS: Final = 2
 
 
 class Examples(NamedTuple):
-    """What an author gives: a resource, the same changed (None: never), more of its kind, and a look at the world."""
+    """The examples of an author.
+
+    ``present``: a resource. ``updated``: the same resource with other values, or None. ``others``: more resources.
+    ``world``: a function that returns what noop must not change, beside what ``get`` returns.
+    """
 
     present: Resource
     updated: Resource | None = None
     others: Sequence[Resource] = ()
     world: Callable[[], Any] | None = None
-    #: What the provider is configured with, as a manifest says it.
+    #: The configuration of the provider as in a manifest.
     config: Mapping[str, Any] = {}
 
     @property
     def all(self) -> list[Resource]:
-        """The resources that can exist side by side."""
+        """``present`` and ``others``, which can exist together."""
         return [self.present, *self.others]
 
 
-def alike(definition: TypeDefinition, present: Mapping[str, Any]) -> list[Resource]:
-    """Give resources like ``present`` under names near to it; none where no such name is of the namevar's data type."""
+def similar_resources(definition: TypeDefinition, present: Mapping[str, Any]) -> list[Resource]:
+    """Return copies of ``present`` under similar names; empty when the namevar's data type accepts none."""
     for namevar in definition.namevars:
         if namevar not in present:
             continue
@@ -61,24 +65,24 @@ def _names(datatype: DataType, name: Any) -> list[Any]:
     return [other for other in near if datatype.accepts(other)]
 
 
-def minimum(definition: TypeDefinition, present: Mapping[str, Any]) -> Resource:
-    """Give of ``present`` its name, what is mandatory, and whether it exists."""
+def minimal_resource(definition: TypeDefinition, present: Mapping[str, Any]) -> Resource:
+    """Return the name, the mandatory attributes and ``ensure`` of ``present``."""
     needed = {*definition.namevars, *definition.mandatory, "ensure"}
     return {name: value for name, value in present.items() if name in needed}
 
 
-def literal(value: Any) -> Any:
-    """Spell a value so that a manifest takes no reference from it."""
+def escape_references(value: Any) -> Any:
+    """Return a value in which a manifest finds no references."""
     value = reveal(value)
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
-        return {key: literal(item) for key, item in value.items()}
-    return [literal(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: escape_references(item) for key, item in value.items()}
+    return [escape_references(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def secrets(definition: TypeDefinition, resource: Mapping[str, Any]) -> set[str]:
-    """Give the texts in the attributes of ``resource`` that are sensitive by their data type."""
+def secret_texts(definition: TypeDefinition, resource: Mapping[str, Any]) -> set[str]:
+    """Return the texts in the attributes of ``resource`` whose data type is sensitive."""
     return {text for name in definition.sensitive if name in resource for text in _texts(reveal(resource[name]))}
 
 
@@ -92,8 +96,8 @@ def _texts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def drawn(definition: TypeDefinition, examples: Sequence[Mapping[str, Any]]) -> Values:
-    """Give resources as a manifest may declare them: the name, any of the rest, values of their data types."""
+def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, Any]]) -> Values:
+    """Return a strategy of valid resources: the name, any other attributes, values of their data types."""
     attributes = {
         name: _attribute(attribute.datatype, [example[name] for example in examples if example.get(name) is not None])
         for name, attribute in definition.attributes.items()
@@ -105,14 +109,14 @@ def drawn(definition: TypeDefinition, examples: Sequence[Mapping[str, Any]]) -> 
 
 
 def _attribute(datatype: DataType, known: Sequence[Any]) -> Values:
-    """Give values of one attribute, those of the examples among them; a pattern may be too odd to find another."""
+    """Return values of one attribute, including those of the examples, since few values may match a pattern."""
     found = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
     found = st.sampled_from(known) | found if known else found
     return found.map(Sensitive) if datatype.sensitive else found
 
 
-def spelt(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resource]:
-    """Give the example with one of its values spelt otherwise, in every way that the data types accept."""
+def respelled_resources(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resource]:
+    """Return copies of the example, each with one value spelled differently but accepted by its data type."""
     return [
         {**example, name: Sensitive(other) if isinstance(value, Sensitive) else other}
         for name, value in example.items()
@@ -122,14 +126,14 @@ def spelt(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resour
 
 
 def _spellings(value: Any) -> list[Any]:
-    """Give what a provider may take for the same, or not."""
+    """Return spellings that a provider may treat as the same value or not."""
     if isinstance(value, str):
         return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]
     return [value[::-1], value * 2, []] if isinstance(value, list) else []
 
 
 def values(datatype: DataType) -> Values:
-    """Give values that a data type accepts, but for a few that miss a limit."""
+    """Return a strategy of values for a data type; a few of them may exceed a limit."""
     make = _VALUES.get(datatype.kind)
     return make(datatype) if make else _SCALARS
 
@@ -162,7 +166,7 @@ def _times(datatype: DataType) -> Values:
     return st.sampled_from(["2000-02-29", "1999-12-31T23:59:59Z", "2026-01-01 12:00:00.25+01:00"])
 
 
-#: Few characters, so that drawn texts meet what providers strip, fold and split.
+#: Few characters: generated texts often contain what providers strip, fold and split.
 _PLAIN: Final = " \taA0/.:"
 _SCALARS: Final[Values] = st.text(max_size=8) | st.integers() | st.booleans()
 _VALUES: Final[Mapping[str, Callable[[DataType], Values]]] = {

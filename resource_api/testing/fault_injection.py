@@ -1,6 +1,6 @@
-"""One resource of a call that the system refuses, whatever the provider does with it.
+"""Fault injection: one resource of a call fails, whatever the provider does with it.
 
-Which law this serves, and what must become of the other resources, is not known here.
+What must become of the other resources must not enter here.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name
 
-REASON = "refused for the sake of a law"
+REASON = "refused by the test of a law"
 
 
-class _Refused(Mapping[str, Any]):
-    """What one resource should be, told up to the attributes in ``told``; looking further is refused."""
+class _RefusedValues(Mapping[str, Any]):
+    """The values of one resource; reading an attribute that is not in ``readable`` raises ``ResourceError``."""
 
-    def __init__(self, should: Mapping[str, Any], told: Collection[str]) -> None:
+    def __init__(self, should: Mapping[str, Any], readable: Collection[str]) -> None:
         self._should = should
-        self._told = told
+        self._readable = readable
 
     def __getitem__(self, attribute: str) -> Any:
-        if attribute in self._told:
+        if attribute in self._readable:
             return self._should[attribute]
         raise ResourceError(REASON)
 
@@ -40,16 +40,16 @@ class _Refused(Mapping[str, Any]):
 
 
 class _Changes(Mapping[Any, Change]):
-    """The changes of a call, one of them refused."""
+    """The changes of a call, of which one is refused."""
 
-    def __init__(self, changes: Mapping[Any, Change], name: Name, told: Collection[str]) -> None:
+    def __init__(self, changes: Mapping[Any, Change], name: Name, readable: Collection[str]) -> None:
         self._changes = changes
         self._name = name
-        self._told = told
+        self._readable = readable
 
     def __getitem__(self, name: Name) -> Change:
         is_, should = self._changes[name]
-        return Change(is_, _Refused(should, self._told) if name == self._name else should)
+        return Change(is_, _RefusedValues(should, self._readable) if name == self._name else should)
 
     def __iter__(self) -> Iterator[Name]:
         return iter(self._changes)
@@ -58,13 +58,13 @@ class _Changes(Mapping[Any, Change]):
         return len(self._changes)
 
 
-def refusing(registry: Registry, type_name: str, name: Name, told: Collection[str]) -> Registry:
-    """Give a registry of one type whose provider meets a refusal when it looks at ``name`` beyond what is ``told``."""
+def registry_with_refusal(registry: Registry, type_name: str, name: Name, readable: Collection[str]) -> Registry:
+    """Return a registry in which the change of ``name`` fails when an attribute outside ``readable`` is read."""
     provider: Any = registry.provider(type_name)
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
         def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
-            super().set(context, _Changes(changes, name, told), **extra)
+            super().set(context, _Changes(changes, name, readable), **extra)
 
     found = Registry()
     found.register_type(registry.type(type_name))

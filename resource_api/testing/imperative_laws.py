@@ -1,9 +1,9 @@
-"""The laws of types that act and cannot be read back: when they are due, that they run once, and not under noop.
+"""The laws of imperative types: ``due`` decides, they run once, and not under noop.
 
-Types whose resources can be read have other laws.
+The laws of types that can be read must not enter here.
 """
 
-# ruff: noqa: S101 - assert is how a law speaks
+# ruff: noqa: S101 - a law is an assertion
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from typing import TYPE_CHECKING
 from resource_api.testing.harness import failures
 
 if TYPE_CHECKING:
-    from resource_api.testing.harness import Bench
+    from resource_api.testing.harness import Harness
 
 
 class ImperativeLaws:
-    """``due`` decides, and what it says is what is done."""
+    """``due`` decides whether a resource runs, in plan and apply alike."""
 
-    def test_due_is_repeatable(self, bench: Bench) -> None:
-        """Asking whether it is due changes nothing: asked again, in the same transaction or a new one, it says so."""
-        bench.need("imperative")
-        with bench.still("due"):
-            snapshot = bench.snapshot()
-            first, second = bench.due(snapshot), bench.due(snapshot)
+    def test_due_is_repeatable(self, harness: Harness) -> None:
+        """``due`` changes nothing and returns the same again, in the same transaction or a new one."""
+        harness.require("imperative")
+        with harness.assert_unchanged("due"):
+            snapshot = harness.snapshot()
+            first, second = harness.due(snapshot), harness.due(snapshot)
             changed = first.run != second.run
-            assert not changed, "what is planned would not be what is done: due says something else when asked again"
+            assert not changed, "the apply would differ from the plan: due returns something else when called again"
 
-    def test_what_has_run_is_due_no_longer(self, bench: Bench) -> None:
-        """What is due is run; where the example says by ``creates`` when it is done, it is not due again."""
-        bench.need("imperative")
-        assert bench.due().run, "'present' is not due: nothing can be tried with it"
-        report = bench.apply(bench.examples.present)
-        assert not failures(report), f"the apply fails: {failures(report)}{bench.said}"
-        assert report.summary.updated == 1, f"what was due has not been run: {report.summary}"
-        if "creates" in bench.examples.present:
-            assert not bench.due().run, "it would be run in every apply: still due after it has made what it 'creates'"
-            bench.settled(bench.examples.present)
+    def test_what_has_run_is_due_no_longer(self, harness: Harness) -> None:
+        """A due resource runs; if its example has ``creates``, it is not due again afterwards."""
+        harness.require("imperative")
+        assert harness.due().run, "'present' is not due: no law can be tested with it"
+        report = harness.apply(harness.examples.present)
+        assert not failures(report), f"the apply fails: {failures(report)}{harness.log_text}"
+        assert report.summary.updated == 1, f"the due resource did not run: {report.summary}"
+        if "creates" in harness.examples.present:
+            assert not harness.due().run, "it would run in every apply: still due after creating what it 'creates'"
+            harness.assert_converged(harness.examples.present)
 
-    def test_noop_runs_nothing(self, bench: Bench) -> None:
-        """Under noop what is due is told, and not run."""
-        bench.need("imperative")
-        with bench.still("noop"):
-            report = bench.apply(bench.examples.present, noop=True)
-        assert not failures(report), f"noop would stop at {failures(report)}{bench.said}"
+    def test_noop_runs_nothing(self, harness: Harness) -> None:
+        """Under noop a due resource is reported, but does not run."""
+        harness.require("imperative")
+        with harness.assert_unchanged("noop"):
+            report = harness.apply(harness.examples.present, noop=True)
+        assert not failures(report), f"noop would stop at {failures(report)}{harness.log_text}"

@@ -1,10 +1,10 @@
-"""What every provider must keep, one method and one sentence each, for authors to inherit.
+"""The laws of every provider: test methods for authors to inherit.
 
-The laws share no state and run in any order. Which of them apply is told by the type's declaration, never by a list
-that an author keeps. Stores of state have laws of their own, which do not belong here.
+The laws share no state and run in any order. The type's declaration decides which of them apply; there is no list to
+maintain. The laws of state stores must not enter here.
 """
 
-# ruff: noqa: S101 - assert is how a law speaks
+# ruff: noqa: S101 - a law is an assertion
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from resource_api.model.values.text import show
 from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
-from resource_api.testing import examples as trying
+from resource_api.testing.examples import Examples, secret_texts, similar_resources
 from resource_api.testing.get_laws import GetLaws
-from resource_api.testing.harness import Bench
+from resource_api.testing.harness import Harness
 from resource_api.testing.imperative_laws import ImperativeLaws
 from resource_api.testing.set_laws import SetLaws
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Resource
 
-#: Shorter secrets are found in any text.
+#: Shorter secrets could be part of any text.
 SHORTEST_SECRET = 4
 
 
@@ -42,33 +42,33 @@ class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
 
     @pytest.fixture
     def present(self) -> Resource:
-        """Give a resource as a manifest declares it, name included; absent at first if its type is ensurable."""
-        pytest.fail(f"{type(self).__name__} must define the fixture 'present', a resource to try the laws with")
+        """Return a resource as a manifest declares it, name included; it must not exist if its type is ensurable."""
+        pytest.fail(f"{type(self).__name__} must define the fixture 'present', a resource to test the laws with")
 
     @pytest.fixture
     def updated(self) -> Resource | None:
-        """Give the same resource with other values; None skips the laws about updates."""
+        """Return the same resource with other values; None skips the laws about updates."""
         return None
 
     @pytest.fixture
     def others(self, registry: Registry, present: Resource) -> Sequence[Resource]:
-        """Give more resources that can stand beside ``present``; without: ``present`` under other names."""
+        """Return more resources that can exist beside ``present``; by default ``present`` under other names."""
         definition = registry.type(self.type_name)
-        return trying.alike(definition, present) if definition.ensurable else []
+        return similar_resources(definition, present) if definition.ensurable else []
 
     @pytest.fixture
     def world(self) -> Callable[[], Any] | None:
-        """Give a function that tells what nothing may change under noop, beyond what ``get`` sees; a digest, say."""
+        """Return a function whose result noop must not change, beside what ``get`` returns; for example a digest."""
         return None
 
     @pytest.fixture
     def registry(self) -> Registry:
-        """Give the registry that has the type and its provider."""
+        """Return the registry that has the type and its provider."""
         return Registry.from_path(*self.module_path)
 
     @pytest.fixture
     def config(self) -> Mapping[str, Any]:
-        """Give what the provider is configured with, as a manifest says it; a type without ``config`` needs none."""
+        """Return the configuration of the provider as in a manifest; a type without ``config`` needs none."""
         return {}
 
     @pytest.fixture
@@ -79,48 +79,51 @@ class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
         others: Sequence[Resource],
         world: Callable[[], Any] | None,
         config: Mapping[str, Any],
-    ) -> trying.Examples:
-        """Give all that an author says, in one."""
-        return trying.Examples(present, updated, others, world, config)
+    ) -> Examples:
+        """Return all examples as one value."""
+        return Examples(present, updated, others, world, config)
 
     @pytest.fixture
-    def bench(self, registry: Registry, examples: trying.Examples) -> Iterator[Bench]:
-        """Give what the laws work with; afterwards everything is as it was, also when a law has failed."""
-        bench = Bench(registry, self.type_name, examples)
-        yield bench
-        bench.restore()
+    def harness(self, registry: Registry, examples: Examples) -> Iterator[Harness]:
+        """Yield the harness of the laws; afterwards everything is restored, also when a law has failed."""
+        harness = Harness(registry, self.type_name, examples)
+        yield harness
+        harness.restore()
 
-    def test_the_declaration_accepts_the_examples(self, bench: Bench) -> None:
+    def test_the_declaration_accepts_the_examples(self, harness: Harness) -> None:
         """A manifest of the examples is valid, their names differ, and an update keeps its name."""
-        ours = bench.examples
-        names = bench.names(*ours.all)
+        ours = harness.examples
+        names = harness.names(*ours.all)
         if ours.updated is not None:
-            [updated] = bench.names(ours.updated)
+            [updated] = harness.names(ours.updated)
             assert updated == names[0], "'updated' must be the same resource as 'present': it has another name"
 
-    def test_the_examples_are_absent_at_first(self, bench: Bench) -> None:
-        """Nothing of the examples exists before a law creates it: a test has left nothing, and takes nothing away."""
-        bench.need("ensurable")
-        there = bench.existing(bench.names(*bench.examples.all))
-        assert not there, f"{', '.join(map(show, there))} exists already; choose names that nobody has"
+    def test_the_examples_are_absent_at_first(self, harness: Harness) -> None:
+        """No example exists before a law creates it: tests leave nothing behind and delete nothing else."""
+        harness.require("ensurable")
+        there = harness.existing(harness.names(*harness.examples.all))
+        assert not there, f"{', '.join(map(show, there))} exists already; choose names that nothing else uses"
 
-    def test_no_secret_is_told(self, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_no_secret_is_revealed(self, harness: Harness, capfd: pytest.CaptureFixture[str]) -> None:
         """A sensitive value is in no log line, report or plan, in nothing printed, and in no other attribute."""
-        bench.need("secrets")
-        ours = bench.examples
-        gone = bench.absent(ours.present) if bench.definition.ensurable else None
-        stages = [stage for stage in (ours.present, ours.updated, gone) if stage is not None]
-        secrets = {text for stage in stages for text in trying.secrets(bench.definition, stage)}
-        assert secrets, f"declare one of {sorted(bench.definition.sensitive)} in 'present': nothing can leak without it"
+        harness.require("secrets")
+        ours = harness.examples
+        absent = harness.absent(ours.present) if harness.definition.ensurable else None
+        stages = [stage for stage in (ours.present, ours.updated, absent) if stage is not None]
+        secrets = {text for stage in stages for text in secret_texts(harness.definition, stage)}
+        assert secrets, (
+            f"declare one of {sorted(harness.definition.sensitive)} in 'present': without it nothing can leak"
+        )
         assert min(map(len, secrets)) >= SHORTEST_SECRET, "a secret this short is found in any text; give a longer one"
-        told: list[str] = []
+        texts: list[str] = []
         for stage in stages:
-            told += [str(documents.plan(bench.plan(stage))), str(bench.apply(stage))]
-            if "imperative" not in bench.definition.features:
-                told += [str(_plain(bench, row)) for row in bench.existing(bench.names(stage)).values()]
-        leaks = [text for text in (*told, *bench.lines, *capfd.readouterr()) if any(each in text for each in secrets)]
-        assert not leaks, f"everybody could read the secret here: {leaks}"
+            texts += [str(documents.plan(harness.plan(stage))), str(harness.apply(stage))]
+            if "imperative" not in harness.definition.features:
+                texts += [str(_plain(harness, row)) for row in harness.existing(harness.names(stage)).values()]
+        texts += [*harness.lines, *capfd.readouterr()]
+        leaks = [text for text in texts if any(secret in text for secret in secrets)]
+        assert not leaks, f"the secret is readable here: {leaks}"
 
 
-def _plain(bench: Bench, row: Resource) -> Resource:
-    return {name: value for name, value in row.items() if name not in bench.definition.sensitive}
+def _plain(harness: Harness, row: Resource) -> Resource:
+    return {name: value for name, value in row.items() if name not in harness.definition.sensitive}

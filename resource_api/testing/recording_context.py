@@ -1,6 +1,6 @@
-"""A context that remembers what was raised in its sections, where a provider's errors end otherwise.
+"""A context that records the exceptions of its sections, which otherwise end there.
 
-What may be raised is judged by the laws.
+Which exceptions are allowed must not enter here.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from resource_api.provider.context import Activity
 
 
-class Witness(Context):
-    """A context that remembers what was raised in its sections."""
+class RecordingContext(Context):
+    """A context that records the exceptions of its sections in ``raised``."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        """Lend as any context does."""
+        """Take the arguments of ``Context``."""
         super().__init__(*arguments, **keywords)
         self.raised: list[BaseException] = []
 
     def _open(self, titles: Any, activity: Activity) -> LoggingContext:
-        return _Watched(self, self.outcomes.names(titles), activity)
+        return _RecordingSection(self, self.outcomes.names(titles), activity)
 
 
-class _Watched(LoggingContext):
-    def __init__(self, witness: Witness, names: list[Name], activity: Activity) -> None:
-        super().__init__(witness.type, witness.outcomes, witness._open_contexts, names, activity)  # noqa: SLF001 - its own class
-        self._raised = witness.raised
+class _RecordingSection(LoggingContext):
+    def __init__(self, context: RecordingContext, names: list[Name], activity: Activity) -> None:
+        super().__init__(context.type, context.outcomes, context._open_contexts, names, activity)  # noqa: SLF001 - its own class
+        self._raised = context.raised
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,10 +1,10 @@
-"""The laws that every store of state obeys, as test classes that an author inherits. Needs pytest and hypothesis.
+"""The laws of every state store, as test classes that an author inherits. Needs pytest and hypothesis.
 
-A store is judged by what it says after it was opened again, with the store that keeps nothing as the model. Damage is
-each store's own: what can break it is not known here.
+A store is tested by what it returns after it was opened again, with ``MemoryStore`` as the model. Damage is specific to
+each store and must not enter here.
 """
 
-# ruff: noqa: S101, PLR2004 - assert is how a law speaks, and a number in it is the law itself
+# ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Reopen = Callable[[], StateStore]
 
-#: Enough to find what breaks, few enough for stores that wait for a disk. One law is run by each store's class.
+#: Enough examples to find faults, few enough for stores that wait for a disk. Each store's class runs the law.
 _FEW: Final = settings(
     max_examples=25,
     deadline=None,
@@ -39,22 +39,22 @@ _FEW: Final = settings(
 
 
 class StateCompliance:
-    """Subclass it, say how to open your store, and every law is a test."""
+    """The laws of every store; a subclass implements ``opened``."""
 
     def opened(self) -> AbstractContextManager[Reopen]:
-        """Give a function that opens one and the same state, empty at first, as often as it is called."""
+        """Return a context manager with a function that opens the same state each time, which is empty at first."""
         raise NotImplementedError
 
     @contextmanager
     def held(self) -> Iterator[tuple[StateStore, Reopen]]:
-        """Give a store under its lock, and how to open it again."""
+        """Yield a store under its lock, and the function that opens it again."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
                 yield store, reopen
 
-    def test_a_stack_never_seen_is_empty(self) -> None:
-        """Serial 0, no lineage, nothing in it, and nobody lists it."""
+    def test_an_unknown_stack_is_empty(self) -> None:
+        """Its serial is 0, it has no lineage and no content, and it is not listed."""
         with self.opened() as reopen:
             state = reopen().load(WEB)
             assert (state.project, state.stack, state.lineage, state.serial) == ("web", "default", "", 0)
@@ -63,8 +63,8 @@ class StateCompliance:
 
     @_FEW
     @given(history=histories())
-    def test_any_writes_leave_what_the_model_says(self, history: list[Write]) -> None:
-        """Whatever is written, the store says it, and says it again when it is opened anew."""
+    def test_any_writes_give_the_state_of_the_model(self, history: list[Write]) -> None:
+        """The store returns what was written, also after it is opened again."""
         model = MemoryStore()
         with self.opened() as reopen:
             store = reopen()
@@ -73,16 +73,16 @@ class StateCompliance:
                     for each in (store, model):
                         each.record_intents(name, intents)
                     assert content(store.load(name)) == content(model.load(name))
-                    said = store.commit(name, commit)
-                    assert content(said) == content(model.commit(name, commit))
+                    result = store.commit(name, commit)
+                    assert content(result) == content(model.commit(name, commit))
                 assert content(store.load(name)) == content(model.load(name))
             again = reopen()
             assert list(again.stacks()) == list(model.stacks())
             for name in (WEB, OTHER):
                 assert content(again.load(name)) == content(model.load(name))
 
-    def test_records_keep_the_order_in_which_they_were_made(self) -> None:
-        """Writing one again leaves its place; dropping it and writing it again gives it a new one."""
+    def test_records_keep_the_order_of_creation(self) -> None:
+        """A record that is written again keeps its position; after a drop it comes last."""
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record("/a"), record("/b"), record("/c")]))
             store.commit(WEB, Commit([record("/a", title="x")]))
@@ -91,7 +91,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/c", "/b"]
 
     def test_the_serial_counts_commits_that_write(self) -> None:
-        """Each raises it by one; an empty one, and one that only settles intents, leaves it."""
+        """Each raises it by one, except one that is empty or only resolves intents."""
         with self.held() as (store, _):
             assert store.commit(WEB, Commit()).serial == 0
             store.record_intents(WEB, [Intent("run", "file", "/a", "/a", "create")])
@@ -99,8 +99,8 @@ class StateCompliance:
             assert [store.commit(WEB, Commit([record()])).serial for _ in range(3)] == [1, 2, 3]
             assert store.commit(WEB, Commit(outputs={})).serial == 4
 
-    def test_the_lineage_is_made_once(self) -> None:
-        """It comes with the first commit, differs by stack, and stays."""
+    def test_the_lineage_never_changes(self) -> None:
+        """The first commit creates it; each stack has its own."""
         with self.held() as (store, reopen):
             first = store.commit(WEB, Commit([record()])).lineage
             assert first
@@ -109,7 +109,7 @@ class StateCompliance:
             assert store.commit(OTHER, Commit([record()])).lineage != first
 
     def test_the_salt_is_there_before_the_first_commit(self) -> None:
-        """What is sealed with the salt of an empty stack is comparable for ever."""
+        """Secrets sealed with the salt of an empty stack stay comparable."""
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
             assert len(salt) >= 16
@@ -117,7 +117,7 @@ class StateCompliance:
             assert reopen().load(WEB).salt == salt
 
     def test_an_intent_is_known_until_its_outcome_is(self) -> None:
-        """Also when it was noted twice, and when the others that were noted with it have theirs."""
+        """Also if it was recorded twice, or the intents recorded together with it have their outcome."""
         names: list[Any] = ["/a", ("/b", "x")]
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):
@@ -131,7 +131,7 @@ class StateCompliance:
             assert not reopen().load(WEB).intents
 
     def test_a_refresh_is_owed_until_it_is_paid(self) -> None:
-        """Sources add up; paying or dropping the resource ends it."""
+        """Sources accumulate; paying it or dropping the resource removes it."""
         a, b = ("service", "a"), ("service", "b")
         with self.held() as (store, reopen):
             store.commit(WEB, Commit(owed={a: ["File[/1]"], b: ["File[/1]"]}))
@@ -141,8 +141,8 @@ class StateCompliance:
             assert not reopen().load(WEB).owed
 
     @pytest.mark.parametrize("value", [Sensitive("sesame"), UNKNOWN], ids=["secret", "unknown"])
-    def test_what_cannot_be_kept_is_refused(self, value: Any) -> None:
-        """A secret in clear, and what is not known, raise ``TypeError`` at any depth; the commit is not written."""
+    def test_a_secret_in_clear_or_an_unknown_value_is_refused(self, value: Any) -> None:
+        """It raises ``TypeError`` at any depth, and the commit is not written."""
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record()]))
             for commit in (
@@ -155,7 +155,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/d"]
 
     def test_a_sealed_secret_comes_back_sealed(self) -> None:
-        """It is equal to what the same salt makes of the same secret, and to nothing else."""
+        """It is equal to the same secret sealed with the same salt, and to nothing else."""
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
             store.commit(WEB, Commit([record(should={"password": digest_secret("sesame", salt)})]))
@@ -164,8 +164,8 @@ class StateCompliance:
             assert found == digest_secret("sesame", salt)
             assert found != digest_secret("other", salt)
 
-    def test_finished_runs_are_remembered_in_order(self) -> None:
-        """By stack, with what was said of them."""
+    def test_finished_runs_are_listed_in_order(self) -> None:
+        """Each stack has its own, with everything that was recorded."""
         with self.held() as (store, reopen):
             store.finish_run(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
             store.finish_run(OTHER, {"run": "2"})
@@ -174,8 +174,8 @@ class StateCompliance:
             assert [run["run"] for run in found] == ["1", "3"]
             assert found[0]["summary"] == {"created": 1}
 
-    def test_a_whole_state_can_be_put_in_place(self) -> None:
-        """Its lineage, serial and order too; what was there before is gone, what comes after follows."""
+    def test_a_whole_state_can_be_overwritten(self) -> None:
+        """Lineage, serial and order are replaced too; nothing of the former state remains, and commits continue."""
         with self.held() as (store, reopen):
             store.commit(OTHER, Commit([record("/x"), record("/y")], owed={("file", "/x"): ["File[/y]"]}))
             source = store.load(OTHER)._replace(serial=7)
@@ -186,8 +186,8 @@ class StateCompliance:
             assert store.commit(WEB, Commit([record("/z")])).serial == 8
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 
-    def test_what_is_remembered_holds_until_something_is_written(self) -> None:
-        """A store may forget at any time; what it recalls is what it was given, of a stack that is as it was."""
+    def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
+        """A store may return None at any time; otherwise it returns what was saved, of an unchanged stack."""
         keys = [record("/b").key, record("/a").key]
         with self.opened() as reopen:
             store = reopen()
@@ -210,8 +210,8 @@ class StateCompliance:
                 assert store.load_conclusion("all") is None
             assert reopen().load_conclusion("all") is None
 
-    def test_what_is_in_doubt_is_not_recalled(self) -> None:
-        """A run that was cut may have changed what was remembered; nor is anything in doubt remembered."""
+    def test_no_conclusion_is_loaded_while_a_change_is_in_doubt(self) -> None:
+        """An interrupted run may have changed the resources; nothing is saved during one either."""
         intent = Intent("run", "file", "/a", "/a", "update")
         with self.opened() as reopen:
             store = reopen()
@@ -223,8 +223,8 @@ class StateCompliance:
             assert reopen().load_conclusion("all") is None
             assert reopen().load_conclusion("again") is None
 
-    def test_what_is_whole_needs_no_recovery(self) -> None:
-        """Checking says what is good; recovering says that nothing was done, and does nothing."""
+    def test_recovery_leaves_an_intact_state_alone(self) -> None:
+        """``check`` reports what is intact; ``recover`` changes nothing and reports that."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
@@ -236,18 +236,18 @@ class StateCompliance:
 
 
 class SharedStateCompliance(StateCompliance):
-    """The laws of a store that outlives its process and can be opened by several."""
+    """The laws of a store that outlives its process and can be opened by several processes."""
 
     def test_one_run_at_a_time(self) -> None:
-        """Whoever else wants the lock is told who has it, which command, and that one can wait."""
+        """A second run gets ``StateLocked`` naming the holder, its command and since when."""
         with self.held() as (_, reopen), pytest.raises(StateLocked) as caught, reopen().lock("plan", 0):
             pass
         assert "running 'test' since" in str(caught.value)
         assert "pid" in str(caught.value)
         assert caught.value.exit_code == 75
 
-    def test_the_lock_is_free_again(self) -> None:
-        """Also after a run that raised."""
+    def test_the_lock_is_released(self) -> None:
+        """Also after an exception."""
         with self.opened() as reopen:
             with pytest.raises(KeyError), reopen().lock("test", 0):
                 raise KeyError
@@ -255,7 +255,7 @@ class SharedStateCompliance(StateCompliance):
                 pass
 
     def test_nothing_is_written_without_the_lock(self) -> None:
-        """A caller that forgot it has a bug, and is told."""
+        """A caller without the lock gets ``RuntimeError``."""
         with self.opened() as reopen:
             writes: list[Callable[[StateStore], object]] = [
                 lambda store: store.commit(WEB, Commit([record()])),
@@ -268,8 +268,8 @@ class SharedStateCompliance(StateCompliance):
                     write(reopen())
             assert reopen().load(WEB).serial == 0
 
-    def test_a_reader_sees_what_is_committed_while_somebody_writes(self) -> None:
-        """Each commit, and nothing of one that raised."""
+    def test_a_reader_sees_every_commit_of_a_running_writer(self) -> None:
+        """And nothing of a commit that raised."""
         with self.held() as (store, reopen):
             for serial in range(1, 4):
                 store.commit(WEB, Commit([record(f"/{serial}")]))

@@ -1,6 +1,6 @@
-"""Records, commits and whole histories of a stack to try a store with, and what of a state must come back.
+"""Records, commits and histories to test a store with, and the content of a state as text.
 
-Which laws a store obeys is not said here.
+The laws of stores must not enter here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ records = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Write]:
-    """Give a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources."""
+    """Return a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources."""
     known = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda each: each.key))
     some = st.lists(st.sampled_from([each.key for each in known]), max_size=3, unique=True)
     history: list[Write] = []
@@ -84,13 +84,13 @@ def histories(draw: st.DrawFn) -> list[Write]:
 
 
 def record(name: Any = "/a", **changes: Any) -> Record:
-    """Give a small record."""
+    """Return a small record."""
     kept = {"ensure": "present", "content": "hi"}
     return Record("file", name, str(name), kept, kept, kept, owned=True, requires=[])._replace(**changes)
 
 
 def content(state: StackState) -> str:
-    """Give everything of a state but its lineage and salt as one exact text; only records have an order."""
+    """Return a state without its lineage and salt as one exact text; only the order of records matters."""
     parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
     parts += [codec.encode(each) for each in state.records.values()]
     parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])

@@ -120,12 +120,9 @@ class DataKey:
         return Sealed(found.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), place), place, self.decrypt))
 
     def _bind_secret(self, found: Sealed, place: SecretPlace) -> Sealed:
-        box = found.secret
-        return (
-            Sealed(found.digest, EncryptedSecret(box.text, place, self.decrypt))
-            if isinstance(box, EncryptedSecret)
-            else found
-        )
+        if not isinstance(found.secret, EncryptedSecret):
+            return found
+        return Sealed(found.digest, EncryptedSecret(found.secret.text, place, self.decrypt))
 
 
 def remove_secrets(state: StackState) -> StackState:

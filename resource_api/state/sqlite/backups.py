@@ -100,7 +100,9 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
         )
         raise StateError(msg)
     best = max(found, key=lambda each: each.age)
-    before = _readable_marker(path)
+    before = None
+    with suppress(StateError):
+        before = markers.read(path)
     after = Marker({name: (state.lineage, state.serial) for name, state in best.states.items() if state.serial})
     lines = [damage]
     if best.path == path:
@@ -148,13 +150,6 @@ def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intac
         with closing(Database(path, immutable=True) if immutable else databases.open_for_reading(path)) as database:
             return _Intact(path, stack_rows.verify(database, find_data_key))
     except (StateError, UsageError):
-        return None
-
-
-def _readable_marker(path: str) -> Marker | None:
-    try:
-        return markers.read(path)
-    except StateError:
         return None
 
 

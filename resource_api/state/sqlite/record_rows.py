@@ -1,7 +1,6 @@
-"""A record as a row keeps it: what its parts repeat is written once, and what nearly all have alike not at all.
+"""The row of a record: what its parts repeat is written once, and defaults are not written at all.
 
-Intents and owed refreshes, which are kept as they are, come back here too. Where rows are and what secrets look like in
-them does not enter here.
+Rows of intents and owed refreshes are decoded here too. Where rows are and how secrets are written must not enter here.
 """
 
 from __future__ import annotations
@@ -17,18 +16,14 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Key
 
-#: The values of a row's last columns where the row ends before them: ``owned`` and what follows.
+#: The defaults of the columns after the sixth: a row ends where only defaults follow.
 _DEFAULTS: Final[list[Any]] = [False, [], {}, *NO_LIFECYCLE, None, 1, "ready", "", ""]
-#: What one has beyond another that is the same; never changed.
-_NOTHING: Final[list[Any]] = [{}]
 
 
 def pack(record: Record) -> list[Any]:
     """Return the row of a record: ``should`` as its difference from ``inputs``, ``is_`` as that from ``should``."""
-    inputs, should, is_ = record.inputs, record.should, record.is_
-    row = [record.type, record.name, record.title, inputs, _beyond(should, inputs)]
-    row.append(None if is_ is None else _beyond(is_, should))
-    rest = [
+    should, is_ = _difference(record.should, record.inputs), record.is_
+    optional = [
         record.owned,
         list(record.requires),
         record.value_requires,
@@ -39,33 +34,38 @@ def pack(record: Record) -> list[Any]:
         record.parent,
         record.last_run,
     ]
-    while rest and rest[-1] == _DEFAULTS[len(rest) - 1]:
-        rest.pop()
-    return row + rest
+    while optional and optional[-1] == _DEFAULTS[len(optional) - 1]:
+        optional.pop()
+    difference = None if is_ is None else _difference(is_, record.should)
+    return [record.type, record.name, record.title, record.inputs, should, difference, *optional]
 
 
 def unpack(row: list[Any]) -> Record:
     """Return the record of a row. Raises ``ValueError`` or ``TypeError`` for what ``pack`` cannot have returned."""
-    kind, name, title, inputs, should, is_, *rest = row
-    should = _with(inputs, should)
+    type_name, name, title, inputs, should, is_, *optional = row
+    should = _apply(inputs, should)
     record = Record(
-        type=intern(kind),  # one text in memory for each type
+        type=intern(type_name),  # one text in memory for each type
         name=_name(name),
         title=name if name == title else title,  # most titles are names: one text for both
         inputs=inputs,
         should=should,
-        is_=None if is_ is None else _with(should, is_),
-        owned=bool(rest and rest[0]),
+        is_=None if is_ is None else _apply(should, is_),
+        owned=bool(optional and optional[0]),
         requires=[],
     )
-    if len(rest) <= 1:
-        return record
-    _, requires, value_requires, protect, retain, replace, *others = rest + _DEFAULTS[len(rest) :]
-    deleted_with, external, provider, schema_version, status, parent, last_run = others
+    return _with_optional(record, optional) if len(optional) > 1 else record
+
+
+def _with_optional(record: Record, optional: list[Any]) -> Record:
+    """Return a record with its optional columns, some of which are not the default."""
+    _, requires, value_requires, *others = optional + _DEFAULTS[len(optional) :]
+    count = len(RecordedLifecycle._fields)
+    provider, schema_version, status, parent, last_run = others[count:]
     return record._replace(
         requires=requires,
         value_requires=value_requires,
-        lifecycle=RecordedLifecycle(protect, retain, replace, deleted_with, external),
+        lifecycle=RecordedLifecycle(*others[:count]),
         provider=provider,
         schema_version=schema_version,
         status=status,
@@ -74,41 +74,40 @@ def unpack(row: list[Any]) -> Record:
     )
 
 
-def unpack_intent(values: list[Any]) -> Intent:
-    """Give back an intent."""
-    run, kind, name, *more = values
-    return Intent(run, kind, _name(name), *more)
+def unpack_intent(row: list[Any]) -> Intent:
+    """Return the intent in a part of a row."""
+    run, type_name, name, *more = row
+    return Intent(run, type_name, _name(name), *more)
 
 
 def unpack_owed(rows: Iterable[Any]) -> dict[Key, Sequence[str]]:
-    """Give what rows say of refreshes that are owed."""
-    return {(kind, _name(key)): sources for kind, key, sources in rows}
+    """Return the owed refreshes of all rows."""
+    return {(instance, _name(name)): sources for instance, name, sources in rows}
 
 
 def _name(name: Any) -> Any:
     return tuple(name) if type(name) is list else name
 
 
-def _beyond(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
-    """Give what ``values`` has that ``base`` has not, or not so; then the names that only ``base`` has."""
+def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
+    """Return a mapping of what is missing or different in ``base``, then the names that only ``base`` has."""
     if values is base:
-        return _NOTHING
-    if not base:
-        return [values]
-    more = {name: v for name, v in values.items() if name not in base or not (v is base[name] or _alike(v, base[name]))}
-    return [more] if base.keys() <= values.keys() else [more, *(name for name in base if name not in values)]
+        return [{}]
+    more = {name: value for name, value in values.items() if name not in base or not _equal(value, base[name])}
+    return [more, *(name for name in base if name not in values)]
 
 
-def _with(base: dict[str, Any], beyond: list[Any]) -> dict[str, Any]:
-    if beyond == [{}] and type(base) is dict:
-        return base  # records are only read, so that one mapping may serve
-    found = {**base, **beyond[0]}
-    for place in range(1, len(beyond)):
-        del found[beyond[place]]
-    return found
+def _apply(base: dict[str, Any], difference: list[Any]) -> dict[str, Any]:
+    """Return the values of which ``difference`` was made; ``base`` itself when it is empty, because neither changes."""
+    if difference == [{}]:
+        return base
+    changed, *removed = difference
+    values = {**base, **changed}
+    for name in removed:
+        del values[name]
+    return values
 
 
-def _alike(left: Any, right: Any) -> bool:
-    """Whether one may be written for the other; what holds something else is compared by nobody."""
-    kind = type(left)
-    return kind is type(right) and kind in SCALAR_TYPES and bool(left == right)
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two values are one object, or equal scalars of one type; nested values are not compared."""
+    return left is right or (type(left) is type(right) and type(left) in SCALAR_TYPES and bool(left == right))

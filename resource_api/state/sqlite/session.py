@@ -8,7 +8,7 @@ written must not enter here.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -20,8 +20,6 @@ from resource_api.state.sqlite.marker import Marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
-    from typing import Self
 
     from resource_api.model.record import StackState
     from resource_api.state.sqlite.database import Database
@@ -30,18 +28,10 @@ if TYPE_CHECKING:
 
 
 class OpenState(NamedTuple):
-    """An open database and the header of each stack in it; a context manager that closes it."""
+    """An open database and the header of each stack in it."""
 
     database: Database
     headers: dict[StackName, Header]
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close the database."""
-        self.database.close()
 
     def refreshed(self) -> OpenState:
         """Return it with the headers as they are now."""
@@ -157,7 +147,7 @@ class WriteSession:
         """Close the database; everything written is then in its main file, in the marker and in a generation."""
         if self.opened is None or self._pid != os.getpid():
             return
-        with self.opened:
+        with closing(self.opened.database):
             if self._changed and not self.failure:
                 self.opened.database.checkpoint()
                 backups.create_generation(self.opened.database)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,8 @@ class SqliteStore:
         if self._session is not None:
             yield self._session.opened and self._session.opened.refreshed()
             return
-        with open_state(self.path) or nullcontext() as opened:
+        opened = open_state(self.path)
+        with closing(opened.database) if opened else nullcontext():
             yield opened
 
     def _read(self, opened: OpenState, name: StackName) -> Stack:
@@ -197,7 +198,7 @@ class SqliteStore:
             databases.check_not_newer(self.path)
             self._lock.write_holder("state recover")
             try:
-                with open_state(self.path) or nullcontext() as opened:
+                with self._reading() as opened:
                     if opened is not None:
                         verify(opened.database, self._data_keys.for_check)
             except StateError as error:
