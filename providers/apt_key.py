@@ -1,6 +1,6 @@
-"""Keep the key files that apt trusts, with ``gpg`` for what is inside them.
+"""Read and change the key files that apt trusts; ``gpg`` reads and writes their content.
 
-gpg sees no keyring and no configuration of anybody: each call has a private home that goes away with it.
+gpg uses neither the keyring nor the configuration of a user: each call has a private, temporary home.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from resource_api import Command, ResourceError, SimpleProvider
-from resource_api.system.filesystem import files
+from resource_api import Command, ResourceError, SimpleProvider, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
 
 TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
 LEGACY: Final = Path("/etc/apt/trusted.gpg")
-#: apt passes over files with other names in the directory (apt-secure(8), run-parts(8)).
-NAMED: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
+#: Names of the files in that directory that apt reads (apt-secure(8), run-parts(8)).
+FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
 LARGEST: Final = 16 * 1024 * 1024  # bytes of a source
-PATIENCE: Final = 30  # seconds in which a server says nothing
-LONGEST: Final = 120  # seconds for all that it says
+IDLE_TIMEOUT: Final = 30  # seconds without data from a server
+TOTAL_TIMEOUT: Final = 120  # seconds for a whole transfer
 FINGERPRINT: Final = 40  # digits
-UNUSABLE: Final = 2  # gpg's exit code when a file holds no key: apt passes over such a file too
+NO_KEYS: Final = 2  # gpg's exit code for a file without keys; apt ignores such a file too
 
 
 class Key(NamedTuple):
-    """What gpg says of a key; days in ISO format, ``expires`` is None for a key that does not."""
+    """A key as gpg describes it; dates in ISO format, ``expires`` is None for a key that does not expire."""
 
     fingerprint: str
     created: str
@@ -43,23 +42,23 @@ class Key(NamedTuple):
 
 
 class Provider(SimpleProvider):
-    """Keys of ``/etc/apt/trusted.gpg.d`` and ``/etc/apt/trusted.gpg``."""
+    """The keys in ``/etc/apt/trusted.gpg.d`` and ``/etc/apt/trusted.gpg``."""
 
     gpg = Command("gpg")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Spell an ID in upper case, without ``0x``."""
+        """Write an ID in upper case, without ``0x``."""
         for resource in resources:
             if "id" in resource:
                 resource["id"] = resource["id"].upper().removeprefix("0X")
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterable[str]:
-        """Refuse two origins for one key."""
+        """Refuse both ``source`` and ``content`` for one key."""
         return ["give either 'source' or 'content'"] if "source" in should and "content" in should else []
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give all keys under their fingerprints, or the keys that ``names`` mean."""
+        """Return the keys that ``names`` identify, or all keys by their fingerprints."""
         keys = {key.fingerprint: key for key in self._trusted()}
         if names is None:
             return [_row(fingerprint, key) for fingerprint, key in keys.items()]
@@ -72,25 +71,25 @@ class Provider(SimpleProvider):
         return rows
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Trust the key that ``name`` means, and nothing else that comes along with it."""
+        """Trust the key that ``name`` identifies, and no other key of its source."""
         if len(name) < FINGERPRINT:
-            context.warning("Anybody can make a key with such a short ID; name it by its fingerprint")
+            context.warning("Anybody can create a key with such a short ID; use its fingerprint as the title")
         with _home() as home:
             given = home / "given"
             given.write_bytes(_content(should))
             found = {key.fingerprint: key for key in self._list(home, given)}
-            meant = [key for fingerprint, key in found.items() if fingerprint.endswith(name)]
-            if len(meant) > 1:
-                raise ResourceError(_ambiguous(meant))
-            if not meant:
-                msg = f"the key is not there; what was given holds {', '.join(found) or 'no public key'}"
+            matching = [key for fingerprint, key in found.items() if fingerprint.endswith(name)]
+            if len(matching) > 1:
+                raise ResourceError(_ambiguous(matching))
+            if not matching:
+                msg = f"the source does not contain the key, but {', '.join(found) or 'no public key'}"
                 raise ResourceError(msg)
-            fingerprint = meant[0].fingerprint
+            fingerprint = matching[0].fingerprint
             key = self._export(home, given, [fingerprint], armor=True)
         files.replace(str(TRUSTED / f"{fingerprint}.asc"), key, mode=0o644, uid=0, gid=0)
 
     def delete(self, _context: Context, name: str) -> None:
-        """Take the key out of every file that holds it; a file without any other goes."""
+        """Remove the key from every file that contains it; a file without any other key is removed."""
         with files.Batch() as batch, _home() as home:
             for path in _files():
                 present = [key.fingerprint for key in self._list(home, path)]
@@ -102,7 +101,7 @@ class Provider(SimpleProvider):
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
 
     def _trusted(self) -> list[Key]:
-        """List the keys of all files in one call; a file that cannot be read must not look like missing keys."""
+        """List the keys of all files in one call. Raise ``ResourceError`` for a file that cannot be read."""
         paths = _files()
         for path in paths:
             if not os.access(path, os.R_OK):
@@ -114,39 +113,39 @@ class Provider(SimpleProvider):
             return self._list(home, *paths)
 
     def _list(self, home: Path, *paths: Path) -> list[Key]:
-        answer = self.gpg.attempt(*_options(home), "--no-keyring", "--with-colons", "--show-keys", "--", *paths)
-        if answer.exit_code not in {0, UNUSABLE}:
-            msg = f"gpg cannot list keys, it ended with {answer.exit_code}: {answer.stderr.strip()}"
+        result = self.gpg.attempt(*_options(home), "--no-keyring", "--with-colons", "--show-keys", "--", *paths)
+        if result.exit_code not in {0, NO_KEYS}:
+            msg = f"gpg cannot list keys, it ended with {result.exit_code}: {result.stderr.strip()}"
             raise ResourceError(msg)
-        return list(_keys(answer.stdout))
+        return list(_keys(result.stdout))
 
     def _export(self, home: Path, path: Path, fingerprints: list[str], *, armor: bool) -> bytes:
-        """Give some of the keys in a file, and prove that the result is exactly these."""
+        """Return the given keys of a file, after checking that the result contains exactly these."""
         keyring, chosen = home / "keyring", home / "chosen"
         keys = ("--no-default-keyring", "--keyring", keyring, "--armor" if armor else "--no-armor")
         self.gpg(*_options(home), "--yes", "--output", keyring, "--dearmor", "--", path)
         self.gpg(*_options(home), "--yes", "--output", chosen, *keys, "--export", "--", *fingerprints)
         if sorted(key.fingerprint for key in self._list(home, chosen)) != sorted(fingerprints):
-            msg = f"gpg does not find {', '.join(fingerprints)} alone in what it has written"
+            msg = f"gpg wrote other keys than {', '.join(fingerprints)}"
             raise ResourceError(msg)
         return chosen.read_bytes()
 
 
 @contextmanager
 def _home() -> Iterator[Path]:
-    """Give gpg a directory of its own, for root alone."""
+    """Yield a temporary home for gpg that only root can read."""
     with TemporaryDirectory(prefix="apt-key-") as directory:
         yield Path(directory)
 
 
 def _options(home: Path) -> tuple[str | Path, ...]:
-    """Keep everything out that this machine or a user has configured, and start no daemon."""
+    """Return the options that ignore the configuration of the machine and of users, and start no daemon."""
     return ("--homedir", home, "--batch", "--quiet", "--no-options", "--no-autostart", "--trust-model", "always")
 
 
 def _files() -> list[Path]:
-    """Give the files whose keys apt trusts."""
-    named = [path for path in sorted(TRUSTED.glob("*")) if NAMED.fullmatch(path.name)] if TRUSTED.is_dir() else []
+    """Return the files whose keys apt trusts."""
+    named = [path for path in sorted(TRUSTED.glob("*")) if FILE_NAME.fullmatch(path.name)] if TRUSTED.is_dir() else []
     return [path for path in (LEGACY, *named) if path.is_file()]
 
 
@@ -172,11 +171,12 @@ def _row(name: str, key: Key) -> Resource:
 
 
 def _ambiguous(keys: Iterable[Key]) -> str:
-    return f"the ID fits several keys, name one by its fingerprint: {', '.join(key.fingerprint for key in keys)}"
+    fingerprints = ", ".join(key.fingerprint for key in keys)
+    return f"the ID matches several keys, use the fingerprint of one as the title: {fingerprints}"
 
 
 def _content(should: Mapping[str, Any]) -> bytes:
-    """Give what ``content`` says or ``source`` holds; raises ``ResourceError`` when that cannot be had."""
+    """Return the key from ``content`` or ``source``. Raise ``ResourceError`` when it cannot be read."""
     source = should.get("source")
     if content := should.get("content"):
         return str(content).encode()
@@ -191,9 +191,11 @@ def _content(should: Mapping[str, Any]) -> bytes:
 
 
 def _read(source: str) -> bytes:
-    """Read a local file; nothing else that has a path, which might never end."""
+    """Read a regular file; anything else with a path could be endless."""
     try:
-        with files.source(unquote(source.removeprefix("file://")) if source.startswith("file://") else source) as file:
+        with files.open_source(
+            unquote(source.removeprefix("file://")) if source.startswith("file://") else source
+        ) as file:
             return file.read(LARGEST + 1)
     except OSError as error:
         msg = f"{source} cannot be read: {error.strerror}"
@@ -201,17 +203,17 @@ def _read(source: str) -> bytes:
 
 
 def _fetch(url: str) -> bytes:
-    """Read a URL; a server has a limited time, however slowly it answers."""
-    from http.client import HTTPException  # noqa: PLC0415 - 50 ms that only this needs
+    """Download a URL within a limited time, however slowly the server sends."""
+    from http.client import HTTPException  # noqa: PLC0415 - takes 50 ms, and only this needs it
     from urllib.request import urlopen  # noqa: PLC0415 - the same
 
-    end, data = time.monotonic() + LONGEST, b""
+    end, data = time.monotonic() + TOTAL_TIMEOUT, b""
     try:
-        with urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 - the data type leaves nothing but http and https
-            while len(data) <= LARGEST and (chunk := answer.read1()):
+        with urlopen(url, timeout=IDLE_TIMEOUT) as response:  # noqa: S310 - the data type leaves nothing but http and https
+            while len(data) <= LARGEST and (chunk := response.read1()):
                 data += chunk
                 if time.monotonic() > end:
-                    msg = f"took longer than {LONGEST} s"
+                    msg = f"took longer than {TOTAL_TIMEOUT} s"
                     raise TimeoutError(msg)
     except (OSError, HTTPException) as error:
         msg = f"{url} cannot be read: {error}"

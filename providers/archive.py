@@ -1,146 +1,117 @@
-"""Unpacks archives, and sees by the record of what was unpacked whether it still is there."""
+"""Unpack archives, and compare the record of what was unpacked with what is on disk."""
 
 from __future__ import annotations
 
-import grp
-import pwd
 from typing import TYPE_CHECKING, Any
 
-from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive
-from resource_api.model.values.assets import Limits
-from resource_api.system.filesystem import unpack as unpacking
-from resource_api.system.filesystem.unpacked import LONGEST_NAME, Unpacked
+from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from resource_api import Change, Context, Resource
 
-#: What stands for everything when unpacking was cut, or the last deletion was.
-CUT = "."
+#: The only name in ``altered`` when unpacking or removing was interrupted: the directory itself.
+INTERRUPTED = "."
 
 
 class Provider(BaseProvider):
-    """The archives that were unpacked on the local machine."""
+    """The archives unpacked on the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Spell paths without needless slashes and dots, modes with four digits, numbers of owners as text."""
+        """Remove needless slashes and dots from paths; write modes with four digits and owners' numbers as text."""
         for resource in resources:
             if isinstance(resource.get("path"), str):
-                resource["path"] = "/" + "/".join(part for part in resource["path"].split("/") if part not in {"", "."})
+                resource["path"] = files.canonical_path(resource["path"])
             if resource.get("mode") is not None:
                 resource["mode"] = resource["mode"].rjust(4, "0")
             for attribute in ("owner", "group"):
-                owner = resource.get(attribute)
-                if owner is not None and (type(owner) is int or owner.isdecimal()):
-                    resource[attribute] = str(int(owner))
+                if (number := files.owner_number(resource.get(attribute))) is not None:
+                    resource[attribute] = str(number)
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse directories that nothing can be recorded beside."""
-        if not isinstance(path := should["path"], str):  # it is not known: that is refused
+        """Refuse directories that no record can be kept beside."""
+        if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
             return []
         name = path.rpartition("/")[2]
         if not name:
             return [Problem("path", "an archive is unpacked into a directory of its own, not into /")]
-        if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
-            return [Problem("path", f"the directory's name is longer than {LONGEST_NAME} bytes")]
+        if len(name.encode("utf-8", "surrogatepass")) > files.LONGEST_DIRECTORY_NAME:
+            return [Problem("path", f"the directory's name is longer than {files.LONGEST_DIRECTORY_NAME} bytes")]
         return []
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare owners by number where a number is given, and with the archive what was made of it since."""
+        """Compare owners that are given by number with the number, and the unpacked files with their record."""
         if attribute in {"owner", "group"}:
-            number = is_.get("uid" if attribute == "owner" else "gid")
-            return bool(number == int(should[attribute])) if should[attribute].isdecimal() else None
+            number = files.owner_number(should[attribute])
+            return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute != "source":
             return None
-        wanted, secret = _plain(should["source"]), isinstance(should["source"], Sensitive)
+        wanted, secret = _reveal(should["source"]), isinstance(should["source"], Sensitive)
         if is_.get("source") != wanted:
             return False if secret else (False, f"changed from {is_.get('source', 'nothing')} to {wanted}")
         altered = is_.get("altered", ())
         return (False, f"not as it was unpacked: {', '.join(altered)}") if altered else True
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Read the records of the directories asked for, and every file in them."""
+        """Read the records of the directories in ``names``, and every file that they list."""
         if names is None:
             msg = "unpacked archives cannot be listed; name their directories"
             raise CannotList(msg)
-        found = []
+        rows = []
         for path in names:
             try:
-                known = Unpacked.read(path)
-                if known is not None:
-                    found.append(_row(path, known, unpacking.altered(path, known) if known.sha256 else [CUT]))
+                record = files.UnpackRecord.read(path)
+                if record is not None:
+                    altered = files.altered_members(path, record) if record.sha256 else [INTERRUPTED]
+                    rows.append(_row(path, record, altered))
             except (OSError, ResourceError) as error:
-                context.failed(path, message=_why(error))
-        return found
+                context.failed(path, message=files.describe_error(error, path))
+        return rows
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Unpack, or remove what was unpacked, one archive after the other."""
+        """Unpack, or remove what was unpacked, one archive after another."""
         for path, change in changes.items():
             try:
                 self._apply(path, change.should)
             except (OSError, ResourceError) as error:
-                context.failed(path, message=_why(error))
+                context.failed(path, message=files.describe_error(error, path))
 
     def _apply(self, path: str, should: Mapping[str, Any]) -> None:
-        known = Unpacked.read(path)
+        record = files.UnpackRecord.read(path)
         if should.get("ensure") == "absent":
-            if known is not None:
-                unpacking.remove(path, known)
+            if record is not None:
+                files.remove_unpacked(path, record)
             return
-        before = known or Unpacked()
-        archive: Archive = _plain(should["source"])
-        wanted = unpacking.Wanted(
-            Limits(should["max_size"], should["max_members"]),
-            before.mode if should.get("mode") is None else int(should["mode"], 8),
-            _id(pwd.getpwnam, should.get("owner"), before.uid),
-            _id(grp.getgrnam, should.get("group"), before.gid),
+        before = record or files.UnpackRecord()
+        archive: Archive = _reveal(should["source"])
+        owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
+        options = files.UnpackOptions(
+            should["max_size"],
+            should["max_members"],
+            before.mode if mode is None else int(mode, 8),
+            before.uid if owner is None else files.user_id(owner),
+            before.gid if group is None else files.group_id(group),
             should.get("force", False),
         )
-        unpacking.unpack(path, archive, wanted, known)
+        files.unpack(path, archive, options, record)
 
 
-def _row(path: str, known: Unpacked, altered: list[str]) -> Resource:
+def _row(path: str, record: files.UnpackRecord, altered: list[str]) -> Resource:
     row: Resource = {"ensure": "present", "path": path, "altered": altered}
-    if known.sha256:
-        row["source"] = Archive(known.sha256)
-    if known.mode is not None:
-        row["mode"] = f"{known.mode:04o}"
-    if known.uid is not None:
-        row |= {"uid": known.uid, "owner": _name(pwd.getpwuid, known.uid)}
-    if known.gid is not None:
-        row |= {"gid": known.gid, "group": _name(grp.getgrgid, known.gid)}
+    if record.sha256:
+        row["source"] = Archive(record.sha256)
+    if record.mode is not None:
+        row["mode"] = f"{record.mode:04o}"
+    if record.uid is not None:
+        row |= {"uid": record.uid, "owner": files.user_name(record.uid)}
+    if record.gid is not None:
+        row |= {"gid": record.gid, "group": files.group_name(record.gid)}
     return row
 
 
-def _id(lookup: Callable[[str], Any], owner: str | None, known: int | None) -> int | None:
-    """Give the number of a user or a group; what was, where none is given."""
-    if owner is None:
-        return known
-    try:
-        return int(owner) if owner.isdecimal() else int(lookup(owner)[2])
-    except KeyError:
-        msg = f"there is no {'user' if lookup is pwd.getpwnam else 'group'} '{owner}'"
-        raise ResourceError(msg) from None
-
-
-def _name(lookup: Callable[[int], Any], number: int) -> str:
-    try:
-        return str(lookup(number)[0])
-    except KeyError:
-        return str(number)
-
-
-def _plain(value: Any) -> Any:
+def _reveal(value: Any) -> Any:
     return value.reveal() if isinstance(value, Sensitive) else value
-
-
-def _why(error: Exception) -> str:
-    """Say what the system said, without its numbers, and where it happened."""
-    if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
-    text = error.strerror[:1].lower() + error.strerror[1:]
-    return f"{text}: {error.filename}" if isinstance(error.filename, str) else text

@@ -1,4 +1,4 @@
-"""Runs commands: when they are due, as whom, where, and what counts as success."""
+"""Run commands: when they are due, as which user, in which directory, and with which exit codes as success."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from resource_api import BaseProvider, CannotList, Command, CommandError, Proble
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from resource_api import Change, Context, Resource
-    from resource_api.provider.command import Result
+    from resource_api import Change, CommandResult, Context, Resource
 
-#: Words that only a shell understands; a command without one that holds them is hardly meant so.
+#: Words with a meaning for a shell; in a command without ``shell: true`` they are probably a mistake.
 OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
 
 
@@ -25,28 +24,28 @@ class Provider(BaseProvider):
     """The commands of one transaction."""
 
     def __init__(self) -> None:
-        """Know no command yet."""
+        """Start without a declared command."""
         self._declared: dict[str, Mapping[str, Any]] = {}
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse secrets that others would see and what cannot be split; warn of what only a shell understands."""
+        """Refuse secrets that other users could see, and texts that cannot be split; warn of shell operators."""
         for attribute, value in should.items():
             if attribute != "input" and _secret(value):
-                yield Problem(attribute, f"'{attribute}' holds a secret, which others would see; pass it by 'input'")
+                yield Problem(attribute, f"'{attribute}' is a secret, which other users could see; pass it by 'input'")
         for attribute in ("command", "onlyif", "unless"):
             for command in _commands(should, attribute):
                 if isinstance(command, str) and not should["shell"]:
-                    yield from _spelling(attribute, command)
+                    yield from _text_problems(attribute, command)
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give nothing: what a command has done cannot be read back."""
+        """Return nothing: the effect of a command cannot be read."""
         if names is None:
-            reason = "what commands have done cannot be read back"
-            raise CannotList(reason)
+            msg = "the effects of commands cannot be read"
+            raise CannotList(msg)
         return []
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Ask the guards, all of which must allow it."""
+        """Return whether all guards allow the command, and why."""
         self._declared[name] = should
         return not should["refreshonly"] and _allowed(should)
 
@@ -58,7 +57,7 @@ class Provider(BaseProvider):
                 context.updated(name, message="Executed successfully")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Run what was notified, if its guards allow it."""
+        """Run the notified commands whose guards allow it."""
         for name in names:
             with context.updating(name, message="Executing"):
                 if _allowed(self._declared[name]):
@@ -80,7 +79,7 @@ def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _spelling(attribute: str, command: str) -> Iterator[Problem]:
+def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -90,12 +89,14 @@ def _spelling(attribute: str, command: str) -> Iterator[Problem]:
         yield Problem(attribute, "is empty")
     if operators := sorted(OPERATORS.intersection(words)):
         yield Problem(
-            attribute, f"passes '{operators[0]}' as it is, no shell sees it; did you mean 'shell: true'?", "warning"
+            attribute,
+            f"passes '{operators[0]}' to the program, as no shell runs it; did you mean 'shell: true'?",
+            "warning",
         )
 
 
 def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
-    """Say whether the guards allow a command to run, and why."""
+    """Return whether the guards allow a command to run, and why."""
     paths = should.get("creates") or []
     reasons = []
     for path in [paths] if isinstance(paths, str) else paths:
@@ -113,7 +114,7 @@ def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
 
 
 def _execute(context: Context, should: Mapping[str, Any]) -> None:
-    """Run a command until it succeeds or has been tried often enough."""
+    """Run a command until it succeeds, at most ``tries`` times."""
     argv = _argv(*_commands(should, "command"), shell=should["shell"])
     returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
     for left in reversed(range(should["tries"])):
@@ -127,21 +128,21 @@ def _execute(context: Context, should: Mapping[str, Any]) -> None:
         failure = _failure(argv, returns, result)
         if not left:
             raise failure
-        context.info(f"{failure}; to be tried {left} times more")
+        context.info(f"{failure}; {left} more tries")
         _sleep(context, should["try_sleep"])
 
 
 def _run(
     argv: Sequence[str], should: Mapping[str, Any], deadline: float | None = None, text: Sensitive[str] | None = None
-) -> Result:
-    """Run what is to be run, as whom and where it should; a deadline of the resource replaces the usual limit."""
+) -> CommandResult:
+    """Run a program as the declared user in the declared directory; ``deadline`` replaces the limit of 300 s."""
     variables: dict[str, str] = {}
     path = should.get("path") or []
     if path:
         variables["PATH"] = path if isinstance(path, str) else ":".join(path)
     prefix = _become(should["user"], variables) if should.get("user") else []
     if not prefix:
-        argv = [_located(argv[0], variables.get("PATH"), should.get("cwd")), *argv[1:]]
+        argv = [_locate(argv[0], variables.get("PATH"), should.get("cwd")), *argv[1:]]
     environment = should.get("environment") or {}
     variables.update(environment if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment))
     program, *arguments = [*prefix, *argv]
@@ -150,7 +151,7 @@ def _run(
 
 
 def _become(user: str, variables: dict[str, str]) -> list[str]:
-    """Give what makes a program run as a user, and set the variables that say who runs it; nothing for ourselves."""
+    """Return the command prefix that runs a program as ``user``, empty for the caller; set its account's variables."""
     try:
         account = pwd.getpwnam(user)
     except KeyError:
@@ -163,15 +164,15 @@ def _become(user: str, variables: dict[str, str]) -> list[str]:
     return ["setpriv", *ids, "--inh-caps=-all", "--"]
 
 
-def _located(program: str, path: str | None, cwd: str | None) -> str:
-    """Give the full path of a program on a path of its own or in its directory; other names are looked for later."""
+def _locate(program: str, path: str | None, cwd: str | None) -> str:
+    """Return the full path of a program found by ``path`` or ``cwd``; ``Command`` finds any other one."""
     if "/" in program:
         return os.path.join(cwd or "/", program)  # noqa: PTH118 - text in, text out
     if path is None:
         return program
     for place in path.split(":"):
-        found = os.path.join(place, program)  # noqa: PTH118 - likewise
-        if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112 - likewise
+        found = os.path.join(place, program)  # noqa: PTH118 - the same
+        if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112 - the same
             return found
     msg = f"command '{program}' not found in {path}"
     raise ResourceError(msg)
@@ -183,12 +184,12 @@ def _argv(command: str | list[str], *, shell: bool) -> list[str]:
     return ["/bin/sh", "-c", command] if shell else shlex.split(command)
 
 
-def _failure(argv: Sequence[str], returns: Sequence[int], result: Result) -> CommandError:
+def _failure(argv: Sequence[str], returns: Sequence[int], result: CommandResult) -> CommandError:
     code = result.exit_code
-    ending = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
+    outcome = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
     last = "; ".join([line.strip() for line in result.stderr.splitlines() if line.strip()][-5:])
     wanted = " or ".join(map(str, returns))
-    message = f"'{shlex.join(argv)}' {ending} instead of {wanted}{last and ': '}{last}"
+    message = f"'{shlex.join(argv)}' {outcome} instead of {wanted}{last and ': '}{last}"
     return CommandError(message, argv, code, result.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Reads groups by the name service and changes them with the tools of shadow, which lock the account files."""
+"""Read groups through the name service and change them with the shadow tools, which lock the account files."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Provider(BaseProvider):
     gpasswd = Command("gpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort members: they are a set."""
+        """Sort members: their order means nothing."""
         for resource in resources:
             if resource.get("members"):
                 resource["members"] = sorted(set(resource["members"]))
         return resources
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Read the groups asked for."""
+        """Return the groups in ``names``, or all."""
         return [
             {"name": group.gr_name, "ensure": "present", "gid": group.gr_gid, "members": sorted(set(group.gr_mem))}
-            for group in (grp.getgrall() if names is None else _named(names))
-            if group.gr_name and group.gr_name[0] not in "+-"  # NIS entries are no groups
+            for group in (grp.getgrall() if names is None else _entries(names))
+            if group.gr_name and group.gr_name[0] not in "+-"  # entries for NIS are not groups
         ]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one group after the other."""
+        """Change one group after another."""
         for name, (is_, should) in changes.items():
             if should["ensure"] == "absent":
                 with context.deleting(name):
@@ -66,7 +66,7 @@ class Provider(BaseProvider):
         self.gpasswd("--members", ",".join(members), "--", name)
 
 
-def _named(names: Iterable[str]) -> Iterable[grp.struct_group]:
+def _entries(names: Iterable[str]) -> Iterable[grp.struct_group]:
     for name in names:
         with suppress(KeyError):
             yield grp.getgrnam(name)

@@ -1,4 +1,4 @@
-"""Read dpkg's database and change it with ``apt-get``: everything that a call wants in one transaction."""
+"""Read dpkg's database and change it with ``apt-get``, in one transaction for all packages of a call."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DATABASE: Final = "/var/lib/dpkg/status"
 JOURNAL: Final = "/var/lib/dpkg/updates"
 LISTS: Final = "/var/lib/apt/lists"
 FIELDS: Final = ("Package", "Status", "Architecture", "Version")
-#: dpkg's states of a package that works; all others but the last two below are left by something that went wrong.
+#: dpkg's states of a working package. States that are neither in this set nor in the next follow a failure.
 WORKING: Final = frozenset({"installed", "triggers-awaited", "triggers-pending"})
 REMOVED: Final = frozenset({"config-files", "not-installed"})
-#: What nobody has edited is replaced, what somebody has is kept: there is no one to ask.
+#: Replace configuration files that were not edited, and keep edited ones, without a question.
 KEEP_FILES: Final = ("--force-confdef", "--force-confold")
-#: apt takes names as names, not as regular expressions, and waits for others who hold dpkg's lock, in seconds.
+#: apt reads names as names, not as regular expressions, and waits up to 120 seconds for dpkg's lock.
 OPTIONS: Final = (
     *("-q", "-y", "-o", "APT::Cmd::Pattern-Only=true", "-o", "DPkg::Lock::Timeout=120"),
     *(word for option in KEEP_FILES for word in ("-o", f"Dpkg::Options::={option}")),
@@ -30,7 +30,7 @@ OPTIONS: Final = (
 
 
 class Provider(BaseProvider):
-    """Packages of Debian 12 and its relatives."""
+    """The packages of Debian 12 and of distributions derived from it."""
 
     apt_get = Command("apt-get", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
     apt_cache = Command("apt-cache", read_only=True)
@@ -38,11 +38,11 @@ class Provider(BaseProvider):
     dpkg_query = Command("dpkg-query", read_only=True)
 
     def __init__(self) -> None:
-        """Nobody has asked for the latest version of anything yet."""
+        """Start without a package that is wanted in its latest version."""
         self._latest: set[str] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Spell ``purged`` as the removal that it is, and learn whose candidates ``get`` has to look up."""
+        """Write ``purged`` as ``absent`` with ``purge``; record the packages whose candidates ``get`` must read."""
         for resource in resources:
             if resource.get("ensure") == "purged" and "purge" in resource:
                 resource.update(ensure="absent", purge=True)
@@ -50,8 +50,22 @@ class Provider(BaseProvider):
                 self._latest.add(resource["name"])
         return resources
 
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare ``ensure`` with what is installed: any version, the candidate version, or a given one."""
+        if attribute != "ensure":
+            return None
+        ensure, status, version = should["ensure"], is_.get("status"), is_.get("version")
+        if ensure == "absent":
+            return status is None or (status in REMOVED and not (should.get("purge") and status == "config-files"))
+        if status not in WORKING:
+            return False, f"the package is {status}" if status else "the package is not installed"
+        wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
+        return version == wanted or (False, f"changed from {version} to {wanted or ensure}")
+
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give the packages of dpkg's database; the candidate of those that somebody wants in the latest version."""
+        """Return the packages of dpkg's database; those that are wanted as ``latest`` with their candidate version."""
         native, records = self._records()
         if names is None:
             rows = [_row(_title(record, native), record) for record in records]
@@ -65,22 +79,8 @@ class Provider(BaseProvider):
                 row["candidate"] = candidates.get(row["name"].removesuffix(f":{native}"))
         return rows
 
-    def insync(
-        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
-    ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` by what is installed: in any version, in the candidate's, or in a certain one."""
-        if attribute != "ensure":
-            return None
-        ensure, status, version = should["ensure"], is_.get("status"), is_.get("version")
-        if ensure == "absent":
-            return status is None or (status in REMOVED and not (should.get("purge") and status == "config-files"))
-        if status not in WORKING:
-            return False, f"the package is {status}" if status else "the package is not installed"
-        wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
-        return version == wanted or (False, f"changed from {version} to {wanted or ensure}")
-
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Install and remove in one transaction for each set of options, then purge in another."""
+        """Install and remove in one transaction for each set of options, then purge in one more."""
         transactions: dict[tuple[str, ...], list[str]] = {}
         purged = []
         for name, (_, should) in changes.items():
@@ -95,7 +95,7 @@ class Provider(BaseProvider):
             self._apt("purge", "--", *purged)
 
     def _argument(self, name: str, ensure: str) -> str:
-        """Say what is wanted in apt's words; a plus sign at the end would be a word of its own."""
+        """Return the argument for apt-get; a name or version that ends in ``+`` is made unambiguous."""
         if ensure == "absent":
             return f"{name}-"
         if ensure in {"present", "latest"}:
@@ -103,7 +103,7 @@ class Provider(BaseProvider):
         return f"{name}={ensure}+" if ensure.endswith("+") else f"{name}={ensure}"
 
     def _apt(self, *arguments: str) -> None:
-        """Run apt-get; finish first what a dpkg that was killed has left."""
+        """Run apt-get; when a killed dpkg has left packages unconfigured, configure them and try again."""
         try:
             self.apt_get(*OPTIONS, *arguments)
         except CommandError as error:
@@ -116,10 +116,10 @@ class Provider(BaseProvider):
             self.apt_get(*OPTIONS, *arguments)
 
     def _records(self) -> tuple[str, list[dict[str, str]]]:
-        """Give dpkg's own architecture, the machine's, and every package that it knows something of.
+        """Return the architecture of the machine, and the record of every package in dpkg's database.
 
-        The file is read as it is, in half the time that dpkg-query needs, unless a running or killed dpkg has written
-        what is newer into its journal.
+        The file is read directly, in half the time of dpkg-query, unless the journal of a running or killed dpkg
+        contains newer records.
         """
         if any(map(str.isdigit, os.listdir(JOURNAL))):  # noqa: PTH208 - bare names
             layout = "".join(f"{field}: ${{{field}}}\n" for field in FIELDS) + "\n"
@@ -132,7 +132,7 @@ class Provider(BaseProvider):
         return native, [record for record in records if _state(record) != "not-installed"]
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
-        """Ask apt for all names at once: it reads all its lists for one answer too."""
+        """Return the candidate versions by name, with one call: apt reads all its lists even for one name."""
         found, name = {}, ""
         for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
             if not line.startswith(" "):
@@ -143,14 +143,14 @@ class Provider(BaseProvider):
 
 
 def _lists() -> list[str]:
-    """Give the lists of packages that apt has, none where it has no directory of them."""
+    """Return the package lists that apt has fetched; empty without a directory of them."""
     with suppress(FileNotFoundError):
         return [name for name in os.listdir(LISTS) if "_Packages" in name]  # noqa: PTH208 - bare names
     return []
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:
-    """Yield the fields that count of each paragraph (deb-control(5)); looking for them is faster than taking lines."""
+    """Yield the needed fields of each paragraph (deb-control(5)); a search is faster than a split into lines."""
     for paragraph in text.split("\n\n"):
         lines, record = f"\n{paragraph}\n", {}
         for field in FIELDS:
@@ -162,7 +162,7 @@ def _parse(text: str) -> Iterator[dict[str, str]]:
 
 
 def _state(record: Mapping[str, str]) -> str:
-    """Give the last of dpkg's three words: wanted, error, state."""
+    """Return the last of the three words of a status: wanted, error, state."""
     return record["Status"].rpartition(" ")[2]
 
 
@@ -179,14 +179,14 @@ def _title(record: Mapping[str, str], native: str) -> str:
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:
-    """Give every name that apt takes for this package; what fits all architectures is of the machine's too."""
+    """Return every name by which apt finds this package; ``all`` includes the architecture of the machine."""
     name, architecture = record["Package"], record["Architecture"]
     names = {_title(record, native), f"{name}:{architecture}"}
     return names | {f"{name}:{native}"} if architecture == "all" else names
 
 
 def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Give the options of an installation; a wish for a version is one for an older one too."""
+    """Return the options of an installation; a declared version may be an older one."""
     ensure = should["ensure"]
     if ensure == "absent":
         return ()

@@ -1,4 +1,4 @@
-"""Keys in authorized_keys files, read as sshd(8) reads them: one rewrite of a file for all that changes in it."""
+"""Read and edit keys in authorized_keys files, as sshd(8) reads them, each file once for all its changes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Problem, ResourceError
-from resource_api.system.filesystem import files
-from resource_api.system.filesystem import line_editor as lines
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
-    from resource_api.system.filesystem.line_editor import Lines
 
     Name = tuple[str, str]
 
 _TARGET = "~/.ssh/authorized_keys"
+#: Short names of key types.
 _SHORT = {
     "rsa": "ssh-rsa",
     "dsa": "ssh-dss",
@@ -36,24 +34,24 @@ _OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
 
 
 class Provider(BaseProvider):
-    """Reads and edits the keys that have a comment."""
+    """The keys with a comment in the authorized_keys files of users."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Give kinds of keys their long names."""
+        """Replace short names of key types by the long ones."""
         for resource in resources:
             if "type" in resource:
                 resource["type"] = _SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse a key that is not of its type; it holds the type's name itself (RFC 4253, 6.6)."""
+        """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6)."""
         kind, key = should.get("type"), should.get("key")
         if type(kind) is str and type(key) is str and not _matches(kind, key):
-            return [Problem("key", f"key: not one of the type {kind}, or it is cut off")]
+            return [Problem("key", f"key: not of type {kind}, or truncated")]
         return []
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Give the keys of all users; one comment for several keys or users can be neither read nor changed."""
+        """Return the keys of all users; keys that share a comment can be neither read nor changed."""
         targets = {_TARGET} if names is None else {target for _, target in names}
         for target in sorted(targets):
             keys: dict[str, list[Resource]] = {}
@@ -65,7 +63,7 @@ class Provider(BaseProvider):
                 if len(rows) == 1:
                     yield rows[0]
                 elif rows:
-                    _complain(context, (name, target), rows, names)
+                    _report_ambiguous(context, (name, target), rows, names)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once."""
@@ -82,30 +80,30 @@ class Provider(BaseProvider):
             _rewrite(target, user, wanted)
 
 
-def edit(file: Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the keys in ``wanted``, by comment, to what they should be; None: to absence."""
-    gone: list[int] = []
+def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Change the lines of the keys in ``wanted``, by comment, to the wanted state; None removes a key."""
+    removed: list[int] = []
     missing = dict(wanted)
-    for number, line in enumerate(file):
-        key = parse(line)
-        name = lines.shown(key["name"]) if key else ""
+    for number, line in enumerate(lines):
+        key = parse_line(line)
+        name = files.printable(key["name"]) if key else ""
         if key is None or name not in wanted:
             continue
         missing.pop(name, None)
         should = wanted[name]
         if should is None:
-            gone.append(number)
+            removed.append(number)
         elif any(should.get(attribute, value) != value for attribute, value in key.items() if attribute != "name"):
-            file[number] = spell({**key, **should, "name": key["name"]})
-    for number in reversed(gone):
-        del file[number]
+            lines[number] = format_line({**key, **should, "name": key["name"]})
+    for number in reversed(removed):
+        del lines[number]
     for name, should in missing.items():
         if should is not None:
-            file.append(spell({**should, "name": name}))
+            lines.append(format_line({**should, "name": name}))
 
 
-def parse(line: str) -> Resource | None:
-    """Give the key of a line; None for every other line, and for a key without a comment."""
+def parse_line(line: str) -> Resource | None:
+    """Return the key of a line; None for every other line, and for a key without a comment."""
     text, options = line.strip(" \t"), ""
     found = _KEY.fullmatch(text)
     if (found is None or not _matches(found[1], found[2])) and (optional := _OPTIONS.fullmatch(text)):
@@ -116,14 +114,14 @@ def parse(line: str) -> Resource | None:
     return {"name": found[3], "type": found[1], "key": found[2], "options": _OPTION.findall(options)}
 
 
-def spell(key: Mapping[str, Any]) -> str:
-    """Give the line of a key."""
+def format_line(key: Mapping[str, Any]) -> str:
+    """Return the line of a key."""
     options = ",".join(key.get("options") or [])
     return " ".join([*([options] if options else []), key["type"], key["key"], key["name"]])
 
 
 def _matches(kind: str, key: str) -> bool:
-    """Whether the key begins with the name of its kind; as many letters are compared as depend on nothing else."""
+    """Whether the key begins with the name of its type; compares the Base64 letters that encode only the name."""
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
     letters = len(head) * 8 // 6
@@ -131,24 +129,24 @@ def _matches(kind: str, key: str) -> bool:
 
 
 def _keys(context: Context, target: str) -> Iterator[Resource]:
-    """Give a row for each key in the files that ``target`` stands for; a file that cannot be read is passed over."""
-    for user, path in _places(target):
+    """Yield a row for each key in the files that ``target`` means; a file that cannot be read is skipped."""
+    for user, path in _targets(target):
         try:
-            file = lines.read(path)
+            lines = files.read_lines(path)
         except PermissionError:
-            context.debug(f"{path} is passed over: it cannot be read by us")
+            context.debug(f"{path} is skipped: no permission to read it")
             continue
         except OSError as error:
-            context.warning(f"{path} is passed over: {error}")
+            context.warning(f"{path} is skipped: {error}")
             continue
-        for line in file:
-            if key := parse(line):
-                key["options"] = [lines.shown(option) for option in key["options"]]
-                yield {"ensure": "present", "user": user, "target": target, **key, "name": lines.shown(key["name"])}
+        for line in lines:
+            if key := parse_line(line):
+                key["options"] = [files.printable(option) for option in key["options"]]
+                yield {"ensure": "present", "user": user, "target": target, **key, "name": files.printable(key["name"])}
 
 
-def _places(target: str) -> Iterable[tuple[str, str]]:
-    """Give the users and files that ``target`` stands for; a file that is nobody's own is its owner's."""
+def _targets(target: str) -> Iterable[tuple[str, str]]:
+    """Return the users and files that ``target`` means; a path without a user part belongs to the file's owner."""
     if target.startswith("~") or "%u" in target:
         found: dict[str, str] = {}
         for entry in pwd.getpwall():
@@ -172,20 +170,20 @@ def _rewrite(target: str, user: str, wanted: Mapping[str, Mapping[str, Any] | No
         msg = f"there is no user '{user}'"
         raise ResourceError(msg) from None
     path = _path(target, entry)
-    owners = [owner for owner, _ in _places(target)] if path == target else [user]
+    owners = [owner for owner, _ in _targets(target)] if path == target else [user]
     if owners and user not in owners:
-        msg = f"{path} is the file of '{owners[0]}', not of '{user}'"
+        msg = f"{path} belongs to '{owners[0]}', not to '{user}'"
         raise ResourceError(msg)
     if target.startswith("~") and any(wanted.values()):
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
-    lines.edit(path, partial(edit, wanted=wanted), mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
+    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def _complain(context: Context, name: Name, rows: Collection[Resource], names: Collection[Name] | None) -> None:
-    """Tell of a comment that stands for several keys or users, where it matters."""
+def _report_ambiguous(context: Context, name: Name, rows: Collection[Resource], names: Collection[Name] | None) -> None:
+    """Report a comment that several keys or users share: as a failure of its resource, or as a warning in a list."""
     users = " and ".join(sorted({row["user"] for row in rows}))
-    why = f"the comment '{name[0]}' stands for {len(rows)} keys, of {users}; change it until it stands for one"
+    why = f"{len(rows)} keys, of {users}, have the comment '{name[0]}'; change it so that only one has it"
     if names is None:
         context.warning(why)
     elif name in names:

@@ -1,4 +1,4 @@
-"""Reads users by the name service and /etc/shadow, changes them with the tools of shadow, which lock these files."""
+"""Read users through the name service and /etc/shadow, and change them with the shadow tools, which lock the files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-#: Attribute → the option of useradd and usermod.
+#: The options of useradd and usermod by attribute.
 OPTIONS = {"uid": "-u", "gid": "-g", "comment": "-c", "home": "-d", "shell": "-s", "groups": "-G"}
 
 
@@ -27,7 +27,7 @@ class Provider(BaseProvider):
     chpasswd = Command("chpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort groups: they are a set."""
+        """Sort groups: their order means nothing."""
         for resource in resources:
             if resource.get("groups"):
                 resource["groups"] = sorted(set(resource["groups"]))
@@ -36,13 +36,13 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare a primary group that is given by number with the number."""
+        """Compare a primary group that is declared by number with the number."""
         if attribute == "gid" and isinstance(should["gid"], int):
             return bool(is_.get("gid_number") == should["gid"])
         return None
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Read the users asked for, their groups, and as root their passwords' hashes."""
+        """Return the users in ``names``, or all; as root with the hashes of their passwords."""
         group_names: dict[int, str] = {}
         memberships: dict[str, set[str]] = {}
         for group in grp.getgrall():
@@ -55,7 +55,7 @@ class Provider(BaseProvider):
                 "name": user.pw_name,
                 "ensure": "present",
                 "uid": user.pw_uid,
-                "gid": _group(user.pw_gid, group_names),
+                "gid": _group_name(user.pw_gid, group_names),
                 "gid_number": user.pw_gid,
                 "groups": sorted(memberships.get(user.pw_name, ())),
                 "comment": user.pw_gecos,
@@ -63,12 +63,12 @@ class Provider(BaseProvider):
                 "shell": user.pw_shell,
                 **({"password": Sensitive(hashes[user.pw_name])} if user.pw_name in hashes else {}),
             }
-            for user in (pwd.getpwall() if names is None else _named(names))
-            if user.pw_name and user.pw_name[0] not in "+-"  # NIS entries are no users
+            for user in (pwd.getpwall() if names is None else _entries(names))
+            if user.pw_name and user.pw_name[0] not in "+-"  # entries for NIS are not users
         ]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one user after the other."""
+        """Change one user after another."""
         for name, (is_, should) in changes.items():
             if should["ensure"] == "absent":
                 with context.deleting(name):
@@ -81,39 +81,39 @@ class Provider(BaseProvider):
                     self._update(name, is_, should)
 
     def _create(self, name: str, should: Mapping[str, Any]) -> None:
-        wanted = _differing({}, should)
+        changed = _changed({}, should)
         with suppress(KeyError):
-            wanted.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would want to make that group
+            changed.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would try to create that group
         options = ["-m" if should["managehome"] else "-M", *["-r"] * should["system"]]
-        self.useradd(*options, *_options(wanted), "--", name)
-        self._set_password(name, wanted)
+        self.useradd(*options, *_options(changed), "--", name)
+        self._set_password(name, changed)
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        wanted = _differing(is_, should)
-        if options := _options(wanted):
-            self.usermod(*options, *["-m"] * ("home" in wanted and should["managehome"]), "--", name)
-        self._set_password(name, wanted)
+        changed = _changed(is_, should)
+        if options := _options(changed):
+            self.usermod(*options, *["-m"] * ("home" in changed and should["managehome"]), "--", name)
+        self._set_password(name, changed)
 
-    def _set_password(self, name: str, wanted: Mapping[str, Any]) -> None:
-        if "password" in wanted:
-            self.chpasswd("--encrypted", input=Sensitive(f"{name}:{wanted['password'].reveal()}\n"))
+    def _set_password(self, name: str, changed: Mapping[str, Any]) -> None:
+        if "password" in changed:
+            self.chpasswd("--encrypted", input=Sensitive(f"{name}:{changed['password'].reveal()}\n"))
 
 
-def _differing(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
     return {name: should[name] for name in (*OPTIONS, "password") if should.get(name) not in (None, is_.get(name))}
 
 
-def _options(wanted: Mapping[str, Any]) -> list[str | int]:
+def _options(changed: Mapping[str, Any]) -> list[str | int]:
     options = []
     for attribute, option in OPTIONS.items():
-        if attribute in wanted:
-            value = wanted[attribute]
+        if attribute in changed:
+            value = changed[attribute]
             options += [option, ",".join(value) if attribute == "groups" else value]
     return options
 
 
-def _group(number: int, names: Mapping[int, str]) -> str | int:
-    """Give the name of a group, or its number where it has none or one that reads as a number."""
+def _group_name(number: int, names: Mapping[int, str]) -> str | int:
+    """Return the name of a group, or its number when it has none or one that consists of digits."""
     try:
         name = names.get(number) or grp.getgrgid(number).gr_name
     except KeyError:
@@ -121,14 +121,14 @@ def _group(number: int, names: Mapping[int, str]) -> str | int:
     return number if name.isdigit() else name
 
 
-def _named(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
+def _entries(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
     for name in names:
         with suppress(KeyError):
             yield pwd.getpwnam(name)
 
 
 def _hashes() -> dict[str, str]:
-    """Give the hashes by user, none where the file cannot be read; Python 3.13 has no library that does."""
+    """Return the password hashes by user; empty when the file cannot be read. Python 3.13 has no module for that."""
     try:
         with open("/etc/shadow", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
             fields = [line.split(":", 2) for line in file]

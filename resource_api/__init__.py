@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.version import __version__ as __version__
     from resource_api.plugins.registry import Registry
     from resource_api.provider.base import BaseProvider, SimpleProvider
-    from resource_api.provider.command import Command
+    from resource_api.provider.command import Command, CommandResult
     from resource_api.provider.context import Context
     from resource_api.runtime.results import Plan, Report
     from resource_api.runtime.runtime import Runtime
@@ -47,6 +47,7 @@ __all__ = [
     "Change",
     "Command",
     "CommandError",
+    "CommandResult",
     "ComponentDefinition",
     "Context",
     "DefinitionError",
@@ -76,7 +77,7 @@ _HOMES = {
     "resource_api.plugins.registry": ("Registry",),
     "resource_api.runtime.results": ("Plan", "Report"),
     "resource_api.runtime.runtime": ("Runtime",),
-    "resource_api.provider.command": ("Command",),
+    "resource_api.provider.command": ("Command", "CommandResult"),
     "resource_api.provider.context": ("Context",),
     "resource_api.model.values.assets": ("Archive", "Asset"),
     "resource_api.model.attribute": ("Attribute",),

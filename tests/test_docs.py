@@ -30,7 +30,7 @@ import click
 import pytest
 
 import resource_api
-from resource_api import ManifestError, Registry, Runtime
+from resource_api import ManifestError, Registry, Runtime, files
 from resource_api.cli import main as cli
 from resource_api.manifest import sections, validate, yaml_reader
 from resource_api.model.attribute import KINDS
@@ -319,12 +319,13 @@ def test_every_option_is_documented_and_no_other() -> None:
         ("manifests.md", frozenset(validate._LIFECYCLE)),
         ("manifests.md", frozenset(sections.SECTIONS)),
         ("manifests.md", frozenset(Runtime(Registry()).facts.names())),
+        ("files.md", frozenset(files.__all__)),
         ("write-a-type.md", FEATURES),
         ("write-a-type.md", frozenset(KINDS)),
         ("write-a-type.md", datatypes.KINDS),
         ("commands.md", frozenset(action.symbol.strip() for action in Action) - {""} | {"+/-"}),
     ],
-    ids=["metaparameters", "lifecycle", "sections", "facts", "features", "kinds", "data types", "signs"],
+    ids=["metaparameters", "lifecycle", "sections", "facts", "files", "features", "kinds", "data types", "signs"],
 )
 def test_every_name_is_documented(page: str, names: frozenset[str]) -> None:
     """A name that people can write, or are shown, stands on the page about it."""

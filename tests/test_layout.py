@@ -70,6 +70,14 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+def exported(path: str) -> set[str]:
+    """Return the names in a module's ``__all__``."""
+    for node in tree(ROOT / path).body:
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets):
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
 def comments(path: Path) -> Iterator[tuple[int, str]]:
     """Give the comments of a file with their lines."""
     for token in generate_tokens(StringIO(path.read_text(encoding="utf-8")).readline):
@@ -143,6 +151,27 @@ def test_types_and_providers_import_only_the_api_and_the_standard_library() -> N
         or ".".join(name.split(".")[:2]) in siblings
     ]
     assert wrong == []
+
+
+def test_types_and_providers_import_public_names_only() -> None:
+    """Authors copy them: a name that is not in ``__all__`` of ``resource_api`` or its ``files`` may change any day."""
+    public = {f"resource_api.{name}" for name in exported("resource_api/__init__.py")} | {"resource_api.files"}
+    public |= {f"resource_api.files.{name}" for name in exported("resource_api/files.py")}
+    wrong = [
+        f"{relative(path)}: {name}"
+        for path in files("types", "providers")
+        for name in sorted(imported(path))
+        if name.startswith("resource_api") and name not in public
+    ]
+    assert wrong == []
+
+
+def test_the_public_file_tools_are_reexports_of_the_system_package() -> None:
+    """``resource_api.files`` defines nothing: each of its names is imported from ``resource_api.system``."""
+    module = ROOT / "resource_api" / "files.py"
+    found = {name.rpartition(".")[2] for name in imported(module) if name.startswith("resource_api.system.")}
+    assert found == exported("resource_api/files.py")
+    assert list(functions(tree(module))) == []
 
 
 def test_the_model_imports_only_what_is_pure() -> None:

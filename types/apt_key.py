@@ -9,30 +9,34 @@ TYPE = TypeDefinition(
     Apt_key[6F6B15509CF8E59E6E469F327F438280EF8D349F]:
       source: https://apt.example.org/key.asc
 
-A key is taken from `source` or `content` only if it is the one that `id` names, and alone, whatever else is there.
-It becomes a file of its own in /etc/apt/trusted.gpg.d. `ensure: absent` takes the key out of every file there and
-out of /etc/apt/trusted.gpg, also where a package has brought it, and leaves the other keys of these files as they are.
+Only the key that `id` identifies is taken from `source` or `content`, even if there are more. It is written to a file
+of its own in /etc/apt/trusted.gpg.d. `ensure: absent` removes the key from every file there and from
+/etc/apt/trusted.gpg, even if a package installed it; the other keys of these files stay.
 
-A key that is to be trusted for one repository alone belongs into a file that this repository's `Signed-By` names.
+To trust a key for one repository only, write it to another file and name that file in the repository's `Signed-By`.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether apt trusts the key.", default="present"),
         "id": Attribute(
             r"Pattern[/\A(0x)?[0-9a-fA-F]{8,40}\z/]",
-            "The key's fingerprint, or its end. Anybody can make a key with a given short end: give all 40 digits.",
+            "The fingerprint, or its last digits. Use all 40: anybody can create a key with given last digits.",
             kind="namevar",
         ),
         "source": Attribute(
             r"Optional[Pattern[/\A(\/|file:\/\/\/|https?:\/\/)[^[:cntrl:]]+\z/]]",
-            "Where a new key comes from: a full path, or a URL beginning with file, http or https.",
+            "The source of a new key: a full path, or a URL that begins with file, http or https.",
             kind="parameter",
         ),
-        "content": Attribute("Optional[String[1]]", "A new key itself, as text (ASCII armor).", kind="parameter"),
+        "content": Attribute("Optional[String[1]]", "The new key, as text (ASCII armor).", kind="parameter"),
         "fingerprint": Attribute("Optional[String]", "The whole fingerprint.", kind="read_only"),
         "created": Attribute(
-            "Optional[String]", "The day when the key was made, in ISO format (UTC).", kind="read_only"
+            "Optional[String]", "The date when the key was created, in ISO format (UTC).", kind="read_only"
         ),
-        "expires": Attribute("Optional[String]", "The day when it expires, if it does.", kind="read_only"),
+        "expires": Attribute(
+            "Optional[String]",
+            "The date when the key expires, if it does.",
+            kind="read_only",
+        ),
     },
     autorequires={"file": "$source", "package": ["apt", "gnupg", "gpg"]},
     features={"canonicalize", "simple_get_filter", "validate"},

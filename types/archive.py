@@ -13,7 +13,7 @@ OWNER = r"Optional[Variant[Integer[0, 4294967294], Pattern[/\A[^\s:\/[:cntrl:]]+
 
 
 def directories(should: Mapping[str, Any]) -> list[str]:
-    """Give what must be there first: the directory, if it is declared, and every one that it is in."""
+    """Return the directories that must exist first: the resource's own, if it is declared, and all above it."""
     parts = should["path"].split("/")
     return ["/".join(parts[:count]) for count in range(len(parts), 1, -1)]
 
@@ -33,50 +33,49 @@ TYPE = TypeDefinition(
       source: {archive: {files: {app.conf: {asset: {text: "port = 80\\n"}}}}}
       mode: "0640"
 
-The archive is a tar, gzipped tar or zip file, a directory, or a map of names to contents. Its files, directories and
-links are made, what another archive had left there is removed, and everything else in the directory stays: it is no
-part of the resource. A file that is there already with other content, and did not come from an archive, is an error.
+The archive is a tar, gzipped tar or zip file, a directory, or a mapping of names to contents. Its files, directories
+and links are created, and what an earlier archive left there is removed. Everything else in the directory stays and is
+not part of the resource. A file that exists with other content and did not come from an archive is an error.
 
-What was unpacked is recorded beside the directory, in `.NAME.archive~`, with the SHA-256 of the archive and of each
-file; that is what is compared, by reading every file. A file that has been changed, or has gone, is put back. When the
-resource is deleted, what came from the archive goes, and directories that were made for it if they are empty then.
+A record beside the directory, `.NAME.archive~`, contains the SHA-256 of the archive and of each file. Every file is
+read and compared with it; a changed or missing file is restored. Deleting the resource removes what came from the
+archive, and the directories that were created for it if they are then empty.
 
-Names and links that lead out of the directory, hard links, devices and more than `max_size` bytes or `max_members`
-members are refused before anything is touched. Set-id bits, and rights to write of others than the owner, are never
-taken over; owners are not either. Each file is replaced as a whole; all of them together are not, so whoever reads
-them while they are being replaced may see some of both.
+Names and links that lead out of the directory, hard links, devices, and archives of more than `max_size` bytes or
+`max_members` members are refused before anything is changed. Owners, set-id bits and write permission for group and
+others are not taken from the archive. Each file is replaced atomically, but not all files together: a reader may see
+old and new files side by side.
 """,
     attributes={
-        "ensure": Attribute("Enum[present, absent]", "Whether it is unpacked.", default="present"),
+        "ensure": Attribute("Enum[present, absent]", "Whether the archive is unpacked.", default="present"),
         "path": Attribute(
             r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-            "The directory, as an absolute path without `..`. It is made if it is not there; the one that it is in is"
-            " not.",
+            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not.",
             kind="namevar",
         ),
         "source": Attribute("Archive", "The archive: `{archive: {file: site.tar.gz}}`."),
         "mode": Attribute(
             r"Optional[Pattern[/\A[0-7]{3,4}\z/]]",
-            "The permissions of the files in place of those in the archive, octal and in quotes. A directory can be"
-            " entered, and what its owner may run in the archive can be run, by whom the mode lets read it.",
+            "The mode of all files instead of the archive's, octal and in quotes. Directories, and files that are"
+            " executable in the archive, can also be entered or run by everybody who may read them.",
         ),
-        "owner": Attribute(OWNER, "The user whom all of it belongs to, by name or number; without, whoever unpacks."),
-        "group": Attribute(OWNER, "The group that all of it belongs to, by name or number."),
+        "owner": Attribute(OWNER, "The owner of all of it, by name or number; the user of the run if not declared."),
+        "group": Attribute(OWNER, "The group of all of it, by name or number."),
         "force": Attribute(
             "Boolean",
-            "Whether files and links that did not come from an archive make way. Directories never do.",
+            "Whether to replace files and links that did not come from an archive. Directories are never replaced.",
             kind="parameter",
             default=False,
         ),
         "max_size": Attribute(
-            "Integer[0]", "How many bytes the files may have together.", kind="parameter", default=1 << 30
+            "Integer[0]", "The maximum size of all files together, in bytes.", kind="parameter", default=1 << 30
         ),
-        "max_members": Attribute("Integer[0]", "How many members it may have.", kind="parameter", default=100_000),
+        "max_members": Attribute("Integer[0]", "The maximum number of members.", kind="parameter", default=100_000),
         "altered": Attribute(
-            "Optional[Array[String]]", "What is not as it was unpacked, up to 20 names.", kind="read_only"
+            "Optional[Array[String]]", "Up to 20 names that are not as they were unpacked.", kind="read_only"
         ),
-        "uid": Attribute("Optional[Integer]", "The owner's number.", kind="read_only"),
-        "gid": Attribute("Optional[Integer]", "The group's number.", kind="read_only"),
+        "uid": Attribute("Optional[Integer]", "The number of the owner.", kind="read_only"),
+        "gid": Attribute("Optional[Integer]", "The number of the group.", kind="read_only"),
     },
     autorequires={"file": directories, "user": "$owner", "group": "$group"},
     features={"canonicalize", "custom_insync", "simple_get_filter", "validate"},

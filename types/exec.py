@@ -1,4 +1,4 @@
-"""Commands that are run when they are due."""
+"""Commands that run when they are due."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GUARD = "Optional[Variant[String[1], Array[Variant[String[1], Array[String, 1]]]
 
 
 def files(should: Mapping[str, Any]) -> Iterator[str]:
-    """Give the files that a command needs: its working directory, and its program where that is a full path."""
+    """Yield the files that a command needs: its working directory, and its program if that is a full path."""
     command = should.get("command") or should["name"]
     if isinstance(should.get("cwd"), str):
         yield should["cwd"]
@@ -25,7 +25,7 @@ def files(should: Mapping[str, Any]) -> Iterator[str]:
 
 TYPE = TypeDefinition(
     name="exec",
-    docs="""Run a command, unless what it is for has been done already.
+    docs="""Run a command, unless its effect exists already.
 
     Exec[unpack]:
       command: tar -xf /srv/app.tar -C /opt/app
@@ -34,52 +34,52 @@ TYPE = TypeDefinition(
       refreshonly: true
       subscribe: File[/usr/local/share/ca-certificates/ours.crt]
 
-A command that is due whenever it is looked at runs in every apply: say with `creates`, `onlyif`, `unless` or
-`refreshonly` when it is. When a resource notifies it, it runs once more, if `creates`, `onlyif` and `unless` allow.
+A command without `creates`, `onlyif`, `unless` or `refreshonly` runs in every apply. These attributes define when it
+is due. A notification by another resource runs it once more, if `creates`, `onlyif` and `unless` allow it.
 
-A command given as text is split into words as a shell would, but no shell runs it: `$HOME`, `*`, `;` and `|` are
-passed as they are. With `shell: true` it goes to `/bin/sh`. A command given as a list is never split.
-The environment is small and always the same; the metaparameter `timeout` replaces the limit of 300 seconds.
+A text is split into words as in a shell, but no shell runs it: `$HOME`, `*`, `;` and `|` are passed unchanged. With
+`shell: true`, `/bin/sh` runs it. A list is never split. The environment contains only a few fixed variables. The
+metaparameter `timeout` replaces the limit of 300 seconds.
 """,
     attributes={
-        "name": Attribute("String[1]", "What this is called; also the command, unless that is given.", kind="namevar"),
+        "name": Attribute("String[1]", "The name; also the command, unless `command` is declared.", kind="namevar"),
         "command": Attribute(
-            f"Optional[{COMMAND}]", "What to run: a text, or a list of the program and its arguments.", kind="parameter"
+            f"Optional[{COMMAND}]", "The command: a text, or a list of the program and its arguments.", kind="parameter"
         ),
         "shell": Attribute(
-            "Boolean", "Whether `/bin/sh` runs what is given as text, guards too.", kind="parameter", default=False
+            "Boolean", "Whether `/bin/sh` runs commands that are texts, guards too.", kind="parameter", default=False
         ),
         "creates": Attribute(
             f"Optional[Variant[{PATH}, Array[{PATH}]]]", "Run only if none of these files exists.", kind="parameter"
         ),
         "onlyif": Attribute(
             GUARD,
-            "Run only if this command succeeds (exit code 0). A list is one of commands, all of which must succeed;"
-            " one among them given as a list itself is a program and its arguments.",
+            "Run only if this command succeeds (exit code 0). In a list of commands, all must succeed; an element"
+            " that is a list is a program and its arguments.",
             kind="parameter",
         ),
-        "unless": Attribute(GUARD, "Do not run if this command, or any in the list, succeeds.", kind="parameter"),
+        "unless": Attribute(GUARD, "Do not run if this command, or one in the list, succeeds.", kind="parameter"),
         "refreshonly": Attribute(
-            "Boolean", "Whether to run only when notified by another resource.", kind="parameter", default=False
+            "Boolean", "Whether to run only when another resource notifies it.", kind="parameter", default=False
         ),
-        "cwd": Attribute(f"Optional[{PATH}]", "The directory in which it runs; `/` without.", kind="parameter"),
+        "cwd": Attribute(f"Optional[{PATH}]", "The working directory; `/` if not declared.", kind="parameter"),
         "user": Attribute(
             "Optional[String[1]]",
-            "Run as this user, with its groups and its `HOME`; guards too. Only root can.",
+            "The user who runs it and its guards, with the user's groups and `HOME`. Only root can change the user.",
             kind="parameter",
         ),
         "path": Attribute(
             f"Optional[Variant[{PATH}, Array[{PATH}, 1]]]",
-            "Where to look for programs, a list or a text with colons; the directories of the system without.",
+            "The directories with programs, a list or a text with colons; the system's if not declared.",
             kind="parameter",
         ),
         "environment": Attribute(
             r"Optional[Variant[Hash[Pattern[/\A[^=\x00]+\z/], String], Array[Pattern[/\A[^=\x00]+=/]]]]",
-            "Further variables, as a mapping or a list of `NAME=VALUE`.",
+            "More variables, as a mapping or a list of `NAME=VALUE`.",
             kind="parameter",
         ),
         "input": Attribute(
-            "Optional[Sensitive[String]]", "What the command reads from stdin, secrets too.", kind="parameter"
+            "Optional[Sensitive[String]]", "The stdin of the command; may be a secret.", kind="parameter"
         ),
         "returns": Attribute(
             "Variant[Integer[0, 255], Array[Integer[0, 255], 1]]",
@@ -87,11 +87,11 @@ The environment is small and always the same; the metaparameter `timeout` replac
             kind="parameter",
             default=0,
         ),
-        "tries": Attribute("Integer[1]", "How often to run it until it succeeds.", kind="parameter", default=1),
+        "tries": Attribute("Integer[1]", "How often to run it at most until it succeeds.", kind="parameter", default=1),
         "try_sleep": Attribute("Numeric", "Seconds between two tries.", kind="parameter", default=0),
         "logoutput": Attribute(
             "Enum[never, on_failure, always]",
-            "When to show what the command says on stdout. What it says on stderr is always a warning.",
+            "When to log the stdout of the command. Its stderr is always logged as a warning.",
             kind="parameter",
             default="on_failure",
         ),

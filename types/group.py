@@ -2,7 +2,7 @@
 
 from resource_api import Attribute, TypeDefinition
 
-#: No line of an account file can be forged with it, no program takes it for an option.
+#: Excludes characters that would forge lines of account files, and names that programs read as options.
 NAME = r"Pattern[/\A[^-+:,\/\s[:cntrl:]][^:,\/[:cntrl:]]*\z/]"
 
 TYPE = TypeDefinition(
@@ -12,23 +12,23 @@ TYPE = TypeDefinition(
     Group[web]:
       members: [alice, bob]
 
-Members must exist already: write the group below its users. Or say it on the other side, with the attribute `groups`
-of the type `user`, which creates the group first; do not say both. Users whose primary group this is are no members.
+Members must exist: declare the group after its users. Or declare the membership in the attribute `groups` of the type
+`user`, where the group comes first; do not declare both. Users whose primary group this is are not listed as members.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the group exists.", default="present"),
         "name": Attribute(NAME, "The group's name.", kind="namevar"),
         "gid": Attribute(
             "Optional[Integer[0, 4294967294]]",
-            "The number; the next free one when the group is made without. Files keep the number that they have.",
+            "The number; the next free one for a new group if not declared. Changing it does not change files.",
         ),
         "members": Attribute(
             f"Optional[Array[{NAME}]]",
-            "Exactly these users are members, in any order; `[]`: nobody. Not declared: membership is left alone.",
+            "Exactly these users are members, in any order; `[]` for none. If not declared, members are not changed.",
         ),
         "system": Attribute(
             "Boolean",
-            "Whether a new group's number comes from the range for the system.",
+            "Whether a new group gets a number from the system range.",
             kind="parameter",
             default=False,
         ),

@@ -1,4 +1,4 @@
-"""Names and addresses of hosts, as ``/etc/hosts`` gives them to every program."""
+"""Names and addresses of hosts in ``/etc/hosts`` and files of its format."""
 
 from resource_api import Attribute, TypeDefinition
 
@@ -7,27 +7,27 @@ TYPE = TypeDefinition(
     docs="""
         Manage the lines of /etc/hosts, or of another file in its format.
 
-        The title is the host's name, the first one after the address. Where several lines have the same name, the
-        first counts, as it does for programs that ask; `ensure: absent` removes them all. Comments, blank lines and
-        other hosts stay as they are.
+        The title is the name of the host, the first one after the address. If several lines have the same name, the
+        first counts, as it does for the resolver; `ensure: absent` removes them all. Comments, blank lines and other
+        hosts stay as they are.
     """,
     attributes={
-        "ensure": Attribute("Enum[present, absent]", "Whether the file has the host.", default="present"),
-        "name": Attribute(r"Pattern[/\A[\w.-]+\z/]", "The host's name.", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "Whether the file contains the host.", default="present"),
+        "name": Attribute(r"Pattern[/\A[\w.-]+\z/]", "The name of the host.", kind="namevar"),
         "target": Attribute(
             r"Optional[Pattern[/\A\/[^\x00-\x1f\x7f]+\z/]]",
-            "The file that has the host.",
+            "The file.",
             kind="namevar",
             default="/etc/hosts",
         ),
-        "ip": Attribute(r"Pattern[/\A[\h:.]+(%[\w.-]+)?\z/]", "The host's address, IPv4 or IPv6."),
+        "ip": Attribute(r"Pattern[/\A[\h:.]+(%[\w.-]+)?\z/]", "The address, IPv4 or IPv6."),
         "host_aliases": Attribute(
             r"Optional[Array[Pattern[/\A[\w.-]+\z/]]]",
-            "Its other names. Their order counts; an empty list removes them.",
+            "Further names, in this order; an empty list removes them.",
         ),
         "comment": Attribute(
             r"Optional[Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]*\z/]]",
-            "What stands behind a `#` at the end of the line; an empty text removes it.",
+            "The comment after a `#` at the end of the line; an empty text removes it.",
         ),
     },
     title_patterns=[

@@ -1,4 +1,4 @@
-"""Public keys that may log in as a user."""
+"""Public keys that allow a login as a user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Give the titles that the key's file and its directory have where homes are in their usual place."""
+    """Return the paths of the key's directory and file, assuming homes in their usual place."""
     user = should.get("user")
     if not isinstance(user, str):
         return []
@@ -25,35 +25,33 @@ TYPE = TypeDefinition(
     docs="""
         Manage the public keys in users' authorized_keys files. Lines without a comment stay as they are.
 
-        The title is the key's comment, the last part of its line. One comment must not stand for different keys or
-        users; where one key is for several users, give each of them a comment of its own. The directory `~/.ssh` and
-        the file are made when needed, for the user alone.
+        The title is the key's comment, the last part of its line. A comment must be unique: different keys, and the
+        same key for different users, need different comments. The directory `~/.ssh` and the file are created when
+        needed, accessible to the user only.
     """,
     attributes={
-        "ensure": Attribute("Enum[present, absent]", "Whether the key may log in.", default="present"),
+        "ensure": Attribute("Enum[present, absent]", "Whether the key allows a login.", default="present"),
         "name": Attribute(
             r"Pattern[/\A[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?\z/]", "The key's comment.", kind="namevar"
         ),
         "target": Attribute(
             r"Optional[Pattern[/\A~?(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
-            "The file, an absolute path or one in `~`, the user's home; `%u` stands for the user's name.",
+            "The file, an absolute path or one in `~`, the user's home; `%u` is replaced by the user's name.",
             kind="namevar",
             default="~/.ssh/authorized_keys",
         ),
-        "user": Attribute(r"Pattern[/\A[\w.][\w.-]*\$?\z/]", "Who may log in, and who owns the file."),
+        "user": Attribute(r"Pattern[/\A[\w.][\w.-]*\$?\z/]", "The user of the login, who owns the file."),
         "type": Attribute(
             """Enum['ssh-ed25519', 'ssh-rsa', 'ssh-dss', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384',
             'ecdsa-sha2-nistp521', 'sk-ssh-ed25519@openssh.com', 'sk-ecdsa-sha2-nistp256@openssh.com',
             'ssh-ed25519-cert-v01@openssh.com', 'ssh-rsa-cert-v01@openssh.com', 'ssh-dss-cert-v01@openssh.com',
             ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk']""",
-            "The kind of key, as its line begins, or one of the short words at the end.",
+            "The type of the key as in its line, or one of the short names at the end.",
         ),
-        "key": Attribute(
-            r"Pattern[/\A[A-Za-z0-9+\/]+={0,2}\z/]", "The key itself, the long part in the middle of its line."
-        ),
+        "key": Attribute(r"Pattern[/\A[A-Za-z0-9+\/]+={0,2}\z/]", "The key, the long part in the middle of its line."),
         "options": Attribute(
             r"""Optional[Array[Pattern[/\A[\w-]+(="(\\"|\\(?!")|[^"\\\x00-\x08\x0a-\x1f\x7f])*")?\z/]]]""",
-            'What the key may do: `no-pty`, `from="10.0.0.0/8"`; a quote inside is `\\"`. An empty list: all.',
+            'Restrictions: `no-pty`, `from="10.0.0.0/8"`; a quote inside is `\\"`. An empty list removes them.',
         ),
     },
     title_patterns=[

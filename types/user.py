@@ -2,9 +2,9 @@
 
 from resource_api import Attribute, TypeDefinition
 
-#: No line of an account file can be forged with these, no program takes a name for an option.
+#: Exclude characters that would forge lines of account files, and names that programs read as options.
 NAME = r"Pattern[/\A[^-+:,\/\s[:cntrl:]][^:,\/[:cntrl:]]*\z/]"
-#: useradd takes digits for a number, and so do we.
+#: Excludes digits only: useradd reads them as a number.
 GROUP = r"Pattern[/\A(?!\d+\z)[^-+:,\/\s[:cntrl:]][^:,\/[:cntrl:]]*\z/]"
 FIELD = r"Pattern[/\A[^:[:cntrl:]]*\z/]"
 PATH = r"Pattern[/\A(\/[^:[:cntrl:]]*)?\z/]"
@@ -19,44 +19,44 @@ TYPE = TypeDefinition(
       groups: [sudo]
       managehome: true
 
-Without `gid` a new user gets the group of its own name, which is made when it is missing.
-`ensure: absent` removes that group too when nobody else is in it.
+Without `gid` a new user gets the group of the same name, which is created if it does not exist. `ensure: absent` also
+removes that group if it has no other member.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the user exists.", default="present"),
         "name": Attribute(NAME, "The user's login name.", kind="namevar"),
         "uid": Attribute(
             "Optional[Integer[0, 4294967294]]",
-            "The number, which cannot be changed later. A new user gets the next free one without.",
+            "The number, which cannot be changed later; the next free one for a new user if not declared.",
             kind="init_only",
         ),
         "gid": Attribute(
             f"Optional[Variant[Integer[0, 4294967294], {GROUP}]]",
-            "The primary group: its name, or its number. Shown as its name if it has one.",
+            "The primary group, by name or number; shown by name if it has one.",
         ),
         "gid_number": Attribute("Optional[Integer]", "The number of the primary group.", kind="read_only"),
         "groups": Attribute(
             f"Optional[Array[{NAME}]]",
-            "Exactly these groups list the user as a member, by name and in any order; `[]`: none. Not declared:"
-            " membership is left alone. The primary group needs no mention.",
+            "Exactly these groups have the user as a member, by name and in any order; `[]` for none. If not declared,"
+            " memberships are not changed. Do not include the primary group.",
         ),
-        "comment": Attribute(f"Optional[{FIELD}]", "The full name, or what else is to be known."),
+        "comment": Attribute(f"Optional[{FIELD}]", "The full name, or another comment."),
         "home": Attribute(f"Optional[{PATH}]", "The home directory, a full path."),
-        "shell": Attribute(f"Optional[{PATH}]", "The program that a login starts, a full path."),
+        "shell": Attribute(f"Optional[{PATH}]", "The login shell, a full path."),
         "password": Attribute(
             f"Optional[Sensitive[{FIELD}]]",
-            "The password's hash, as `mkpasswd` or `openssl passwd -6` make it; `!` allows no password at all."
-            " Only root can read or change it.",
+            "The hash of the password, from `mkpasswd` or `openssl passwd -6`; `!` disables the password. Only root can"
+            " read and change it.",
         ),
         "managehome": Attribute(
             "Boolean",
-            "Whether the home directory is made with the user, moved when `home` changes, and deleted with the user.",
+            "Whether the home directory is created and deleted with the user, and moved when `home` changes.",
             kind="parameter",
             default=False,
         ),
         "system": Attribute(
             "Boolean",
-            "Whether a new user's numbers come from the range for the system.",
+            "Whether a new user gets numbers from the system range.",
             kind="parameter",
             default=False,
         ),

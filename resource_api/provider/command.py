@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Argument = str | int | os.PathLike[str] | os.PathLike[bytes]
 
 
-class Result(NamedTuple):
+class CommandResult(NamedTuple):
     """How a program ended (``exit_code`` is negative after a signal), and what it said; stderr's last 64 KiB."""
 
     exit_code: int
@@ -62,14 +62,14 @@ class Command:
         bound.provider = instance
         return bound
 
-    def __call__(self, *arguments: Argument, **options: Unpack[Options]) -> Result:
+    def __call__(self, *arguments: Argument, **options: Unpack[Options]) -> CommandResult:
         """Run the program and give what it said; raises ``CommandError`` for any exit code but 0."""
         call = self._call(arguments, **options)
         result = self._run(call)
         call.check()
         return result
 
-    def attempt(self, *arguments: Argument, **options: Unpack[Options]) -> Result:
+    def attempt(self, *arguments: Argument, **options: Unpack[Options]) -> CommandResult:
         """Run the program and give how it ended, whatever its exit code; what keeps it from ending still raises."""
         return self._run(self._call(arguments, **options))
 
@@ -82,11 +82,11 @@ class Command:
         call = self._call(arguments, **options)
         return iter(()) if self._skipped(call) else call.lines()
 
-    def _run(self, call: Call) -> Result:
+    def _run(self, call: Call) -> CommandResult:
         if self._skipped(call):
-            return Result(0, "", "")
+            return CommandResult(0, "", "")
         stdout = call.whole()
-        return Result(call.exit_code, stdout, decode(call.stderr))
+        return CommandResult(call.exit_code, stdout, decode(call.stderr))
 
     def _skipped(self, call: Call) -> bool:
         context = call.context

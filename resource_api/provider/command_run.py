@@ -131,7 +131,7 @@ class Call:
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
         path, where = program.locate(self.argv[0]), self._invocation.cwd
-        if reason := program.unusable(where):
+        if reason := program.directory_error(where):
             self.fail(f"was not started: directory '{where}' {reason}")
         try:
             return Process(self._invocation._replace(path=path))

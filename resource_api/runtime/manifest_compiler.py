@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import provider_config
@@ -12,15 +13,18 @@ from resource_api.catalog.resources import Definitions
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError
-from resource_api.system.filesystem import assets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from resource_api.catalog.compile import Catalog
     from resource_api.model.component import LoadedComponent
+    from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.model.values.document import Document
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.system.facts import Facts
+    from resource_api.system.filesystem.assets import AssetReader
     from resource_api.system.log import Log
 
 #: Where a manifest comes from: the path of a file, or a mapping like the YAML's.
@@ -68,7 +72,7 @@ class ManifestCompiler:
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.functions, self._component, self._registry.types_with_function)
-        return compile_catalog(manifest, inputs, self._facts, definitions, assets.Assets())
+        return compile_catalog(manifest, inputs, self._facts, definitions, _content_reader())
 
     def _component(self, name: str) -> LoadedComponent | None:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
@@ -77,3 +81,18 @@ class ManifestCompiler:
         from resource_api.manifest import python_component  # noqa: PLC0415 - only where there are components
 
         return python_component.blueprint(*found, self._facts, self._log.mask.add)
+
+
+def _content_reader() -> Callable[[ContentSpec, str], Content]:
+    """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
+
+    @cache
+    def reader() -> AssetReader:
+        from resource_api.system.filesystem.assets import AssetReader  # noqa: PLC0415 - see above
+
+        return AssetReader()
+
+    def read(spec: ContentSpec, file: str) -> Content:
+        return reader()(spec, file)
+
+    return read

@@ -195,7 +195,7 @@ def test_another_key_is_not_trusted(keys: Keys) -> None:
     """What was fetched must hold the key that was asked for; otherwise nothing is written."""
     with served(body=keys.export(keys.other)) as url:
         said = error(apply(keys.good, source=url))
-    assert "the key is not there" in said
+    assert "the source does not contain the key" in said
     assert keys.other in said
     assert trusted() == {}
 

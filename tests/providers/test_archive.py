@@ -230,7 +230,7 @@ class TestRefused:
             runtime = Runtime(REGISTRY)
             plan = runtime.plan(str(tmp_path / "site.json"))
             (tmp_path / name).write_text("two", encoding="utf-8")
-            assert "has changed since it was looked at" in runtime.apply(plan).steps[0].error
+            assert "has changed since this run" in runtime.apply(plan).steps[0].error
             assert tree(top.parent) == {}
 
     @pytest.mark.parametrize("path", ["/", "/x" * 2 + "x" * 300])
@@ -245,17 +245,17 @@ class TestRefused:
         run(top, source=packed(a="a"))
         record = top.parent / ".site.archive~"
         record.chmod(0o666)
-        assert "is no record of ours: others can write it" in refused(top, ensure="absent")
+        assert "is not a record of ours: other users can write it" in refused(top, ensure="absent")
         record.chmod(0o600)
         os.chown(record, 12345, -1)
-        assert "is no record of ours: others can write it" in refused(top, ensure="absent")
+        assert "is not a record of ours: other users can write it" in refused(top, ensure="absent")
 
     @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', "[]"])
     def test_a_damaged_record_is_said_to_be_one(self, top: Path, text: str) -> None:
         """It is not taken for absence."""
         run(top, source=packed(a="a"))
         (top.parent / ".site.archive~").write_text(text, encoding="utf-8")
-        assert "is damaged; without it" in refused(top, source=packed(a="a"))
+        assert "is damaged; remove it" in refused(top, source=packed(a="a"))
 
     def test_a_record_that_names_what_is_outside_is_damaged(self, top: Path) -> None:
         """Whoever wrote it."""
@@ -274,7 +274,7 @@ class TestRefused:
         (top / "a").rename(top / "b")
         (top / "a").symlink_to(tmp_path / "elsewhere")
         report = Runtime(REGISTRY).apply({"resources": {f"Archive[{top}]": {"source": packed(a__x="y")}}})
-        assert "symbolic link on the way" in report.steps[0].error
+        assert "symbolic link on the path" in report.steps[0].error
         assert tree(tmp_path / "elsewhere") == {}
 
 

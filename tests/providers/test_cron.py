@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Change, CommandError, Context, Runtime
+from resource_api.files import Lines
 from resource_api.plugins import loader
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
-from resource_api.system.filesystem.line_editor import Lines
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 

@@ -327,8 +327,8 @@ def test_what_only_a_shell_understands_is_warned_of() -> None:
 
 
 def test_commands_cannot_be_listed() -> None:
-    """What they have done cannot be read back, and that is what is said."""
-    with pytest.raises(ProviderError, match="cannot be read back"):
+    """Listing fails with the reason: the effects of commands cannot be read."""
+    with pytest.raises(ProviderError, match="cannot be read"):
         Runtime(REGISTRY).resources("exec")
 
 

@@ -113,7 +113,7 @@ def test_an_unchanged_file_costs_four_calls_none_of_which_changes_anything(tmp_p
 def test_the_system_is_refused_before_anything_is_touched(path: str) -> None:
     """Force does not help."""
     problems = file.Provider().validate(None, {"path": path, "ensure": "absent", "force": True})
-    assert [problem.message for problem in problems] == ["a directory of the system is never removed"]
+    assert [problem.message for problem in problems] == ["a system directory is never removed"]
     assert file.Provider().validate(None, {"path": path, "ensure": "directory"}) == []
 
 
@@ -141,10 +141,10 @@ def test_a_link_that_others_could_have_put_there_is_not_followed(tmp_path: Path,
     (tmp_path / "ours/shadow").write_text("secret")
     (theirs / "d").symlink_to(tmp_path / "ours")
     path = theirs / "d/shadow"
-    assert "symbolic link on the way" in read(path)
+    assert "symbolic link on the path" in read(path)
     for should in ({"ensure": "file", "content": "x"}, {"ensure": "directory"}, {"ensure": "link", "target": "x"}):
-        assert "symbolic link on the way" in change(path, None, **should)
-    assert "symbolic link on the way" in change(path, {"ensure": "file"}, ensure="absent")
+        assert "symbolic link on the path" in change(path, None, **should)
+    assert "symbolic link on the path" in change(path, {"ensure": "file"}, ensure="absent")
     assert (tmp_path / "ours/shadow").read_text(encoding="utf-8") == "secret"
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Change, Context, Runtime
+from resource_api.files import Lines
 from resource_api.plugins import loader
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
-from resource_api.system.filesystem.line_editor import Lines
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
@@ -206,7 +206,7 @@ def test_a_host_that_was_added_reads_back_and_goes_without_a_trace(content: byte
     file = Lines(content)
     host.edit(file, {name: should})
     added = file.content
-    assert [found for line in file if (found := host.parse(line)) and found["name"] == name] == [should]
+    assert [found for line in file if (found := host.parse_line(line)) and found["name"] == name] == [should]
     host.edit(file, {name: should})
     assert file.content == added
     host.edit(file, {name: {"ensure": "absent"}})

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import UNKNOWN, Change, Context, ResourceError, Runtime
+from resource_api.files import Lines
 from resource_api.plugins import loader
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
-from resource_api.system.filesystem.line_editor import Lines
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
@@ -198,7 +198,7 @@ def test_a_target_of_its_own_knows_its_user_by_name_or_owner(tmp_path: Path) -> 
     assert (tmp_path / "ra-test-alice.keys").owner() == "ra-test-alice"
     write(key, target=f"{tmp_path}/shared")
     assert (tmp_path / "shared").owner() == "ra-test-alice"
-    with pytest.raises(ResourceError, match="is the file of 'ra-test-alice', not of 'ra-test-bob'"):
+    with pytest.raises(ResourceError, match="belongs to 'ra-test-alice', not to 'ra-test-bob'"):
         write({**key, "name": "ra-test other", "user": "ra-test-bob"}, target=f"{tmp_path}/shared")
 
 
@@ -235,7 +235,7 @@ def test_an_unknown_user_fails() -> None:
 )
 def test_options_are_read_as_sshd_reads_them(line: str, options: list[str]) -> None:
     """Commas, blanks, quotes and names of types within quotes separate nothing."""
-    assert ssh.parse(line) == {"name": "c", "type": "ssh-rsa", "key": RSA, "options": options}
+    assert ssh.parse_line(line) == {"name": "c", "type": "ssh-rsa", "key": RSA, "options": options}
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_options_are_read_as_sshd_reads_them(line: str, options: list[str]) -> N
 )
 def test_other_lines_are_left_to_people(line: str) -> None:
     """Comments, keys without a comment, and what sshd does not take for a key."""
-    assert ssh.parse(line) is None
+    assert ssh.parse_line(line) is None
 
 
 def test_the_file_and_its_directory_come_first() -> None:
@@ -262,7 +262,7 @@ def test_a_hostile_line_takes_no_time(line: str) -> None:
     """Users write their files themselves, and root reads them."""
     began = monotonic()
     for text in (line, f"{line} {line}", f"{line} ssh-rsa {RSA} x"):
-        ssh.parse(text)
+        ssh.parse_line(text)
     assert monotonic() - began < 1
 
 
@@ -305,7 +305,7 @@ def test_a_key_that_was_added_reads_back_and_goes_without_a_trace(
     file = Lines(content)
     ssh.edit(file, {should["name"]: should})
     added = file.content
-    assert [found for line in file if (found := ssh.parse(line)) and found["name"] == should["name"]] == [should]
+    assert [found for line in file if (found := ssh.parse_line(line)) and found["name"] == should["name"]] == [should]
     ssh.edit(file, {should["name"]: should})
     assert file.content == added
     ssh.edit(file, {should["name"]: None})

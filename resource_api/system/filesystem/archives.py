@@ -1,7 +1,7 @@
-"""Archives read member by member: tar, gzipped tar and zip files, and what no archive may hold whatever it comes from.
+"""Read tar, gzipped tar and zip files member by member, and check every member whatever archive it comes from.
 
-Nothing is written here. What is in an archive is whoever made it's word: names, links, sizes and headers are believed
-only as far as they can do no harm, and nothing is held in memory that grows with what a member holds.
+Names, links, sizes and headers of an archive are untrusted input. Memory use does not grow with the size of a member.
+Nothing must be written here.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from gzip import GzipFile
 
+#: Members are read in parts of this many bytes.
 PART: Final = 1 << 18
+#: Modes of members whose archive has none.
 FILE_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o755
-#: A block of a tar file; the last one that is read of a whole one is empty.
+#: Bytes of a tar block. A complete tar file ends with an empty one.
 _BLOCK: Final = 512
-#: More at once is asked for by no honest header, nor by what reads a file in parts.
-_AT_ONCE: Final = 1 << 20
-#: What the description of one member may take on the average.
-_DESCRIPTION: Final = 4096
+#: Largest single read: no valid header needs more.
+_LARGEST_READ: Final = 1 << 20
+#: Bytes of headers per member, on average.
+_HEADERS: Final = 4096
 _LONGEST_TARGET: Final = 4096
-#: The system that zip's attributes are from (APPNOTE.TXT 4.4.2).
+#: "Version made by" of zip attributes that are Unix modes (APPNOTE.TXT 4.4.2).
 _UNIX: Final = 3
 _ENCRYPTED: Final = 1
 
 
 def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Give what is in an open tar, gzipped tar or zip file, in its order; raises as ``bounded`` does."""
+    """Yield the members of an open tar, gzipped tar or zip file, in its order. Raise as ``bounded`` does."""
     start = file.read(4)
     file.seek(0)
     if start[:2] == b"PK":
@@ -48,15 +50,16 @@ def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
 
 
 def bounded(found: Iterable[Member], limits: Limits) -> Iterator[Member]:
-    """Give members whose names and links stay inside, each once, beneath directories alone, and within ``limits``.
+    """Yield ``found`` after checking each member.
 
-    Directories that are only implied come before what they hold; one that is described later comes again. Raises
-    ``ResourceError`` for anything else.
+    Names and links stay inside the archive, no name occurs twice, all parents are directories, and the whole stays
+    within ``limits``. A directory that is only implied by a name is yielded before its content; if the archive
+    describes it later, it is yielded again. Raise ``ResourceError`` for a member that violates this.
     """
     kinds: dict[str, str] = {}
     counter = _Counter(limits)
     for member in found:
-        for parent in _above(member.name):
+        for parent in _parents(member.name):
             if parent not in kinds:
                 kinds[parent] = "directory"
                 yield Member(parent, "directory", DIRECTORY_MODE)
@@ -76,8 +79,8 @@ def bounded(found: Iterable[Member], limits: Limits) -> Iterator[Member]:
         yield member._replace(parts=counter.parts(member.parts))
 
 
-def _above(name: str) -> Iterator[str]:
-    """Give the directories that a member is in, the outermost first."""
+def _parents(name: str) -> Iterator[str]:
+    """Yield the directories of a member, the outermost first."""
     slash = name.find("/")
     while slash > 0:
         yield name[:slash]
@@ -85,7 +88,7 @@ def _above(name: str) -> Iterator[str]:
 
 
 class _Counter:
-    """What an archive has come to so far."""
+    """Count the members and bytes of an archive; raise ``ResourceError`` above the limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -97,7 +100,7 @@ class _Counter:
             raise ResourceError(msg)
 
     def parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Pass on a member's bytes as long as all of them together are not too many."""
+        """Yield ``parts`` while the total of all members stays within the limit."""
         for part in parts:
             self._size += len(part)
             if self._size > self._limits.size:
@@ -107,22 +110,22 @@ class _Counter:
 
 
 class _Bounded:
-    """An open file that is never read at once for more than an honest archive needs; for the libraries that parse."""
+    """A file for the parsing libraries that refuses reads larger than a valid archive needs."""
 
-    def __init__(self, file: Any, at_once: int, described: int) -> None:
-        """Read ``file``; descriptions, which is all that is read but for members' parts, take ``described`` bytes."""
+    def __init__(self, file: Any, largest_read: int, headers: int) -> None:
+        """Read ``file`` in reads of at most ``largest_read`` bytes; its headers take at most ``headers`` bytes."""
         self._file = file
-        self._at_once = at_once
-        self._described = described
-        self.describing = True
+        self._largest_read = largest_read
+        self._headers_left = headers
+        self.in_headers = True
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
-        self.last = self._file.read(min(size, self._at_once + 1) if size >= 0 else self._at_once + 1)
-        if self.describing:
-            self._described -= len(self.last)
-        if size > self._at_once or len(self.last) > self._at_once or self._described < 0:
-            msg = "its members are described at a length that nobody needs"
+        self.last = self._file.read(min(size, self._largest_read + 1) if size >= 0 else self._largest_read + 1)
+        if self.in_headers:
+            self._headers_left -= len(self.last)
+        if size > self._largest_read or len(self.last) > self._largest_read or self._headers_left < 0:
+            msg = "its headers are too long"
             raise ResourceError(msg)
         return self.last
 
@@ -138,7 +141,7 @@ class _Bounded:
 
 @contextmanager
 def _parsed() -> Iterator[None]:
-    """Say in one way what the libraries say in many: that this is no archive, or a damaged one."""
+    """Raise ``ResourceError`` for every error of the parsing libraries: not an archive, or a damaged one."""
     import tarfile  # noqa: PLC0415 - archives are read by few runs
     import zipfile  # noqa: PLC0415 - the same
     import zlib  # noqa: PLC0415 - the same
@@ -155,21 +158,21 @@ def _parsed() -> Iterator[None]:
 
 
 def _tar(file: BinaryIO | GzipFile, limits: Limits) -> Iterator[Member]:
-    """Give the members of a tar file, which must end as one does: what breaks off is not taken for all of it."""
+    """Yield the members of a tar file; one without its end is refused as truncated."""
     import tarfile  # noqa: PLC0415 - archives are read by few runs
 
-    stream: Any = _Bounded(file, _AT_ONCE, _AT_ONCE + limits.members * _DESCRIPTION)
+    stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
     size = 0
     with _parsed(), tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
         while (info := archive.next()) is not None:
-            archive.members = []  # type: ignore[attr-defined] # they would all be kept
+            archive.members = []  # type: ignore[attr-defined] # tarfile would keep all of them
             size += info.size
             if size > limits.size:
                 msg = f"its files are larger than {limits.size} bytes together"
                 raise ResourceError(msg)
-            stream.describing = False
+            stream.in_headers = False
             yield _from_tar(archive, info)
-            stream.describing = True
+            stream.in_headers = True
         if len(stream.last) != _BLOCK or stream.last.strip(b"\0"):
             msg = "it breaks off in the middle"
             raise ResourceError(msg)
@@ -178,7 +181,7 @@ def _tar(file: BinaryIO | GzipFile, limits: Limits) -> Iterator[Member]:
 def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     name = _name(info.name)
     if info.isdir():
-        return Member(name, "directory", directory_mode(info.mode))
+        return Member(name, "directory", packed_directory_mode(info.mode))
     if info.issym():
         return Member(name, "link", 0o777, info.linkname)
     if info.islnk():
@@ -187,7 +190,7 @@ def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     if not info.isreg() or info.sparse is not None:
         msg = f"'{info.name}' is neither a file, a directory nor a link"
         raise ResourceError(msg)
-    return Member(name, "file", file_mode(info.mode), parts=_tar_parts(archive, info))
+    return Member(name, "file", packed_file_mode(info.mode), parts=_tar_parts(archive, info))
 
 
 def _tar_parts(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:
@@ -200,10 +203,10 @@ def _tar_parts(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[byte
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
     import zipfile  # noqa: PLC0415 - archives are read by few runs
 
-    described = _AT_ONCE + limits.members * _DESCRIPTION
-    stream: Any = _Bounded(file, described, described)
+    headers = _LARGEST_READ + limits.members * _HEADERS
+    stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:
-        stream.describing = False
+        stream.in_headers = False
         for info in archive.infolist():
             yield _from_zip(archive, info)
 
@@ -215,13 +218,13 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
         msg = f"'{info.filename}' is encrypted"
         raise ResourceError(msg)
     if info.is_dir():
-        return Member(name, "directory", directory_mode(mode or DIRECTORY_MODE))
+        return Member(name, "directory", packed_directory_mode(mode or DIRECTORY_MODE))
     if kind == stat.S_IFLNK and info.file_size <= _LONGEST_TARGET:
         return Member(name, "link", 0o777, b"".join(_zip_parts(archive, info)).decode("utf-8", "surrogateescape"))
     if kind not in {0, stat.S_IFREG}:
         msg = f"'{info.filename}' is neither a file, a directory nor a link"
         raise ResourceError(msg)
-    return Member(name, "file", file_mode(mode or FILE_MODE), parts=_zip_parts(archive, info))
+    return Member(name, "file", packed_file_mode(mode or FILE_MODE), parts=_zip_parts(archive, info))
 
 
 def _zip_parts(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
@@ -230,19 +233,19 @@ def _zip_parts(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[byte
             yield part
 
 
-def _name(spelt: str) -> str:
+def _name(raw: str) -> str:
     try:
-        return member_name(spelt)
+        return member_name(raw)
     except ValueError as error:
         raise ResourceError(str(error)) from None
 
 
-def file_mode(mode: int) -> int:
-    """Give what of a file's mode is taken over: no set-id bits, nothing that others than the owner could write."""
+def packed_file_mode(mode: int) -> int:
+    """Return the mode to use for a packed file: no set-id bits, write permission for the owner only."""
     mode = mode & 0o755 | 0o600
     return mode if mode & 0o100 else mode & 0o666
 
 
-def directory_mode(mode: int) -> int:
-    """Give what of a directory's mode is taken over."""
+def packed_directory_mode(mode: int) -> int:
+    """Return the mode to use for a packed directory."""
     return mode & 0o755 | 0o700

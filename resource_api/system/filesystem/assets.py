@@ -1,95 +1,228 @@
-"""Makes values of what manifests say of assets and archives: looks at contents once, by SHA-256, and opens them later.
+"""Read the assets and archives that manifests declare: compute their SHA-256 when compiled, open them when applied.
 
-What a URL leads to is fetched when it is opened, not before. How contents are read is another module's, which is only
-loaded when a manifest has any.
+Files are read in parts and never held in memory. A URL is downloaded when it is opened, not before. How a manifest
+spells contents and which members an archive may have must not enter here.
 """
 
 from __future__ import annotations
 
+import errno
+import io
+import json
 import os
+import stat
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from hashlib import file_digest, sha256
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from weakref import finalize
 
-from resource_api.model.values.assets import KINDS, Content, ContentSpec
+from resource_api.model.values.assets import (
+    KINDS,
+    Archive,
+    Asset,
+    Content,
+    ContentSpec,
+    Limits,
+    Member,
+    link_stays_inside,
+)
 from resource_api.model.values.errors import ResourceError
+from resource_api.system.filesystem import archives, download
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from resource_api.system.filesystem.contents import Listing
-
-    #: A digest, and what reads the content that has it.
+    #: The members of a directory; each file with its SHA-256.
+    Listing = tuple[tuple[Member, str], ...]
+    #: A SHA-256, and a function that opens the content.
     Found = tuple[str, Callable[..., Any]]
 
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
-class Assets:
-    """Makes contents of wishes; each file and directory is looked at once, and each URL fetched once."""
+
+class AssetReader:
+    """Build contents from their specifications. Each file and directory is hashed once, each URL downloaded once."""
 
     def __init__(self) -> None:
-        """Know no content yet."""
+        """Start without any content read."""
         self._digests: dict[str, str] = {}
         self._listings: dict[str, Listing] = {}
-        self._fetched: dict[str, BinaryIO] = {}
+        self._downloads: dict[str, BinaryIO] = {}
 
-    def __call__(self, wish: ContentSpec, file: str) -> Content:
-        """Give the content that a manifest's ``file`` asks for. Raises ``ValueError`` with a sentence for people."""
-        look: Callable[[ContentSpec, str], Found] = getattr(self, f"_{wish.origin}")
+    def __call__(self, spec: ContentSpec, file: str) -> Content:
+        """Return the content of ``spec``; relative paths start at the directory of the manifest ``file``.
+
+        Raise ``ValueError`` with a message for users.
+        """
+        find: Callable[[ContentSpec, str], Found] = getattr(self, f"_find_{spec.origin}")
         try:
-            digest, read = look(wish, os.path.join(os.path.dirname(file), str(wish.given)))  # noqa: PTH118, PTH120 - text
+            digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.given)))  # noqa: PTH118, PTH120 - text
         except OSError as error:
-            msg = f"{wish.given} cannot be read: {(error.strerror or str(error)).lower()}"
+            msg = f"{spec.given} cannot be read: {(error.strerror or str(error)).lower()}"
             raise ValueError(msg) from error
         except ResourceError as error:
             raise ValueError(str(error)) from error
-        if wish.sha256 and digest != wish.sha256:
-            msg = f"the {wish.word} has the SHA-256 {digest}, not {wish.sha256}"
+        if spec.sha256 and digest != spec.sha256:
+            msg = f"the {spec.word} has the SHA-256 {digest}, not {spec.sha256}"
             raise ValueError(msg)
-        return KINDS[wish.word](digest, wish.origin, wish.given, read)
+        return KINDS[spec.word](digest, spec.origin, spec.given, read)
 
-    def _text(self, wish: ContentSpec, _path: str) -> Found:
-        from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
+    def _find_text(self, spec: ContentSpec, _path: str) -> Found:
+        raw = str(spec.given).encode()
+        return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
-        raw = str(wish.given).encode()
-        return contents.digest(raw), partial(contents.held, raw)
-
-    def _file(self, wish: ContentSpec, path: str) -> Found:
-        from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
-
+    def _find_file(self, spec: ContentSpec, path: str) -> Found:
         digest = self._digests.get(path)
         if digest is None:
-            digest = self._digests[path] = contents.digest_of(path)
-        if wish.word == "asset":
-            return digest, partial(contents.Verified, path, digest)
-        return digest, partial(contents.unpacked, partial(contents.whole, path, digest))
+            digest = self._digests[path] = _digest(path)
+        if spec.word == "asset":
+            return digest, partial(VerifiedFile, path, digest)
+        return digest, partial(_file_members, partial(_open_verified, path, digest))
 
-    def _url(self, wish: ContentSpec, _path: str) -> Found:
-        from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
-        from resource_api.system.filesystem import download as fetching  # noqa: PLC0415 - the same
+    def _find_url(self, spec: ContentSpec, _path: str) -> Found:
+        download.check(spec.given)
+        fetch = partial(self._download, spec.given, spec.sha256)
+        return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
 
-        fetching.check(wish.given)
-        fetched = partial(self._fetch, wish.given, wish.sha256)
-        return wish.sha256, fetched if wish.word == "asset" else partial(contents.unpacked, fetched)
-
-    def _fetch(self, url: str, digest: str) -> BinaryIO:
-        from resource_api.system.filesystem import download as fetching  # noqa: PLC0415 - the same  # noqa: PLC0415 - when it is opened
-
-        if digest not in self._fetched:
-            file = self._fetched[digest] = fetching.fetch(url, digest)
+    def _download(self, url: str, digest: str) -> BinaryIO:
+        if digest not in self._downloads:
+            file = self._downloads[digest] = download.fetch(url, digest)
             finalize(self, file.close)
-        return fetching.again(self._fetched[digest])
+        return download.reopen(self._downloads[digest])
 
-    def _directory(self, _wish: ContentSpec, path: str) -> Found:
-        from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
-
+    def _find_directory(self, _spec: ContentSpec, path: str) -> Found:
         listing = self._listings.get(path)
         if listing is None:
-            listing = self._listings[path] = tuple(contents.listed(path))
-        told = [[member.name, member.kind, member.mode, digest or member.target] for member, digest in listing]
-        return contents.digest_told(told), partial(contents.members_listed, path, listing)
+            listing = self._listings[path] = tuple(_list(path))
+        digest = _combined_digest([[each.name, each.kind, each.mode, sha or each.target] for each, sha in listing])
+        return digest, partial(_directory_members, path, listing)
 
-    def _files(self, wish: ContentSpec, _path: str) -> Found:
-        from resource_api.system.filesystem import contents  # noqa: PLC0415 - few manifests have contents
+    def _find_files(self, spec: ContentSpec, _path: str) -> Found:
+        digest = _combined_digest([[name, content.word, content.sha256] for name, content in spec.given])
+        return digest, partial(_mapping_members, spec.given)
 
-        told = [[name, content.word, content.sha256] for name, content in wish.given]
-        return contents.digest_told(told), partial(contents.members_named, wish.given)
+
+class VerifiedFile(io.RawIOBase):
+    """A file that reaches its end only if all bytes read up to there have the expected SHA-256."""
+
+    def __init__(self, path: str, digest: str) -> None:
+        """Open the regular file at ``path``. Raise ``OSError``."""
+        super().__init__()
+        self._file = _open(path)
+        self._path = path
+        self._expected = digest
+        self._digest = sha256()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes. Raise ``ResourceError`` at the end of a file that has changed."""
+        count = self._file.readinto(buffer) or 0
+        self._digest.update(memoryview(buffer)[:count])
+        if not count and len(buffer) and self._digest.hexdigest() != self._expected:
+            raise _changed(self._path)
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def _open(path: str) -> io.FileIO:
+    """Open a regular file; refuse anything that could block or has no end."""
+    fd = os.open(path, _READ)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return os.fdopen(fd, "rb", buffering=0)
+
+
+def _open_verified(path: str, digest: str) -> BinaryIO:
+    """Open a file for random access; its SHA-256 is compared first."""
+    file = _open(path)
+    if file_digest(file, "sha256").hexdigest() != digest:
+        file.close()
+        raise _changed(path)
+    file.seek(0)
+    return file
+
+
+def _digest(path: str) -> str:
+    with _open(path) as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _combined_digest(members: list[list[Any]]) -> str:
+    """Return the SHA-256 of an archive that is not one file, from what describes its members."""
+    return sha256(json.dumps(members, separators=(",", ":")).encode()).hexdigest()
+
+
+def _changed(path: str) -> ResourceError:
+    return ResourceError(f"{path} has changed since this run read it first")
+
+
+def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Member]:
+    with opened() as file:
+        yield from archives.members(file, limits)
+
+
+def _mapping_members(files: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
+    return archives.bounded(_nested_members(files, limits), limits)
+
+
+def _nested_members(files: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
+    for name, content in files:
+        if isinstance(content, Archive):
+            yield Member(name, "directory", archives.DIRECTORY_MODE)
+            for member in content.members(limits):
+                yield member._replace(name=f"{name}/{member.name}")
+        elif isinstance(content, Asset):
+            yield Member(name, "file", archives.FILE_MODE, parts=_parts(content.open))
+
+
+def _directory_members(top: str, listing: Listing, limits: Limits) -> Iterator[Member]:
+    """Yield the members of a directory as they were listed; ``ResourceError`` at a file that has changed since."""
+    return archives.bounded((_with_parts(top, *each) for each in listing), limits)
+
+
+def _with_parts(top: str, member: Member, digest: str) -> Member:
+    if member.kind != "file":
+        return member
+    path = os.path.join(top, member.name)  # noqa: PTH118 - text
+    return member._replace(parts=_parts(partial(_verified, path, digest)))
+
+
+def _verified(path: str, digest: str) -> BinaryIO:
+    return VerifiedFile(path, digest)  # type: ignore[return-value] # it has all that a reader needs
+
+
+def _parts(opened: Callable[[], BinaryIO]) -> Iterator[bytes]:
+    with opened() as file:
+        while part := file.read(archives.PART):
+            yield part
+
+
+def _list(top: str) -> Iterator[tuple[Member, str]]:
+    """Yield everything in a directory tree, sorted, each file with its SHA-256."""
+    todo = [""]
+    while todo:
+        directory = todo.pop()
+        with os.scandir(os.path.join(top, directory)) as entries:  # noqa: PTH118 - text
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            name = f"{directory}/{entry.name}" if directory else entry.name
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if entry.is_symlink():
+                target = os.readlink(entry.path)  # noqa: PTH115 - text
+                if not link_stays_inside(name, target):
+                    msg = f"the link '{name}' leads out of {top}, or up behind a name: {target}"
+                    raise ResourceError(msg)
+                yield Member(name, "link", 0o777, target), ""
+            elif entry.is_dir():
+                todo.append(name)
+                yield Member(name, "directory", archives.packed_directory_mode(mode)), ""
+            else:
+                yield Member(name, "file", archives.packed_file_mode(mode)), _digest(entry.path)

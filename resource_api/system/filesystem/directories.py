@@ -1,8 +1,8 @@
-"""Directories held open, reached without following a link that somebody else could have put there.
+"""Open directories by path without following a symbolic link that another user could have put there.
 
-A path is a chain of names, and whoever may write to a directory on the way decides where the rest of it leads. So a
-symbolic link is followed only in a directory that nobody but root and the caller can write to; what comes after is
-done relative to the open directory, which no swap can move. What is done in it does not enter here. Linux only.
+Every user who can write to a directory on a path decides where the rest of the path leads. Therefore a link is
+followed only in a directory that only root and the caller can write to. Later operations are relative to the open
+directory (``dir_fd``), which renaming cannot redirect. What is done in a directory must not enter here. Linux only.
 """
 
 from __future__ import annotations
@@ -17,21 +17,27 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from types import TracebackType
 
-#: So many are held open at most, by the rule of thumb that a process may open 1024 files.
-HELD: Final = 128
-#: As in the kernel (path_resolution(7)).
-LINKS: Final = 40
+#: Most directories held open; a process may usually open 1024 files.
+MAX_OPEN: Final = 128
+#: Most links followed in one path, as in the kernel (path_resolution(7)).
+MAX_LINKS: Final = 40
 
-#: How a directory is opened to be listed or flushed, without following a link.
-LISTING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Flags to open a directory for listing or fsync(2) without following a link.
+DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
-class Directory(NamedTuple):
-    """An open directory: ``fd`` is a place for ``dir_fd=``, ``path`` has no link in it, ``device`` is its filesystem's.
+def canonical_path(path: str) -> str:
+    """Return the absolute ``path`` without empty parts and ``.``; a ``..`` is kept."""
+    return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
 
-    ``trusted``: only root and the caller can write to it.
+
+class Directory(NamedTuple):
+    """An open directory.
+
+    ``fd`` is for ``dir_fd=``; ``path`` contains no link; ``device`` is the number of its filesystem; ``trusted`` means
+    that only root and the caller can write to it.
     """
 
     fd: int
@@ -40,54 +46,57 @@ class Directory(NamedTuple):
     trusted: bool
 
     def beneath(self, name: str) -> str:
-        """Give the path of a name in it."""
+        """Return the path of ``name`` in it."""
         return f"{self.path.rstrip('/')}/{name}"
 
 
 class Directories:
-    """Opens directories by path, each once; a context manager that closes them."""
+    """Open directories by absolute path, each once; a context manager that closes them."""
 
     def __init__(self) -> None:
-        """Hold nothing yet."""
-        self._known: dict[str, Directory] = {}
+        """Start without an open directory."""
+        self._open: dict[str, Directory] = {}
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close what is held."""
+        """Close all of them."""
         self.forget()
 
     def reach(self, path: str) -> Directory:
-        """Give the directory at an absolute ``path``; good until the next call of ``reach`` or ``forget``.
+        """Return the directory at an absolute ``path``; valid until the next call of ``reach`` or ``forget``.
 
-        Raises ``OSError`` with the path: ELOOP for a link that others could have put there, else what the system says.
+        Raise ``OSError`` with the path: ELOOP for a link that another user could have put there.
         """
-        found = self._known.get(path)
+        found = self._open.get(path)
         if found is None:
-            if len(self._known) >= HELD:
+            if len(self._open) >= MAX_OPEN:
                 self.forget()
             try:
-                found = self._known[path] = self._walk(path)
+                found = self._open[path] = self._walk(path)
             except OSError as error:
                 error.filename = path
                 raise
         return found
 
     def place(self, path: str) -> tuple[Directory, str]:
-        """Give the directory that ``path`` is in, and its name there; ``.`` for the root."""
+        """Return the parent directory of ``path``, and the name in it; ``.`` for the root."""
         parent, _, name = path.rpartition("/")
         return self.reach(parent), name or "."
 
     def target(self, path: str) -> str:
-        """Give the text of the symbolic link at ``path``."""
+        """Return the text of the symbolic link at ``path``. Raise ``OSError``."""
         directory, name = self.place(path)
         return os.readlink(name, dir_fd=directory.fd)
 
     def follow(self, path: str) -> tuple[Directory, str]:
-        """Give the place that ``path`` leads to, links at its end followed where they can be trusted."""
-        for _ in range(LINKS):
+        """Return the parent directory and the name of the file at ``path``, after following links at its end.
+
+        Raise ``OSError`` as ``reach`` does.
+        """
+        for _ in range(MAX_LINKS):
             directory, name = self.place(path)
             try:
                 target = os.readlink(name, dir_fd=directory.fd)
@@ -101,10 +110,10 @@ class Directories:
         raise _untrusted(path)
 
     def forget(self) -> None:
-        """Close everything: names may mean something else from here on."""
-        for fd in {directory.fd for directory in self._known.values()}:
+        """Close all directories; to be called after an operation that may change where a path leads."""
+        for fd in {directory.fd for directory in self._open.values()}:
             os.close(fd)
-        self._known.clear()
+        self._open.clear()
 
     def _walk(self, path: str) -> Directory:
         here, links = self._root(), 0
@@ -124,34 +133,34 @@ class Directories:
                 link = _link(here, name)
             if link is not None:
                 links += 1
-                if links > LINKS or not here.trusted:
+                if links > MAX_LINKS or not here.trusted:
                     raise _untrusted(here.beneath(name))
                 todo += link.split("/")[::-1]
                 here = self._root() if link.startswith("/") else here
         return here
 
     def _root(self) -> Directory:
-        root = self._known.get("/")
+        root = self._open.get("/")
         if root is None:
-            root = self._known["/"] = _held(os.open("/", _PATH), "/")
+            root = self._open["/"] = _directory(os.open("/", _PATH), "/")
         return root
 
     def _enter(self, here: Directory, name: str) -> Directory:
         path = here.beneath(name)
-        found = self._known.get(path)
+        found = self._open.get(path)
         if found is None or found.path != path:
-            found = self._known[path] = _held(os.open(name, _PATH, dir_fd=here.fd), path)
+            found = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path)
         return found
 
 
-def _held(fd: int, path: str) -> Directory:
+def _directory(fd: int, path: str) -> Directory:
     seen = os.fstat(fd)
     trusted = not seen.st_mode & _OTHERS_WRITE and seen.st_uid in {0, os.geteuid()}
     return Directory(fd, path, seen.st_dev, trusted)
 
 
 def _link(here: Directory, name: str) -> str:
-    """Give the text of a link; what is none, and no directory either, ends the way."""
+    """Return the text of a link. Raise ``NotADirectoryError`` for a file that is not one."""
     try:
         return os.readlink(name, dir_fd=here.fd)
     except OSError as error:
@@ -161,4 +170,6 @@ def _link(here: Directory, name: str) -> str:
 
 
 def _untrusted(path: str) -> OSError:
-    return OSError(errno.ELOOP, "a symbolic link on the way, where others could have put it, is not followed", path)
+    return OSError(
+        errno.ELOOP, "a symbolic link on the path is not followed: other users can write to its directory", path
+    )

@@ -1,6 +1,6 @@
-"""What a URL leads to, fetched into a nameless file and handed out only when it is what was asked for.
+"""Download a URL over HTTP or HTTPS into a file without a name, and return it only with the expected SHA-256.
 
-Over HTTP and HTTPS, with the standard library; nothing is kept beyond the process. When to fetch is not known here.
+Uses the standard library. Nothing is kept after the process. When to download must not be decided here.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from resource_api.model.values.errors import ResourceError
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
-#: Seconds that a server may say nothing, and that a whole transfer may take.
-SILENCE: Final = 30.0
-PATIENCE: Final = 900.0
-#: Bytes that are fetched at most.
+#: Seconds without data after which a transfer fails, and seconds for a whole transfer.
+IDLE_TIMEOUT: Final = 30.0
+TOTAL_TIMEOUT: Final = 900.0
+#: Largest download in bytes.
 LARGEST: Final = 4 << 30
 _PART: Final = 1 << 18
 
 
 def check(url: str) -> None:
-    """Raise ``ValueError`` for a URL that is not fetched, or that says a password to everybody who sees a plan."""
+    """Raise ``ValueError`` for a URL that is not HTTP or HTTPS, or that contains a user name or password."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - few manifests have URLs
 
     parts = urlsplit(url)
@@ -38,15 +38,16 @@ def check(url: str) -> None:
 
 
 def fetch(url: str, digest: str, largest: int = LARGEST) -> BinaryIO:
-    """Give what a URL leads to as an open file without a name, at its beginning.
+    """Return the content of ``url`` as an open file without a name, at its beginning.
 
-    Raises ``ResourceError`` when it cannot be fetched, is larger than ``largest`` bytes, or has another SHA-256.
+    Raise ``ResourceError`` when it cannot be fetched, is larger than ``largest`` bytes, or has another SHA-256.
     """
-    from http.client import HTTPException  # noqa: PLC0415 - the network is needed by few runs
+    from http.client import HTTPException  # noqa: PLC0415 - few runs use the network
 
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
     try:
-        found = _transfer(url, file, largest)
+        _transfer(url, file, digest, largest)
+        file.seek(0)
     except (OSError, HTTPException) as error:
         file.close()
         msg = f"{url} cannot be fetched: {getattr(error, 'reason', None) or str(error) or type(error).__name__}"
@@ -54,44 +55,41 @@ def fetch(url: str, digest: str, largest: int = LARGEST) -> BinaryIO:
     except BaseException:
         file.close()
         raise
-    if found != digest:
-        file.close()
-        msg = f"{url} has the SHA-256 {found}, not {digest}"
-        raise ResourceError(msg)
-    file.seek(0)
     return file
 
 
-def again(file: BinaryIO) -> BinaryIO:
-    """Open a file without a name once more, at its beginning, for a reader of its own."""
+def reopen(file: BinaryIO) -> BinaryIO:
+    """Open a file without a name again, at its beginning, with an offset of its own."""
     return open(f"/proc/self/fd/{file.fileno()}", "rb", buffering=0)  # noqa: PTH123 - a descriptor
 
 
-def _transfer(url: str, file: BinaryIO, largest: int) -> str:
-    """Write what a URL leads to into ``file``; give its digest."""
-    digest, size, end = sha256(), 0, time.monotonic() + PATIENCE
-    with _opener().open(url, timeout=SILENCE) as answer:
-        while part := answer.read(_PART):
+def _transfer(url: str, file: BinaryIO, expected: str, largest: int) -> None:
+    """Write the content of ``url`` to ``file``."""
+    digest, size, end = sha256(), 0, time.monotonic() + TOTAL_TIMEOUT
+    with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
+        while part := response.read(_PART):
             size += len(part)
             if size > largest:
                 msg = f"{url} is larger than {largest} bytes"
                 raise ResourceError(msg)
             if time.monotonic() > end:
-                msg = f"{url} was not fetched within {PATIENCE:.0f} seconds"
+                msg = f"{url} was not fetched within {TOTAL_TIMEOUT:.0f} seconds"
                 raise ResourceError(msg)
             digest.update(part)
             while part:
                 part = part[os.write(file.fileno(), part) :]
-        length = answer.headers.get("Content-Length", "")
+        length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length) != size:
         msg = f"{url} broke off after {size} of {length} bytes"
         raise ResourceError(msg)
-    return digest.hexdigest()
+    if digest.hexdigest() != expected:
+        msg = f"{url} has the SHA-256 {digest.hexdigest()}, not {expected}"
+        raise ResourceError(msg)
 
 
 def _opener() -> OpenerDirector:
-    """Give an opener that follows to HTTP and HTTPS alone: what leads to a local file is no download."""
-    from urllib import request  # noqa: PLC0415 - the network is needed by few runs
+    """Return an opener that redirects only to HTTP and HTTPS, never to a local file."""
+    from urllib import request  # noqa: PLC0415 - few runs use the network
 
     opener = request.OpenerDirector()
     for handler in (

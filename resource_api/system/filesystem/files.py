@@ -1,8 +1,8 @@
-"""Files, directories and links, read and changed so that nobody can get between and no crash leaves half of it.
+"""Read, replace, create and remove files, directories and links: atomic, durable, safe against other users.
 
-A file is replaced by renaming a complete one over it, on disk before it is seen; rights are changed on what is open,
-never on a name. Nobody gains a right for a moment that neither the old nor the final state grants. How a directory is
-reached safely is ``directories``', what a resource should be is a provider's; both do not enter here. Linux only.
+A file is replaced by renaming a complete one over it, after its content is on disk. Permissions are changed on open
+descriptors, never by name, and at no instant grant more than the old or the new ones. How a directory is reached
+safely belongs to ``directories``; what a resource should be belongs to providers. Linux only.
 """
 
 from __future__ import annotations
@@ -14,42 +14,50 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.filesystem import permissions as rights
-from resource_api.system.filesystem import remove_tree as trees
-from resource_api.system.filesystem import temporary_names as temporaries
-from resource_api.system.filesystem.directories import LISTING, Directories
-from resource_api.system.filesystem.fsync import Durability
-from resource_api.system.filesystem.permissions import DIRECTORY_MODE, Rights
-from resource_api.system.filesystem.temporary_names import Temporaries
+from resource_api.system.filesystem import remove_tree, temporary_names
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories
+from resource_api.system.filesystem.fsync import PendingFlush
+from resource_api.system.filesystem.permissions import (
+    DIRECTORY_MODE,
+    Permissions,
+    change_permissions,
+    set_new_permissions,
+)
+from resource_api.system.filesystem.temporary_names import TemporaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from io import FileIO
     from types import TracebackType
 
     from resource_api.system.filesystem.directories import Directory
 
-    #: The whole of it, or its parts in order.
+    #: The whole content, or its parts in order.
     Content = bytes | Iterable[bytes]
 
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Flags to open a file for reading without following a link or blocking on a FIFO.
+READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_PART: Final = 1 << 18
 
 
-def look(held: Directories, path: str, limit: int) -> tuple[os.stat_result, bytes | None]:
-    """Give what stands at ``path`` and, of a regular file of at most ``limit`` bytes, its content.
+def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.stat_result, bytes | None]:
+    """Return the status of the file at the absolute ``path``, and its content if it is regular.
 
-    Nothing but regular files is opened, no link is followed, nothing blocks. Raises ``OSError``.
+    The content is None for anything but a regular file, and for one of more than ``limit`` bytes. A link at the end
+    of the path is not followed; a FIFO or a device is not opened. Raise ``OSError``.
     """
     parent, _, name = path.rpartition("/")
-    fd = held.reach(parent).fd
+    fd = directories.reach(parent).fd
     seen = os.lstat(name or ".", dir_fd=fd)
     size = seen.st_size
     if size > limit or not stat.S_ISREG(seen.st_mode):
         return seen, None
-    file = os.open(name, _READ, dir_fd=fd)
+    file = os.open(name, READ_FLAGS, dir_fd=fd)
     try:
         content: bytes | None = os.read(file, size + 1)
-        if content is not None and len(content) != size:  # it is being written, or is one of proc(5)
+        if content is not None and len(content) != size:  # it is being written, or is a file of proc(5)
             content = _whole(file, limit)
     finally:
         os.close(file)
@@ -57,21 +65,24 @@ def look(held: Directories, path: str, limit: int) -> tuple[os.stat_result, byte
 
 
 def read(path: str, limit: int) -> bytes:
-    """Give the content of a regular file; raises ``OSError`` for anything else, and EFBIG beyond ``limit`` bytes."""
-    with Directories() as held:
-        seen, content = look(held, path, limit)
+    """Return the content of a regular file. Raise ``OSError``: EFBIG above ``limit`` bytes, EINVAL for no file."""
+    with Directories() as directories:
+        seen, content = stat_and_read(directories, path, limit)
     if content is None:
         number = errno.EFBIG if stat.S_ISREG(seen.st_mode) else errno.EINVAL
         raise OSError(number, f"no regular file of at most {limit} bytes", path)
     return content
 
 
-def source(path: str) -> BinaryIO:
-    """Open a regular file to copy from; links are followed where others could not have put them."""
+def open_source(path: str) -> FileIO:
+    """Open a regular file for reading. Links are followed unless another user could have put them there.
+
+    The stream is unbuffered. Raise ``OSError``: ELOOP for such a link, EINVAL for anything but a regular file.
+    """
     try:
-        with Directories() as held:
-            directory, name = held.follow(path)
-            file = os.open(name, _READ, dir_fd=directory.fd)
+        with Directories() as directories:
+            directory, name = directories.follow(path)
+            file = os.open(name, READ_FLAGS, dir_fd=directory.fd)
     except OSError as error:
         error.filename = path
         raise
@@ -81,16 +92,32 @@ def source(path: str) -> BinaryIO:
     return os.fdopen(file, "rb", buffering=0)
 
 
+def describe_error(error: Exception, path: str) -> str:
+    """Return the message of a failed operation on ``path``: without error number, and with a path only if another."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    text = error.strerror[:1].lower() + error.strerror[1:]
+    place = error.filename
+    return f"{text}: {place}" if isinstance(place, str) and place.startswith("/") and place != path else text
+
+
+def parts(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the rest of an open file in parts of 256 KiB, and close it."""
+    with stream:
+        while part := stream.read(_PART):
+            yield part
+
+
 def replace(
     path: str, content: Content, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
 ) -> None:
-    """Do ``Batch.replace`` for one file, durable on return."""
+    """Replace one file as ``Batch.replace`` does; it is durable on return. Raise ``OSError``."""
     with Batch() as batch:
         batch.replace(path, content, mode=mode, uid=uid, gid=gid)
 
 
 class _Staged(NamedTuple):
-    """A complete file under a temporary name, waiting for its own."""
+    """A complete file under a temporary name, to be renamed by ``flush``."""
 
     path: str
     directory: str
@@ -101,178 +128,187 @@ class _Staged(NamedTuple):
 class Batch:
     """Changes that become durable together: ``with Batch() as batch: batch.replace(...)``.
 
-    Files appear under their names when the batch is flushed, everything else at once; all of it is durable after
-    ``flush``, which leaving the ``with`` statement does. An exception in it takes back files that have not appeared.
-    Every method raises ``OSError`` and leaves what it was to change as it was.
+    Replaced files appear under their names in ``flush``, all other changes at once. Everything is durable after
+    ``flush``, which the end of the ``with`` block calls; an exception in the block discards files that have not
+    appeared. A method that raises ``OSError`` has changed nothing.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing changed."""
-        self.held: Final = Directories()
+        """Start without changes."""
+        self.directories: Final = Directories()
         self._staged: list[_Staged] = []
-        self._durability = Durability(self.held)
-        self._temporaries = Temporaries()
+        self._pending = PendingFlush(self.directories)
+        self._temporary_names = TemporaryNames()
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Flush; raise the first failure that ``flush`` gives."""
+        """Flush, and raise the first failure that ``flush`` returns."""
         try:
             if kind is not None:
-                self._drop(self._staged)
+                self._discard(self._staged)
                 self._staged = []
                 with suppress(OSError):
                     self.flush()
             elif failed := self.flush():
                 raise failed[0][1]
         finally:
-            self.held.forget()
+            self.directories.forget()
 
     def replace(
         self, path: str, content: Content, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
     ) -> None:
-        """Give the file at ``path`` this content, or make it; a link there is replaced itself, hard links are left.
+        """Create the file at ``path`` or replace it; readers see the whole old or the whole new content.
 
-        What is None is kept: mode (without set-id bits, which vouch for the old content), owner, group; of a new file
-        0644 and the caller's. ACL and extended attributes are kept; a given mode is the mode exactly.
+        A symbolic link at ``path`` is replaced itself, other hard links keep the old content. Mode, owner and group of
+        None are those of the old file (without set-id bits, which were granted to the old content); a new file gets
+        0644 and the caller's. ACL and extended attributes are kept; a given ``mode`` becomes the mode exactly.
+        Raise ``OSError``, EISDIR or EEXIST for anything but a regular file or a link.
         """
-        directory, name = self.held.place(path)
+        directory, name = self.directories.place(path)
         old = _replaceable(directory, name, path)
-        temporary = self._temporaries.name(directory, name)
-        fd = os.open(temporary, _WRITE, 0o600, dir_fd=directory.fd)
+        temporary = self._temporary_names.name(directory, name)
+        fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
         try:
             try:
                 for part in (content,) if isinstance(content, bytes) else content:
                     _write(fd, part)
-                rights.dress(fd, old, Rights(mode, uid, gid), directory.fd, name)
-                self._durability.file(fd, directory)
+                set_new_permissions(fd, old, Permissions(mode, uid, gid), directory.fd, name)
+                self._pending.file(fd, directory)
             finally:
                 os.close(fd)
         except BaseException:
-            temporaries.discard(directory.fd, temporary)
+            temporary_names.discard(directory.fd, temporary)
             raise
         self._staged.append(_Staged(path, directory.path, temporary, name))
 
     def make_directory(
         self, path: str, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
     ) -> None:
-        """Make a directory: without ``mode`` 0755, with set-group-ID where the parent hands it down."""
-        directory, name = self.held.place(path)
-        # Nobody would ever mend the mode of a directory that a crash has left narrow, if none is declared.
+        """Create a directory. Without ``mode`` it is 0755, with set-group-ID if the parent passes that on.
+
+        Raise ``OSError``: ``FileExistsError`` when the name exists.
+        """
+        directory, name = self.directories.place(path)
+        # Without a declared mode nothing would later correct a narrow mode that a crash has left.
         os.mkdir(name, DIRECTORY_MODE if mode is uid is gid is None else 0o700, dir_fd=directory.fd)
         try:
-            fd = os.open(name, LISTING, dir_fd=directory.fd)
+            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=directory.fd)
             try:
-                made = os.fstat(fd)
-                if made.st_uid != os.geteuid():
-                    raise PermissionError(errno.EPERM, "somebody else has put another directory there", path)
-                wanted = DIRECTORY_MODE | made.st_mode & stat.S_ISGID if mode is None else mode
-                rights.change(fd, made, Rights(wanted, uid, gid))
-                self._durability.file(fd, directory)
+                created = os.fstat(fd)
+                if created.st_uid != os.geteuid():
+                    raise PermissionError(errno.EPERM, "another user has put another directory there", path)
+                wanted = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if mode is None else mode
+                change_permissions(fd, created, Permissions(wanted, uid, gid))
+                self._pending.file(fd, directory)
             finally:
                 os.close(fd)
         except BaseException:
             with suppress(OSError):
                 os.rmdir(name, dir_fd=directory.fd)
             raise
-        self._durability.names(directory.path)
+        self._pending.entries(directory.path)
 
     def make_link(self, path: str, target: str, *, uid: int | None = None, gid: int | None = None) -> None:
-        """Make ``path`` a symbolic link to ``target``, in place of a file or a link, never of anything else."""
-        directory, name = self.held.place(path)
+        """Create a symbolic link, or replace a file or link by one, atomically. Raise ``OSError`` as ``replace``."""
+        directory, name = self.directories.place(path)
         _replaceable(directory, name, path)
-        temporary = self._temporaries.name(directory, name)
+        temporary = self._temporary_names.name(directory, name)
         os.symlink(target, temporary, dir_fd=directory.fd)
         try:
             if (uid, gid) != (None, None):
-                os.chown(temporary, *Rights(None, uid, gid).ids, dir_fd=directory.fd, follow_symlinks=False)
+                os.chown(temporary, *Permissions(None, uid, gid).ids, dir_fd=directory.fd, follow_symlinks=False)
             os.rename(temporary, name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
         except BaseException:
-            temporaries.discard(directory.fd, temporary)
+            temporary_names.discard(directory.fd, temporary)
             raise
-        self._durability.names(directory.path)
-        self.held.forget()
+        self._pending.entries(directory.path)
+        self.directories.forget()
 
     def set_mode_owner(
         self, path: str, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
     ) -> None:
-        """Change the rights on a file or directory that stays, the owner of a link; what is None is kept.
+        """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present one.
 
-        Refused (EPERM) for a file with other hard links where others can write: it may be somebody else's file.
+        Raise ``OSError``: EPERM for a file with other hard links in a directory that other users can write to (it
+        may be a link to a file of another user), EAGAIN when the file is replaced meanwhile.
         """
-        directory, name = self.held.place(path)
+        directory, name = self.directories.place(path)
         seen = os.lstat(name, dir_fd=directory.fd)
         if stat.S_ISLNK(seen.st_mode):
-            os.chown(name, *Rights(None, uid, gid).ids, dir_fd=directory.fd, follow_symlinks=False)
-            self._durability.names(directory.path)
+            os.chown(name, *Permissions(None, uid, gid).ids, dir_fd=directory.fd, follow_symlinks=False)
+            self._pending.entries(directory.path)
             return
         if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
             raise OSError(errno.EINVAL, "neither a file nor a directory", path)
-        fd = os.open(name, _READ, dir_fd=directory.fd)
+        fd = os.open(name, READ_FLAGS, dir_fd=directory.fd)
         try:
             now = os.fstat(fd)
             if not os.path.samestat(seen, now):
                 raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
             if stat.S_ISREG(now.st_mode) and now.st_nlink > 1 and not directory.trusted:
-                raise PermissionError(errno.EPERM, "it has other hard links, and others can write where it is", path)
-            rights.change(fd, now, Rights(mode, uid, gid))
-            self._durability.file(fd, directory)
+                raise PermissionError(
+                    errno.EPERM, "it has other hard links, and other users can write to its directory", path
+                )
+            change_permissions(fd, now, Permissions(mode, uid, gid))
+            self._pending.file(fd, directory)
         finally:
             os.close(fd)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove what is at ``path``; a directory that is not empty only if ``recursive``.
+        """Remove the file, link or directory at ``path``; a directory that is not empty only if ``recursive``.
 
-        Directories of the system and what is mounted, or has something mounted beneath, are refused (EPERM, EBUSY).
+        Raise ``OSError``: EPERM for ``PROTECTED_DIRECTORIES``, EBUSY for a mount point or a directory above one.
         """
-        directory, name = self.held.place(path)
+        directory, name = self.directories.place(path)
         seen = os.lstat(name, dir_fd=directory.fd)
-        trees.guard(directory.beneath(name))
+        remove_tree.check_removable(directory.beneath(name))
         if not stat.S_ISDIR(seen.st_mode):
             os.unlink(name, dir_fd=directory.fd)
         elif recursive:
-            trees.remove(directory, name)
+            remove_tree.remove(directory, name)
         else:
-            temporaries.sweep(self.held.reach(path))
+            temporary_names.sweep(self.directories.reach(path))
             os.rmdir(name, dir_fd=directory.fd)
-        self._durability.names(directory.path)
+        self._pending.entries(directory.path)
         if not stat.S_ISREG(seen.st_mode):
-            self.held.forget()
+            self.directories.forget()
 
     def flush(self) -> list[tuple[str, OSError]]:
-        """Make everything appear and durable; give the files that could not appear, by path, and why.
+        """Rename the replaced files into place and make all changes durable.
 
-        Raises ``OSError`` when the disk does not take what was written: then no file that was waiting has appeared.
+        Return the path and the error of each file that could not be renamed. Raise ``OSError`` when the disk cannot
+        store what was written: then no waiting file has appeared.
         """
         ready, self._staged = self._staged, []
         try:
-            self._durability.flush_files()
+            self._pending.flush_files()
         except OSError:
-            self._drop(ready)
+            self._discard(ready)
             raise
         failed = []
         for staged in ready:
             try:
-                fd = self.held.reach(staged.directory).fd
+                fd = self.directories.reach(staged.directory).fd
                 os.rename(staged.temporary, staged.name, src_dir_fd=fd, dst_dir_fd=fd)
             except OSError as error:
-                self._drop([staged])
+                self._discard([staged])
                 failed.append((staged.path, error))
             else:
-                self._durability.names(staged.directory)
-        self._durability.flush_names()
+                self._pending.entries(staged.directory)
+        self._pending.flush_directories()
         return failed
 
-    def _drop(self, unfit: Iterable[_Staged]) -> None:
-        for staged in unfit:
+    def _discard(self, files: Iterable[_Staged]) -> None:
+        for staged in files:
             with suppress(OSError):
-                temporaries.discard(self.held.reach(staged.directory).fd, staged.temporary)
+                temporary_names.discard(self.directories.reach(staged.directory).fd, staged.temporary)
 
 
 def _whole(file: int, limit: int) -> bytes | None:
-    """Read to the end, from the beginning; None beyond ``limit``."""
+    """Read a file from beginning to end; None above ``limit`` bytes."""
     with os.fdopen(file, "rb", closefd=False) as stream:
         stream.seek(0)
         content = stream.read(limit + 1)
@@ -280,14 +316,14 @@ def _whole(file: int, limit: int) -> bytes | None:
 
 
 def _write(fd: int, content: bytes) -> None:
-    """Write all of it, in as many steps as the system wants."""
+    """Write all of ``content``; one write(2) may take less."""
     done = os.write(fd, content)
     while done < len(content):
         done += os.write(fd, memoryview(content)[done:])
 
 
 def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result | None:
-    """Give the regular file that is there; None for nothing, or a link. Anything else can be replaced by nothing."""
+    """Return the status of the regular file there; None for a link or no file. Raise ``OSError`` for anything else."""
     try:
         old = os.lstat(name, dir_fd=directory.fd)
     except FileNotFoundError:

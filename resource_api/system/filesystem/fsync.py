@@ -1,7 +1,8 @@
-"""What has been changed but is not on disk yet, and the cheapest way to get it there.
+"""Make changed files and directories durable at the lowest cost.
 
-A few changes are made durable one by one, many by flushing their filesystem once: with ten thousand files that is
-the difference between one and ten thousand waits. A flush that fails is never tried again nor passed over.
+A few changes are flushed one by one (fsync), many by flushing their filesystem once (syncfs): for ten thousand files
+that is one wait instead of ten thousand. A flush that fails is neither retried nor ignored: the kernel reports an
+error only once.
 """
 
 from __future__ import annotations
@@ -10,59 +11,59 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.filesystem.directories import LISTING
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directories, Directory
 
-#: So many changes are made durable one by one.
+#: Up to this number, changes are flushed one by one.
 FEW: Final = 8
 
 
-class Durability:
-    """Notes changes and makes them durable; every method raises ``OSError`` when the disk does not take them."""
+class PendingFlush:
+    """Changes that are not on disk yet. Every method raises ``OSError`` when the disk cannot store them."""
 
-    def __init__(self, held: Directories) -> None:
-        """Note nothing yet; directories are reached through ``held``."""
-        self._held = held
+    def __init__(self, directories: Directories) -> None:
+        """Start without changes; ``directories`` opens the directories to flush."""
+        self._directories = directories
         self._files = 0
-        #: Filesystems where a file is not durable yet, each with a directory of it that has been open since.
-        self._loose: dict[int, int] = {}
-        #: Directories with changed names, by path.
-        self._directories: dict[str, None] = {}
+        #: Filesystems with unflushed files, each with a directory on it that was opened before the change.
+        self._filesystems: dict[int, int] = {}
+        #: Paths of directories with changed entries.
+        self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Make an open file in ``directory`` durable: now, or when it is one of many, with ``files``."""
+        """Flush an open file in ``directory`` now, or in ``flush_files`` when it is one of many."""
         self._files += 1
         if self._files <= FEW:
             os.fsync(fd)
-        elif directory.device not in self._loose:
-            self._loose[directory.device] = os.open(".", LISTING, dir_fd=directory.fd)
+        elif directory.device not in self._filesystems:
+            self._filesystems[directory.device] = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
 
-    def names(self, path: str) -> None:
-        """Note that a name in the directory at ``path`` has changed."""
-        self._directories[path] = None
+    def entries(self, path: str) -> None:
+        """Record that an entry of the directory at ``path`` has changed."""
+        self._changed[path] = None
 
     def flush_files(self) -> None:
-        """Make every file durable that is not."""
-        loose, self._loose, self._files = self._loose, {}, 0
+        """Flush all files that are not durable yet."""
+        filesystems, self._filesystems, self._files = self._filesystems, {}, 0
         try:
-            for fd in loose.values():
+            for fd in filesystems.values():
                 _syncfs(fd)
         finally:
-            for fd in loose.values():
+            for fd in filesystems.values():
                 os.close(fd)
 
-    def flush_names(self) -> None:
-        """Make names durable: each directory once, or its filesystem when there are many."""
-        changed, self._directories = self._directories, {}
+    def flush_directories(self) -> None:
+        """Flush each changed directory once, or its filesystem when there are many."""
+        changed, self._changed = self._changed, {}
         flushed: set[int] = set()
         for path in changed:
-            with suppress(FileNotFoundError, NotADirectoryError):  # removed since
-                directory = self._held.reach(path)
+            with suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile
+                directory = self._directories.reach(path)
                 if directory.device in flushed:
                     continue
-                fd = os.open(".", LISTING, dir_fd=directory.fd)
+                fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
                 try:
                     if len(changed) > FEW:
                         _syncfs(fd)
@@ -74,7 +75,7 @@ class Durability:
 
 
 def _syncfs(fd: int) -> None:
-    """Call syncfs(2), which reports what could not be written since ``fd`` was opened (Linux 5.8)."""
+    """Call syncfs(2), which reports write errors since ``fd`` was opened (Linux 5.8)."""
     import ctypes  # noqa: PLC0415 - only for many files at once
 
     library = ctypes.CDLL(None, use_errno=True)

@@ -1,10 +1,8 @@
-"""Files of lines, edited so that every byte that is not ours stays as it is.
+"""Edit files line by line so that every byte outside the edited lines stays as it is.
 
-People comment, space, duplicate and forget the last newline as they like; an editor that parses a file and writes it
-anew takes that away from them. What a line means is a provider's business and does not enter here, and how a file is
-replaced is ``files``'.
-
-Files of other users are read and edited too; ``directories`` says which symbolic links are followed then.
+Comments, spacing, duplicates and a missing last newline are kept, which an editor that parses and rewrites a file
+would lose. Files of other users are read and edited safely too, see ``directories``. What a line means belongs to
+providers and must not enter here.
 """
 
 from __future__ import annotations
@@ -21,20 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _TRIES: Final = 5
-_LARGEST: Final = 16 * 1024 * 1024  # bytes; what another user owns must not fill our memory
+#: Largest file in bytes: a file of another user must not fill the memory.
+_LARGEST: Final = 16 * 1024 * 1024
 
 
 class Lines:
     """The lines of a file as a list of texts without line ends; bytes that are not UTF-8 are kept as surrogates.
 
-    1. What is not assigned, inserted or deleted keeps its bytes.
-    2. An assigned line keeps its own line end; a new one gets that of the last line that has one.
-    3. A file that does not end in a newline does not get one.
-    4. Deleting what was just added gives the very bytes of before.
+    1. A line that is not assigned, inserted or deleted keeps its bytes.
+    2. An assigned line keeps its line end; a new one gets that of the last line that has one.
+    3. A file without a newline at its end does not get one.
+    4. Deleting a line that was just added restores the bytes of before.
     """
 
     def __init__(self, content: bytes) -> None:
-        """Take the ``content`` of a file apart at its newlines."""
+        """Split the ``content`` of a file at its newlines."""
         *whole, rest = content.split(b"\n")
         self._lines = [line + b"\n" for line in whole]
         if rest:
@@ -46,81 +45,82 @@ class Lines:
         return b"".join(self._lines)
 
     def __len__(self) -> int:
-        """Count the lines."""
+        """Return the number of lines."""
         return len(self._lines)
 
     def __iter__(self) -> Iterator[str]:
-        """Give the lines from the first to the last."""
+        """Iterate over the lines from first to last."""
         return map(_text, self._lines)
 
     def __getitem__(self, index: int) -> str:
-        """Give one line."""
+        """Return one line."""
         return _text(self._lines[index])
 
     def __setitem__(self, index: int, text: str) -> None:
-        """Say a line anew."""
+        """Replace the text of a line. Raise ``ValueError`` for a text with a newline."""
         old = self._lines[index]
-        self._lines[index] = _bytes(text) + old[len(_bare(old)) :]
+        self._lines[index] = _bytes(text) + old[len(_without_end(old)) :]
 
     def __delitem__(self, index: int) -> None:
-        """Take a line away, its line end with it; from an end without newline, the one before it."""
+        """Delete a line with its line end; for a last line without one, with the line end before it."""
         if not self._lines.pop(index).endswith(b"\n") and self._lines:
-            self._lines[-1] = _bare(self._lines[-1])
+            self._lines[-1] = _without_end(self._lines[-1])
 
     def insert(self, index: int, text: str) -> None:
-        """Put a line before the one at ``index``."""
+        """Insert a line before the one at ``index``. Raise ``ValueError`` for a text with a newline."""
         end = self._end()
         if index == len(self) and self._lines and not self._lines[-1].endswith(b"\n"):
-            # A carriage return here is the line's own; with another before the newline it is not taken for its end.
+            # A carriage return here belongs to the line; a second one keeps it from being read as part of the line end.
             self._lines[-1] += b"\r\n" if self._lines[-1].endswith(b"\r") else end
             end = b""
         self._lines.insert(index, _bytes(text) + end)
 
     def append(self, text: str) -> None:
-        """Put a line after the last one."""
+        """Add a line after the last one. Raise ``ValueError`` for a text with a newline."""
         self.insert(len(self), text)
 
     def _end(self) -> bytes:
-        ended = next((line for line in reversed(self._lines) if line.endswith(b"\n")), b"\n")
-        return ended[len(_bare(ended)) :]
+        last = next((line for line in reversed(self._lines) if line.endswith(b"\n")), b"\n")
+        return last[len(_without_end(last)) :]
 
 
-class _Seen(NamedTuple):
-    """A file when it was looked at; two are equal when nobody has written to it or replaced it between them.
+class _Version(NamedTuple):
+    """The state of a file; two are equal when the file was neither written nor replaced between them.
 
-    ``place`` is its path with the links at its end followed; ``content`` and ``written`` are None if it is missing.
+    ``path`` is the one after following links; ``content`` and ``identity`` are None if the file is missing.
     """
 
-    place: str
+    path: str
     content: bytes | None = None
-    written: tuple[int, ...] | None = None
+    identity: tuple[int, ...] | None = None
 
 
-class _MovedError(Exception):
-    """Somebody else has written to the file while it was being edited."""
+class _ChangedError(Exception):
+    """The file was written or replaced during the edit."""
 
 
-def read(path: str) -> Lines:
-    """Give the lines of the file at the absolute ``path``, none if it does not exist.
+def read_lines(path: str) -> Lines:
+    """Return the lines of the file at the absolute ``path``; none if it does not exist.
 
-    Raises ``OSError`` for what is no regular file, or behind a link that others could have put there.
+    Raise ``OSError`` for anything but a regular file, and for a link that another user could have put there.
     """
     try:
-        return Lines(_look(path).content or b"")
+        return Lines(_read_version(path).content or b"")
     except (FileNotFoundError, NotADirectoryError):
         return Lines(b"")
 
 
-def edit(
+def edit_lines(
     path: str, change: Callable[[Lines], None], *, mode: int, uid: int | None = None, gid: int | None = None
 ) -> None:
-    """Let ``change`` edit the lines of the file at the absolute ``path``; replace the file if they are others then.
+    """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if they differ then.
 
-    An existing file keeps its mode and owner; a new one gets those given. What others write meanwhile is not lost:
-    ``change`` is then called again, with that. Raises ``OSError``, and ``ResourceError`` for a file that never rests.
+    An existing file keeps its mode and owner; a new one gets the given ones. When another process writes the file
+    meanwhile, ``change`` is called again with the new lines: it must not depend on earlier calls. The new file is
+    durable on return. Raise ``OSError``, and ``ResourceError`` when the file keeps changing.
     """
     for _ in range(_TRIES):
-        before = _look(path)
+        before = _read_version(path)
         lines = Lines(before.content or b"")
         change(lines)
         if lines.content == (before.content or b""):
@@ -128,49 +128,45 @@ def edit(
         try:
             with files.Batch() as batch:
                 if before.content is None:
-                    batch.replace(before.place, lines.content, mode=mode, uid=uid, gid=gid)
+                    batch.replace(before.path, lines.content, mode=mode, uid=uid, gid=gid)
                 else:
-                    batch.replace(before.place, lines.content)
-                # The new file is complete here: nothing but its renaming comes after this look.
-                _compare(before, _look(path))
-        except _MovedError:
+                    batch.replace(before.path, lines.content)
+                # The new file is complete: only its renaming follows this check.
+                if _read_version(path) != before:
+                    raise _ChangedError  # noqa: TRY301 - leaving the batch with an error discards the new file
+        except _ChangedError:
             continue
         return
     msg = f"{path} was changed by others {_TRIES} times while it was being edited"
     raise ResourceError(msg)
 
 
-def _compare(before: _Seen, now: _Seen) -> None:
-    if now != before:
-        raise _MovedError
-
-
-def _look(path: str) -> _Seen:
-    with Directories() as held:
-        directory, name = held.follow(path)
-        place = directory.beneath(name)
+def _read_version(path: str) -> _Version:
+    with Directories() as directories:
+        directory, name = directories.follow(path)
+        path = directory.beneath(name)
         try:
-            status, content = files.look(held, place, _LARGEST)
+            status, content = files.stat_and_read(directories, path, _LARGEST)
         except FileNotFoundError:
-            return _Seen(place)
+            return _Version(path)
     if content is None:
         raise OSError(errno.EINVAL, f"no regular file of at most {_LARGEST >> 20} MiB", path)
-    written = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return _Seen(place, content, written)
+    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return _Version(path, content, identity)
 
 
-def shown(text: str) -> str:
-    """Give ``text`` as it can be printed: bytes that are no UTF-8 as U+FFFD."""
+def printable(text: str) -> str:
+    """Return ``text`` with U+FFFD in place of bytes that are not UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _bare(line: bytes) -> bytes:
-    """Give a line without its line end; a carriage return alone is none."""
+def _without_end(line: bytes) -> bytes:
+    """Return a line without its line end; a carriage return alone is not one."""
     return line.removesuffix(b"\r\n") if line.endswith(b"\r\n") else line.removesuffix(b"\n")
 
 
 def _text(line: bytes) -> str:
-    return _bare(line).decode("utf-8", "surrogateescape")
+    return _without_end(line).decode("utf-8", "surrogateescape")
 
 
 def _bytes(text: str) -> bytes:

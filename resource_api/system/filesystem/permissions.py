@@ -1,6 +1,7 @@
-"""Owner, mode, ACL and extended attributes of an open file, changed so that nobody gains a right in between.
+"""Change owner, mode, ACL and extended attributes of an open file without granting extra access on the way.
 
-Everything is done on a descriptor. Which rights a file should have is decided elsewhere.
+At no instant has a user a right that neither the old nor the new permissions grant. All operations use a descriptor.
+Which permissions a file should have must not be decided here.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from typing import Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 
-#: A new file's and a new directory's mode, whatever the umask is.
+#: Modes of new files and directories, independent of the umask.
 FILE_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o755
 
 ACL: Final = "system.posix_acl_access"
-#: They vouch for the very content of a file, and would lie with another.
-_OF_CONTENT: Final = frozenset({"security.capability", "security.ima", "security.evm"})
-#: One entry of an ACL (acl(5), linux/posix_acl_xattr.h): tag, permissions, whose. A header of four bytes comes first.
+#: Extended attributes that certify the content of a file, and must not be copied to new content.
+_CERTIFYING: Final = frozenset({"security.capability", "security.ima", "security.evm"})
+#: An ACL entry (acl(5), linux/posix_acl_xattr.h): tag, permissions, id; after a header of four bytes.
 _ENTRY: Final = struct.Struct("<HHI")
 _HEADER: Final = 4
 _USER, _MASK, _OTHER = 0x01, 0x10, 0x20
 
 
-class Rights(NamedTuple):
-    """Mode, owner and group to be; None keeps what is."""
+class Permissions(NamedTuple):
+    """Wanted mode, owner and group; None keeps the present one."""
 
     mode: int | None = None
     uid: int | None = None
@@ -35,33 +36,38 @@ class Rights(NamedTuple):
 
     @property
     def ids(self) -> tuple[int, int]:
-        """Owner and group as chown(2) takes them."""
+        """Owner and group as arguments of chown(2)."""
         return -1 if self.uid is None else self.uid, -1 if self.gid is None else self.gid
 
 
-def change(fd: int, now: os.stat_result, wanted: Rights) -> None:
-    """Give an open file or directory, seen as ``now``, other rights.
+def directory_mode(mode: int) -> int:
+    """Return the mode of a directory for the mode of its files: who may read it may also search it, as in Puppet."""
+    return mode | (mode & 0o444) >> 2
 
-    A new owner is let in only to what the old mode and the new one both allow; then the mode is set.
+
+def change_permissions(fd: int, now: os.stat_result, wanted: Permissions) -> None:
+    """Change the permissions of an open file or directory whose status is ``now``.
+
+    The owner changes while the mode is the intersection of the old and the new one; then the mode is set.
     """
     old = stat.S_IMODE(now.st_mode)
     mode = old if wanted.mode is None else wanted.mode
-    moves = wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}
-    if moves:
+    new_owner = wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}
+    if new_owner:
         narrow = old & mode & 0o777
         if narrow != old & 0o777:
             os.fchmod(fd, narrow)
         os.fchown(fd, *wanted.ids)
-    if wanted.mode is not None and (moves or old != mode):
+    if wanted.mode is not None and (new_owner or old != mode):
         os.fchmod(fd, mode)
 
 
-def dress(fd: int, old: os.stat_result | None, wanted: Rights, directory: int, name: str) -> None:
-    """Give a new file, 0600 and the caller's, its rights; what is not wanted it takes from the ``old`` one.
+def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions, directory: int, name: str) -> None:
+    """Set the permissions of a new file (mode 0600) that will replace the ``old`` one, if there is one.
 
-    The old file is called ``name`` in the open ``directory``; its ACL and extended attributes are copied. Set-id bits
-    are not: they vouch for the old content. The owner comes first, then the ACL with the new mode within, since a mode
-    before it would give the group what the ACL keeps from it.
+    The old file is ``name`` in the open ``directory``. What ``wanted`` leaves open is copied from it, also its ACL and
+    extended attributes, but not set-id bits: they were granted to the old content. The order is owner, ACL (with the
+    new mode in it), mode: a mode before the ACL would give the group permissions that the ACL denies.
     """
     mode, uid, gid = wanted
     if old is not None:
@@ -72,31 +78,31 @@ def dress(fd: int, old: os.stat_result | None, wanted: Rights, directory: int, n
     if uid is not None or gid is not None:
         now = os.fstat(fd)
         if uid not in {None, now.st_uid} or gid not in {None, now.st_gid}:
-            os.fchown(fd, *Rights(None, uid, gid).ids)
+            os.fchown(fd, *Permissions(None, uid, gid).ids)
     if old is not None:
         _copy_attributes(f"/proc/self/fd/{directory}/{name}", fd, mode)
     os.fchmod(fd, mode)
 
 
-def _copy_attributes(where: str, fd: int, mode: int) -> None:
-    names = _attributes(where)
-    if ACL not in names and ACL in _attributes(fd):  # the directory's default, which the old file does not have
+def _copy_attributes(source: str, fd: int, mode: int) -> None:
+    names = _attributes(source)
+    if ACL not in names and ACL in _attributes(fd):  # from the default ACL of the directory; the old file has none
         os.removexattr(fd, ACL)
     for name in names:
-        if name not in _OF_CONTENT:
-            value = os.getxattr(where, name, follow_symlinks=False)
-            os.setxattr(fd, name, _masked(value, mode) if name == ACL else value)
+        if name not in _CERTIFYING:
+            value = os.getxattr(source, name, follow_symlinks=False)
+            os.setxattr(fd, name, _acl_with_mode(value, mode) if name == ACL else value)
 
 
 def _attributes(file: str | int) -> list[str]:
-    """Give the names of the extended attributes; none where the filesystem has none."""
+    """Return the names of the extended attributes; empty where the filesystem supports none."""
     with suppress(OSError):
         return os.listxattr(file) if isinstance(file, int) else os.listxattr(file, follow_symlinks=False)
     return []
 
 
-def _masked(acl: bytes, mode: int) -> bytes:
-    """Give the ACL that allows what ``mode`` does: chmod(2) of a file with an ACL, before anybody is let in."""
+def _acl_with_mode(acl: bytes, mode: int) -> bytes:
+    """Return ``acl`` changed as chmod(2) with ``mode`` would change it."""
     bits = {_USER: mode >> 6 & 7, _MASK: mode >> 3 & 7, _OTHER: mode & 7}
-    entries = [_ENTRY.pack(tag, bits.get(tag, allowed), who) for tag, allowed, who in _ENTRY.iter_unpack(acl[_HEADER:])]
-    return acl[:_HEADER] + b"".join(entries)
+    entries = _ENTRY.iter_unpack(acl[_HEADER:])
+    return acl[:_HEADER] + b"".join(_ENTRY.pack(tag, bits.get(tag, old), id_) for tag, old, id_ in entries)

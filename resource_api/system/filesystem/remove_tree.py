@@ -1,7 +1,7 @@
-"""Whole directories removed: what must never go, and how the rest goes without leaving the tree.
+"""Remove directory trees without leaving the tree, and refuse directories that the system needs.
 
-A tree may change while it is being removed, lead elsewhere by links, be mounted upon, or be deeper than any path can
-say. One removal is atomic for those who look for its name. Whether a directory may go is asked elsewhere. Linux only.
+A tree may change during the removal, contain links and mount points, or be deeper than the longest path. Whether a
+directory should be removed must not be decided here. Linux only.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.filesystem.directories import LISTING
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api.system.filesystem.directories import Directory
 
-#: Nothing that is called so is removed (hier(7), file-hierarchy(7)): the system would go with it.
-PROTECTED: Final = frozenset(
+#: Directories that are never removed (hier(7), file-hierarchy(7)): the system would not work without them.
+PROTECTED_DIRECTORIES: Final = frozenset(
     """
     / /bin /boot /boot/efi /dev /etc /home /lib /lib32 /lib64 /libx32 /lost+found /media /mnt /opt /proc /root /run
     /sbin /srv /sys /tmp /usr /usr/bin /usr/include /usr/lib /usr/lib32 /usr/lib64 /usr/libexec /usr/libx32 /usr/local
@@ -29,16 +29,16 @@ PROTECTED: Final = frozenset(
 )
 
 
-def guard(path: str) -> None:
-    """Refuse (EPERM) what the system cannot be without; ``path`` has neither links nor dots in it."""
-    if path in PROTECTED:
-        raise PermissionError(errno.EPERM, "a directory of the system is never removed", path)
+def check_removable(path: str) -> None:
+    """Raise ``PermissionError`` (EPERM) for a protected directory; ``path`` contains neither links nor dots."""
+    if path in PROTECTED_DIRECTORIES:
+        raise PermissionError(errno.EPERM, "a system directory is never removed", path)
 
 
 def remove(directory: Directory, name: str) -> None:
-    """Remove the directory ``name`` in ``directory`` with everything in it; ``guard`` has let it through.
+    """Remove the directory ``name`` in ``directory`` with everything in it, after ``check_removable``.
 
-    Raises ``OSError``: EBUSY, with nothing removed, when something is mounted on it or beneath.
+    Raise ``OSError``: EBUSY, with nothing removed, when a filesystem is mounted on it or below it.
     """
     _refuse_mounted(directory.beneath(name))
     with _open(directory.fd, name) as top:
@@ -53,7 +53,7 @@ def remove(directory: Directory, name: str) -> None:
 
 @contextmanager
 def _open(parent: int, name: str) -> Iterator[int]:
-    fd = os.open(name, LISTING, dir_fd=parent)
+    fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
     try:
         yield fd
     finally:
@@ -61,9 +61,9 @@ def _open(parent: int, name: str) -> Iterator[int]:
 
 
 def _clear(fd: int, top: int) -> list[str]:
-    """Unlink what is in an open directory and give its directories, which have moved up to ``top``.
+    """Unlink the files of an open directory, move its subdirectories up into ``top`` and return their names.
 
-    Moving them keeps two directories open at any depth, and no path longer than a name.
+    After moving, two open directories and single names are enough for a tree of any depth.
     """
     found = []
     with os.scandir(fd) as entries:
@@ -81,11 +81,11 @@ def _clear(fd: int, top: int) -> list[str]:
 
 
 def _refuse_mounted(path: str) -> None:
-    """Look the mount points up (proc_pid_mountinfo(5): the fifth field, blanks and backslashes in octal)."""
-    spelt = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)
+    """Raise EBUSY for a mount point at or below ``path`` (proc_pid_mountinfo(5): fifth field, octal escapes)."""
+    escaped = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - as elsewhere
         lines = file.read().splitlines()
     for line in lines:
         mounted = line.split(" ", 5)[4]
-        if mounted == spelt or mounted.startswith(f"{spelt}/"):
-            raise OSError(errno.EBUSY, "something is mounted there", path)
+        if mounted == escaped or mounted.startswith(f"{escaped}/"):
+            raise OSError(errno.EBUSY, "a filesystem is mounted there", path)

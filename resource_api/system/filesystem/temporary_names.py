@@ -1,6 +1,6 @@
-"""Names of files that are not complete yet, and the end of those that a crash has left.
+"""Name temporary files, and remove those that a crashed process has left behind.
 
-What a temporary file becomes is not known here.
+What a temporary file is for must not enter here.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._lazy_regex import regex
-from resource_api.system.filesystem.directories import LISTING
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
 
-#: What no daemon reads that loads all of a directory, and run-parts(8) and dpkg(1) do not either; hidden too.
+#: Ignored by daemons that load a whole directory, by run-parts(8) and by dpkg(1); the name starts with a dot too.
 SUFFIX: Final = ".resource-api~"
 _NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
-#: With four bytes each and the rest of the name, less than the 255 bytes that a name can have.
+#: Characters kept of the final name: with four bytes each, the temporary name stays below 255 bytes.
 _KEPT: Final = 40
 
 
-class Temporaries:
-    """Names for one batch; what earlier ones have left in a directory goes when its first name is asked for."""
+class TemporaryNames:
+    """Names for one batch. The first name in a directory removes what crashed batches have left there."""
 
     def __init__(self) -> None:
-        """Begin a batch."""
+        """Start a batch."""
         self._token = f"{os.getpid()}.{os.urandom(4).hex()}"
         self._count = 0
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
-        """Give a name that nothing in ``directory`` has, for what will be ``name``."""
+        """Return an unused name in ``directory`` for a file that will be called ``name``."""
         if directory.path not in self._swept:
             self._swept.add(directory.path)
             sweep(directory)
@@ -43,30 +43,30 @@ class Temporaries:
 
 
 def discard(fd: int, name: str) -> None:
-    """Remove a temporary file from the open directory ``fd``; what cannot be removed is left to the next batch."""
+    """Remove a temporary file from the open directory ``fd``; a failure leaves it to the next batch."""
     with suppress(OSError):
         os.unlink(name, dir_fd=fd)
 
 
 def sweep(directory: Directory) -> None:
-    """Remove from a directory what runs that are dead have left in it."""
-    fd = os.open(".", LISTING, dir_fd=directory.fd)
+    """Remove the temporary files of dead processes from a directory."""
+    fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
     try:
-        left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - no path leads to a descriptor
+        left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - a descriptor has no path
         for name in left:
             found = _NAME.fullmatch(name)
             with suppress(FileNotFoundError):
-                if found and not _alive(int(found[1])) and _ours(os.lstat(name, dir_fd=fd)):
+                if found and not _is_alive(int(found[1])) and _is_own(os.lstat(name, dir_fd=fd)):
                     discard(fd, name)
     finally:
         os.close(fd)
 
 
-def _ours(seen: os.stat_result) -> bool:
+def _is_own(seen: os.stat_result) -> bool:
     return seen.st_uid == os.geteuid() and (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode))
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,146 +1,247 @@
-"""Directories with what came from an archive: made so, seen to be so, and taken away without what did not come from it.
+"""Unpack archives into directories, detect later changes, and remove exactly what was unpacked.
 
-A record beside the directory says what came from where. It is on disk before anything is touched, so that no crash
-leaves something that nobody knows. Which archive it should be, and who may say so, is not decided here. Linux only.
+A record beside the directory lists what came from which archive. It is on disk before anything is touched, so every
+file that an interrupted run leaves is known. The record is not inside the directory because its content may be served,
+copied or cleaned by others. Which archive to unpack must not be decided here. Linux only.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
+from contextlib import suppress
 from hashlib import file_digest, sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.assets import Member
+from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.archives import DIRECTORY_MODE
-from resource_api.system.filesystem.directories import LISTING, Directories
-from resource_api.system.filesystem.unpacked import Part, Unpacked
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories
+from resource_api.system.filesystem.permissions import directory_mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from resource_api.model.values.assets import Archive, Limits
+    from resource_api.model.values.assets import Archive
 
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FORMAT: Final = 1
+#: Largest record in bytes: that of an archive with a million members.
+_LARGEST_RECORD: Final = 1 << 28
+_SUFFIX: Final = ".archive~"
+#: Longest name in bytes of a directory to unpack into: the name of its record must fit into 255 bytes.
+LONGEST_DIRECTORY_NAME: Final = 255 - len(_SUFFIX) - 1
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
-#: So many names are told; more help nobody.
-_TOLD: Final = 20
-_FEW: Final = 3
+#: Most altered members that are reported, and most conflicts in a message.
+_MAX_ALTERED: Final = 20
+_MAX_CONFLICTS: Final = 3
 
 
-class Wanted(NamedTuple):
-    """How an archive is to be unpacked; None: as it is packed, or as it is.
+class UnpackOptions(NamedTuple):
+    """How an archive is unpacked.
 
-    ``mode`` is that of files; who may read a directory may enter it, and run what its owner may. ``force``: what is
-    there already and came from elsewhere makes way.
+    ``max_size`` (bytes of all files together) and ``max_members`` limit it. ``mode`` replaces the mode of all files;
+    directories and executable files get the matching search and execute permissions; None keeps the archive's modes.
+    ``uid`` and ``gid`` of None leave owner and group as they are. With ``force``, files and links that did not come
+    from an archive are replaced.
     """
 
-    limits: Limits
+    max_size: int
+    max_members: int
     mode: int | None = None
     uid: int | None = None
     gid: int | None = None
     force: bool = False
 
 
-def altered(path: str, known: Unpacked) -> list[str]:
-    """Give the names beneath ``path`` that are not as they were unpacked, the first ones. Raises ``OSError``."""
+class MemberState(NamedTuple):
+    """A member on disk. ``content`` is the SHA-256 of a file, the target of a link, empty for a directory."""
+
+    kind: str
+    mode: int
+    content: str
+
+
+class UnpackRecord(NamedTuple):
+    """What was unpacked into a directory.
+
+    ``sha256`` is that of the archive, and empty while unpacking or removing has not been completed. ``created`` are
+    the directories that unpacking has created. The name of the directory itself is empty.
+    """
+
+    sha256: str = ""
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    members: Mapping[str, MemberState] = {}
+    created: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, path: str) -> Self | None:
+        """Return the record of the directory at ``path``; None when nothing was unpacked there.
+
+        Raise ``OSError``, and ``ResourceError`` for a damaged record or one that another user could have written.
+        """
+        place = _record_path(path)
+        try:
+            with Directories() as directories:
+                seen, raw = files.stat_and_read(directories, place, _LARGEST_RECORD)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if raw is None or seen.st_uid not in {0, os.geteuid()} or seen.st_mode & _OTHERS_WRITE:
+            msg = f"{place} is not a record of ours: other users can write it"
+            raise ResourceError(msg)
+        try:
+            return cls._decode(json.loads(raw))
+        except (ValueError, TypeError, LookupError) as error:
+            msg = f"{place} is damaged; remove it, and files that are as in the archive are taken over"
+            raise ResourceError(msg) from error
+
+    @classmethod
+    def _decode(cls, found: Any) -> Self:
+        if found["format"] != _FORMAT:
+            raise ValueError(found["format"])
+        members = {
+            _checked(name): MemberState(str(kind), int(mode), str(content))
+            for name, kind, mode, content in found["members"]
+        }
+        mode, uid, gid = (None if found[key] is None else int(found[key]) for key in ("mode", "uid", "gid"))
+        return cls(str(found["sha256"]), mode, uid, gid, members, frozenset(map(_checked, found["made"])))
+
+    def write(self, path: str) -> None:
+        """Write the record of the directory at ``path``; it is durable on return. Raise ``OSError``."""
+        document = {
+            "format": _FORMAT,
+            "sha256": self.sha256,
+            "mode": self.mode,
+            "uid": self.uid,
+            "gid": self.gid,
+            "members": [[name, *state] for name, state in self.members.items()],
+            "made": sorted(self.created),
+        }
+        files.replace(_record_path(path), json.dumps(document, separators=(",", ":")).encode(), mode=0o600)
+
+
+def _record_path(path: str) -> str:
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/.{name}{_SUFFIX}"
+
+
+def _checked(name: str) -> str:
+    if member_name(name) != name:
+        raise ValueError(name)
+    return name
+
+
+def altered_members(path: str, record: UnpackRecord) -> list[str]:
+    """Return the first 20 names in the directory at ``path`` that are not as they were unpacked. Raise ``OSError``."""
     found: list[str] = []
-    with Directories() as held:
-        for name, part in known.members.items():
-            if not _as_unpacked(held, path, name, part, known):
+    with Directories() as directories:
+        for name, state in record.members.items():
+            if not _as_unpacked(directories, path, name, state, record):
                 found.append(name or ".")
-                if len(found) >= _TOLD:
+                if len(found) >= _MAX_ALTERED:
                     break
     return found
 
 
-def unpack(path: str, archive: Archive, wanted: Wanted, known: Unpacked | None) -> None:
-    """Make the directory at ``path`` hold what is in ``archive``, and no longer what came from another one before.
+def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRecord | None) -> None:
+    """Unpack ``archive`` into the directory at ``path``, and remove what only an earlier one has left there.
 
-    Nothing is touched when the archive is refused or something else is in the way. What is cut is found by its record.
-    Raises ``OSError`` and ``ResourceError``.
+    ``record`` is that of the earlier archive, None without one. A file that is already right is not written; each
+    other one is replaced atomically. Nothing is touched when the archive is refused or a file that did not come from
+    an archive is in the way. After an interruption, calling it again completes the work. Raise ``OSError``, and
+    ``ResourceError`` for such a conflict, a damaged archive, and one above the limits.
     """
-    before = known or Unpacked()
-    members = {member.name: _part(member, wanted) for member in _members(archive, wanted)}
-    with Directories() as held:
-        _make_sure(held, path, members, before, force=wanted.force)
-        inner = {name for name, part in members.items() if part.kind == "directory"}
-        new = {name for name in inner if (seen := _seen(held, path, name)) is None or not stat.S_ISDIR(seen.st_mode)}
-    now = Unpacked(archive.sha256, wanted.mode, wanted.uid, wanted.gid, members, before.made | new)
+    before = record or UnpackRecord()
+    members = {member.name: _state(member, options) for member in _members(archive, options)}
+    with Directories() as directories:
+        _check_conflicts(directories, path, members, before, force=options.force)
+        inner = {name for name, state in members.items() if state.kind == "directory"}
+        new = {name for name in inner if _kind(_stat(directories, path, name)) != "directory"}
+    now = UnpackRecord(archive.sha256, options.mode, options.uid, options.gid, members, before.created | new)
     now._replace(sha256="", members={**before.members, **members}).write(path)
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:
-        turned = [name for name, part in members.items() if _turned(batch.held, path, name, part)]
-        _clear(batch, path, [*turned, *(name for name in gone if _beneath(name, turned))], before.made)
-        for member in _members(archive, wanted):
-            _put(batch, path, member, now)
+        turned = [name for name, state in members.items() if _changes_kind(batch.directories, path, name, state)]
+        below = [name for name in gone if any(name.startswith(f"{top}/") for top in turned)]
+        _remove_members(batch, path, [*turned, *below], before.created)
+        for member in _members(archive, options):
+            _write_member(batch, path, member, now)
         for failed, error in batch.flush():
             error.filename = failed
             raise error
-        _clear(batch, path, gone, before.made)
-    now._replace(made=now.made & inner).write(path)
+        _remove_members(batch, path, gone, before.created)
+    now._replace(created=now.created & inner).write(path)
 
 
-def remove(path: str, known: Unpacked) -> None:
-    """Remove what came from an archive; directories that hold something else, or were there before, stay."""
+def remove_unpacked(path: str, record: UnpackRecord) -> None:
+    """Remove what was unpacked into the directory at ``path``, and the record. Raise ``OSError``.
+
+    Directories that unpacking did not create, or that contain anything else, stay.
+    """
     with files.Batch() as batch:
-        _clear(batch, path, known.members, known.made)
-    Unpacked.forget(path)
+        _remove_members(batch, path, record.members, record.created)
+    with files.Batch() as batch, suppress(FileNotFoundError):
+        batch.remove(_record_path(path))
 
 
-def _members(archive: Archive, wanted: Wanted) -> Iterator[Member]:
-    """Give the directory itself, then what is in the archive."""
+def _members(archive: Archive, options: UnpackOptions) -> Iterator[Member]:
+    """Yield the directory itself, then the members of the archive."""
     yield Member("", "directory", DIRECTORY_MODE)
-    yield from archive.members(wanted.limits)
+    yield from archive.members(Limits(options.max_size, options.max_members))
 
 
-def _part(member: Member, wanted: Wanted) -> Part:
-    """Look at a member: what it must be like on disk."""
+def _state(member: Member, options: UnpackOptions) -> MemberState:
+    """Return the state that a member shall have on disk; reads the content of a file."""
     mode = member.mode
-    if wanted.mode is not None and member.kind != "link":
-        mode = wanted.mode
-        if member.kind == "directory" or member.mode & 0o100:
-            mode |= (mode & 0o444) >> 2
+    if options.mode is not None and member.kind != "link":
+        executable = member.kind == "directory" or member.mode & 0o100
+        mode = directory_mode(options.mode) if executable else options.mode
     if member.kind != "file":
-        return Part(member.kind, mode, member.target)
+        return MemberState(member.kind, mode, member.target)
     digest = sha256()
     for part in member.parts:
         digest.update(part)
-    return Part("file", mode, digest.hexdigest())
+    return MemberState("file", mode, digest.hexdigest())
 
 
-def _make_sure(held: Directories, path: str, members: Mapping[str, Part], before: Unpacked, *, force: bool) -> None:
-    """Refuse what would destroy something that did not come from an archive."""
-    wrong: list[str] = []
-    for name, part in members.items():
-        seen = _seen(held, path, name)
-        kind = part.kind if seen is None else _kind(seen)
-        ours = force or name in before.members
-        if seen is None or (kind == part.kind == "directory"):
+def _check_conflicts(
+    directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
+) -> None:
+    """Raise ``ResourceError`` when unpacking would destroy something that did not come from an archive."""
+    conflicts: list[str] = []
+    for name, state in members.items():
+        seen = _stat(directories, path, name)
+        if seen is None:
+            continue
+        kind = _kind(seen)
+        replaceable = force or name in before.members
+        if kind == state.kind == "directory":
             continue
         if kind == "directory":
-            if name not in before.made or _others(held, path, name, before):
-                wrong.append(f"'{name}' is a directory and should be a {part.kind}")
-        elif kind not in {"file", "link"} or (part.kind == "directory" and not ours):
-            wrong.append(f"'{name or path}' is a {kind} and should be a {part.kind}")
-        elif not ours and (kind != part.kind or _told(held, path, name, seen) != part.told):
-            wrong.append(f"'{name}' is there already and did not come from an archive; with force it is replaced")
-    if wrong:
-        more = f"; and {len(wrong) - _FEW} more" if len(wrong) > _FEW else ""
-        msg = f"{'; '.join(wrong[:_FEW])}{more}"
+            if name not in before.created or _has_other_content(directories, path, name, before):
+                conflicts.append(f"'{name}' is a directory and should be a {state.kind}")
+        elif kind not in {"file", "link"} or (state.kind == "directory" and not replaceable):
+            conflicts.append(f"'{name or path}' is a {kind} and should be a {state.kind}")
+        elif not replaceable and (kind != state.kind or _content(directories, path, name, seen) != state.content):
+            conflicts.append(f"'{name}' is there already and did not come from an archive; with force it is replaced")
+    if conflicts:
+        more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
+        msg = f"{'; '.join(conflicts[:_MAX_CONFLICTS])}{more}"
         raise ResourceError(msg)
 
 
-def _others(held: Directories, path: str, name: str, before: Unpacked) -> bool:
-    """Whether a directory of ours holds something that did not come from the archive, at any depth."""
+def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:
+    """Whether a directory contains, at any depth, something that did not come from the archive."""
     todo = [name]
     while todo:
         inner = todo.pop()
-        fd = os.open(".", LISTING, dir_fd=held.reach(_at(path, inner)).fd)
+        fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directories.reach(_place(path, inner)).fd)
         try:
             with os.scandir(fd) as entries:
                 found = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -152,83 +253,79 @@ def _others(held: Directories, path: str, name: str, before: Unpacked) -> bool:
     return False
 
 
-def _turned(held: Directories, path: str, name: str, part: Part) -> bool:
-    """Whether something stands where a directory should be, or a directory where none should be."""
-    seen = _seen(held, path, name)
-    return seen is not None and stat.S_ISDIR(seen.st_mode) != (part.kind == "directory")
+def _changes_kind(directories: Directories, path: str, name: str, state: MemberState) -> bool:
+    """Whether a directory becomes a file or link, or the reverse: then the old one is removed first."""
+    seen = _stat(directories, path, name)
+    return seen is not None and stat.S_ISDIR(seen.st_mode) != (state.kind == "directory")
 
 
-def _beneath(name: str, tops: Iterable[str]) -> bool:
-    return any(name.startswith(f"{top}/") for top in tops)
-
-
-def _clear(batch: files.Batch, path: str, names: Iterable[str], made: Collection[str]) -> None:
-    """Remove names, the deepest first; of directories those that we have made and that are empty by then."""
+def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
+    """Remove members, the deepest first; of the directories only those that are ``created`` and empty by then."""
     for name in sorted(names, key=lambda each: (each.count("/") + bool(each), each), reverse=True):
-        seen = _seen(batch.held, path, name)
-        if seen is None or (stat.S_ISDIR(seen.st_mode) and name not in made):
+        seen = _stat(batch.directories, path, name)
+        if seen is None or (stat.S_ISDIR(seen.st_mode) and name not in created):
             continue
         try:
-            batch.remove(_at(path, name))
+            batch.remove(_place(path, name))
         except OSError as error:
             if error.errno not in {errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT} or not stat.S_ISDIR(seen.st_mode):
                 raise
 
 
-def _put(batch: files.Batch, path: str, member: Member, now: Unpacked) -> None:
-    """Bring one member to its place; what is as it should be is not written."""
-    name, part, place = member.name, now.members[member.name], _at(path, member.name)
-    seen = _seen(batch.held, path, name)
-    mode = None if part.kind == "link" else part.mode
-    if part.kind == "directory":
+def _write_member(batch: files.Batch, path: str, member: Member, now: UnpackRecord) -> None:
+    """Create or update one member on disk; what is already right is not written."""
+    name, state, place = member.name, now.members[member.name], _place(path, member.name)
+    seen = _stat(batch.directories, path, name)
+    mode = None if state.kind == "link" else state.mode
+    if state.kind == "directory":
         if seen is None:
             batch.make_directory(place, mode=mode, uid=now.uid, gid=now.gid)
-        elif name in now.made and not _rights(seen, part, now):
+        elif name in now.created and not _has_permissions(seen, state, now):
             batch.set_mode_owner(place, mode=mode, uid=now.uid, gid=now.gid)
-    elif seen is None or _kind(seen) != part.kind or _told(batch.held, path, name, seen) != part.told:
-        if part.kind == "link":
-            batch.make_link(place, part.told, uid=now.uid, gid=now.gid)
+    elif seen is None or _kind(seen) != state.kind or _content(batch.directories, path, name, seen) != state.content:
+        if state.kind == "link":
+            batch.make_link(place, state.content, uid=now.uid, gid=now.gid)
         else:
             batch.replace(place, member.parts, mode=mode, uid=now.uid, gid=now.gid)
-    elif not _rights(seen, part, now):
+    elif not _has_permissions(seen, state, now):
         batch.set_mode_owner(place, mode=mode, uid=now.uid, gid=now.gid)
 
 
-def _at(path: str, name: str) -> str:
+def _as_unpacked(directories: Directories, path: str, name: str, state: MemberState, record: UnpackRecord) -> bool:
+    seen = _stat(directories, path, name)
+    if seen is None or _kind(seen) != state.kind:
+        return False
+    if state.kind == "directory":
+        return name not in record.created or _has_permissions(seen, state, record)
+    return _has_permissions(seen, state, record) and _content(directories, path, name, seen) == state.content
+
+
+def _place(path: str, name: str) -> str:
     return f"{path}/{name}" if name else path
 
 
-def _kind(seen: os.stat_result) -> str:
-    return _KINDS.get(stat.S_IFMT(seen.st_mode), "special file")
-
-
-def _seen(held: Directories, path: str, name: str) -> os.stat_result | None:
+def _stat(directories: Directories, path: str, name: str) -> os.stat_result | None:
     try:
-        directory, last = held.place(_at(path, name))
+        directory, last = directories.place(_place(path, name))
         return os.lstat(last, dir_fd=directory.fd)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _told(held: Directories, path: str, name: str, seen: os.stat_result) -> str:
-    """Give what tells a file or link from another: the digest of its bytes, or where it leads."""
-    directory, last = held.place(_at(path, name))
+def _kind(seen: os.stat_result | None) -> str:
+    return "" if seen is None else _KINDS.get(stat.S_IFMT(seen.st_mode), "special file")
+
+
+def _content(directories: Directories, path: str, name: str, seen: os.stat_result) -> str:
+    """Return the content of a file or link as ``MemberState`` has it."""
+    directory, last = directories.place(_place(path, name))
     if stat.S_ISLNK(seen.st_mode):
         return os.readlink(last, dir_fd=directory.fd)
-    fd = os.open(last, _READ, dir_fd=directory.fd)
+    fd = os.open(last, files.READ_FLAGS, dir_fd=directory.fd)
     with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         return file_digest(file, "sha256").hexdigest()
 
 
-def _rights(seen: os.stat_result, part: Part, now: Unpacked) -> bool:
-    owned = now.uid in {None, seen.st_uid} and now.gid in {None, seen.st_gid}
-    return owned and (part.kind == "link" or stat.S_IMODE(seen.st_mode) == part.mode)
-
-
-def _as_unpacked(held: Directories, path: str, name: str, part: Part, known: Unpacked) -> bool:
-    seen = _seen(held, path, name)
-    if seen is None or _kind(seen) != part.kind:
-        return False
-    if part.kind == "directory":
-        return name not in known.made or _rights(seen, part, known)
-    return _rights(seen, part, known) and _told(held, path, name, seen) == part.told
+def _has_permissions(seen: os.stat_result, state: MemberState, record: UnpackRecord) -> bool:
+    owned = record.uid in {None, seen.st_uid} and record.gid in {None, seen.st_gid}
+    return owned and (state.kind == "link" or stat.S_IMODE(seen.st_mode) == state.mode)

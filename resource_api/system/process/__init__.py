@@ -1,1 +1,1 @@
-"""Programs: which are trusted, how they are started, watched and ended."""
+"""Start programs, read their output, and end them with all their descendants; find the programs that are trusted."""

@@ -1,18 +1,18 @@
-"""What a program writes, as it comes: bytes → lines of text."""
+"""Split the output of a program, which arrives in chunks of bytes, into lines of text."""
 
 from __future__ import annotations
 
 
 class LineSplitter:
-    """Takes bytes as they come and gives whole lines; ``size`` is what waits for its line end."""
+    """Collects chunks and returns whole lines; ``size`` is the number of bytes without a line end so far."""
 
     def __init__(self) -> None:
-        """Begin at the start of a line."""
+        """Start at the beginning of a line."""
         self.size = 0
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Give the lines that ``chunk`` completes; what waits is given too once it exceeds ``limit`` bytes."""
+        """Return the lines that ``chunk`` completes, and the incomplete line once it is longer than ``limit`` bytes."""
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
         if newline:
@@ -23,11 +23,11 @@ class LineSplitter:
         return lines + self.rest() if limit is not None and self.size > limit else lines
 
     def rest(self) -> list[str]:
-        """Give the last line, when it has no line end."""
+        """Return the incomplete line at the end; an empty list when there is none."""
         last, self._pending, self.size = b"".join(self._pending), [], 0
         return [decode(last)] if last else []
 
 
 def decode(data: bytes) -> str:
-    """Give bytes as text; what is no UTF-8 stays recognizable."""
+    """Return UTF-8 as text, with surrogate escapes for other bytes."""
     return data.decode("utf-8", "surrogateescape")

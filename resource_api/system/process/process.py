@@ -1,10 +1,9 @@
-"""Runs one program and owns whatever it starts, until it ends or is stopped. Needs Linux 5.3.
+"""Run one program: read its output, wait for it, and end it with everything that it has started. Needs Linux 5.3.
 
-``spawn`` starts it; pipes, waiting and killing are ours. With descriptors of ours ``sh`` starts no reader: no callback
-can lose an exception, a slow consumer slows the program down, and nothing waits for a daemon that kept the program's
-stdout.
+``spawn`` starts it with pipes of this module, so that ``sh`` starts no reader threads: no exception is lost in a
+callback, a slow consumer slows the program down, and a daemon that keeps the program's stdout delays nothing.
 
-What a program may be called with, what is logged, and words for people do not belong here: see ``command``.
+Arguments, logging and messages must not enter here: see ``provider.command``.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ STDERR: Final = 2
 GRACE: Final = 2.0  # seconds from SIGTERM to SIGKILL
 
 _CHUNK: Final = 65536
-_OWED: Final = 131072  # bytes that two pipes can still hold when the program has ended
-_LINGER: Final = 0.1  # seconds that others may still write into the pipes of a program that has ended
+_PIPES: Final = 131072  # bytes that two pipes can still contain when the program has ended
+_LINGER: Final = 0.1  # seconds that descendants may still write after the program has ended
 
-_LOCK: Final = threading.RLock()  # the registry, and: no scan sees a child that is not yet registered
+_LOCK: Final = threading.RLock()  # protects the registry, and hides children from scans until they are registered
 _running: Final[set[Process]] = set()
-_ended = 0  # how many programs have left the registry
+_ended = 0  # number of programs that have left the registry
 
 
-def _tell(_pid: int, *, running: bool) -> None:
-    """Tell nobody that a program has begun or ended, until somebody wants to know."""
+def _listener(_pid: int, *, running: bool) -> None:
+    """Ignore the start or end of a program; replaced by ``set_listener``."""
 
 
 class Process:
-    """A running program; leaving its ``with`` before it has ended stops it and everything that it has started.
+    """A running program; leaving its ``with`` block stops it, with everything that it has started, unless it has ended.
 
-    ``exit_code`` is None while it runs and negative after a signal. Raises ``OSError`` when it cannot be started.
+    ``exit_code`` is None while it runs and negative after a signal. Raise ``OSError`` when it cannot be started.
     """
 
     def __init__(self, invocation: Invocation) -> None:
@@ -54,7 +53,7 @@ class Process:
         self.exit_code: int | None = None
         self.stopped = False
         self._stopping = threading.RLock()
-        self._watch = -1  # readable when the program has ended
+        self._watch = -1  # a pidfd: readable when the program has ended
         self._row: process_tree.Row | None = None
         start, child, ends = self._starter(), None, list[int]()
         try:
@@ -64,13 +63,13 @@ class Process:
             with _LOCK:
                 child = self._child = start(invocation, ends[1], ends[3])
                 self.pid: int = child.pid
-                with suppress(ProcessLookupError, FileNotFoundError):  # it can have ended and been reaped already
+                with suppress(ProcessLookupError, FileNotFoundError):  # it may have ended and been reaped already
                     self._watch = os.pidfd_open(self.pid)
                     self._row = process_tree.read(self.pid)
                 if self._watch < 0:
                     self._reap()
                 _running.add(self)
-            _tell(self.pid, running=True)
+            _listener(self.pid, running=True)
         except BaseException:
             if child:
                 spawn.kill(child.pid)
@@ -82,53 +81,53 @@ class Process:
                 os.close(fd)
 
     def __enter__(self) -> Self:
-        """Begin to read."""
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """Stop what has not ended, whatever the reason for leaving: an error, an interrupt, a closed iterator."""
+        """Stop a program that has not ended, and close the pipes."""
         try:
             if self.exit_code is None:
                 self.stop(GRACE)
         finally:
             self._leave()
 
-    def chunks(self, patience: Callable[[], float]) -> Iterator[tuple[int, bytes]]:
-        """Yield what arrives on ``STDOUT`` and ``STDERR`` until the program has ended, in constant memory.
+    def chunks(self, timeout: Callable[[], float]) -> Iterator[tuple[int, bytes]]:
+        """Yield chunks of ``STDOUT`` and ``STDERR`` until the program has ended, in constant memory.
 
-        ``patience`` is asked before each wait how many seconds it may take; it ends the reading by raising.
-        Whoever still holds the pipes after the end is heard for 0.1 s and then left alone.
+        ``timeout`` is called before each wait and returns its limit in seconds; it stops the reading by raising.
+        What descendants write is read for 0.1 s after the end of the program.
         """
         streams = {self._out: STDOUT, self._err: STDERR}
         poller = select.poll()
         for fd in {*streams, self._watch} - {-1}:
             poller.register(fd, select.POLLIN)
-        until, owed = time.monotonic() + _LINGER, _OWED
+        until, left = time.monotonic() + _LINGER, _PIPES
         while streams or self.exit_code is None:
             ended = self.exit_code is not None
-            ready = poller.poll(1000 * (max(0.0, until - time.monotonic()) if ended else patience()))
+            ready = poller.poll(1000 * (max(0.0, until - time.monotonic()) if ended else timeout()))
             for fd, _ in ready:
                 if fd == self._watch:
                     poller.unregister(fd)
                     self._reap()
                     until = time.monotonic() + _LINGER
                 elif chunk := os.read(fd, _CHUNK):
-                    owed -= len(chunk) if ended else 0
+                    left -= len(chunk) if ended else 0
                     yield streams[fd], chunk
                 else:
                     poller.unregister(fd)
                     del streams[fd]
-            if ended and (not ready or (owed < 0 and time.monotonic() > until)):
+            if ended and (not ready or (left < 0 and time.monotonic() > until)):
                 return
 
     def has_ended(self) -> bool:
-        """Whether the program itself is gone; what it has started may still run."""
+        """Whether the program itself has ended; its descendants may still run."""
         return self.exit_code is not None or _readable(self._watch, 0)
 
     def stop(self, grace: float) -> None:
-        """End the program and all its process_tree: SIGTERM, ``grace`` seconds, SIGKILL. A program that ended is left.
+        """End the program and all its descendants: SIGTERM, ``grace`` seconds, SIGKILL; nothing if it has ended.
 
-        Safe from any thread. Output that arrives in the meantime is dropped when there is a grace.
+        Can be called from any thread. Output that arrives during the grace period is dropped.
         """
         with self._stopping, process_tree.adopting():
             with _LOCK:
@@ -152,12 +151,12 @@ class Process:
         with _LOCK:
             rows = process_tree.table()
             others = _running - {self}
-            # Only one that is alive after the look has kept all its orphans to itself until then.
+            # A program that still runs after this scan has adopted all its orphans itself until then.
             certain = _ended == before and not any(map(Process.has_ended, others))
             return rows, {other.pid for other in others} if certain else None
 
     def _starter(self) -> Callable[[Invocation, int, int], Any]:
-        """Give what starts a program with its output on two descriptors."""
+        """Return the function that starts a program; see ``spawn.starter``."""
         return spawn.starter()
 
     def _reap(self) -> None:
@@ -170,7 +169,7 @@ class Process:
             _ended += 1
             for fd in {self._watch, self._out, self._err} - {-1}:
                 os.close(fd)
-        _tell(self.pid, running=False)
+        _listener(self.pid, running=False)
 
     def _discard(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -184,13 +183,13 @@ class Process:
 
 
 def set_listener(listener: Callable[..., None]) -> None:
-    """Have ``listener(pid, running=...)`` told of every program that begins and ends from now on."""
-    global _tell  # noqa: PLW0603 - as the registry
-    _tell = listener
+    """Call ``listener(pid, running=...)`` at the start and end of every program from now on."""
+    global _listener  # noqa: PLW0603 - as the registry
+    _listener = listener
 
 
 def stop_all() -> None:
-    """Kill every program that is running now, with all process_tree and without grace; returns when they are gone."""
+    """Kill every running program with all its descendants, without a grace period; return when they have ended."""
     with _LOCK:
         running = list(_running)
     for process in running:
@@ -198,7 +197,7 @@ def stop_all() -> None:
 
 
 def describe_exit(exit_code: int) -> str:
-    """Say how a program ended: ``returned 3``, ``was killed by SIGTERM``."""
+    """Return how a program ended: ``returned 3``, ``was killed by SIGTERM``."""
     if exit_code >= 0:
         return f"returned {exit_code}"
     names = {number.value: number.name for number in signal.Signals}

@@ -1,10 +1,10 @@
-"""Everything that a program has started, found in the process table and ended; needs Linux 5.3.
+"""Find all descendants of a program in the process table, and end them. Needs Linux 5.3.
 
-A process group or session is not enough: a daemon leaves both. What is followed instead is descent. A started program
-is marked as a subreaper (``adopt_orphans``), so that while it lives its orphans are its children; the mark survives
-exec and is not inherited, so its daemons leave it, and us, when it ends in peace.
+A process group or session is not enough, because a daemon leaves both. A started program is marked as a subreaper
+(``adopt_orphans``): while it runs, its orphans become its children. The mark survives exec and is not inherited, so the
+daemons of a program that has ended normally belong to init.
 
-How a program is started and what is read from it do not belong here.
+How a program is started, and its output, must not enter here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-_KILL: Final = 5.0  # seconds after which what SIGKILL has not ended is left to the kernel
+_KILL: Final = 5.0  # seconds until processes that SIGKILL has not ended are left to the kernel
 _SET_SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37
 
 _lock: Final = threading.RLock()
-_adopters: Final[list[int]] = []  # what to restore, then one entry for each that needs us as a subreaper
+_adopters: Final[list[int]] = []  # the setting to restore, then one entry for each user of ``adopting``
 
 
 class Row(NamedTuple):
-    """One line of the process table; ``start`` (clock ticks) tells a process from a later one of the same number."""
+    """One process; ``start`` (clock ticks) distinguishes it from a later process of the same number."""
 
     pid: int
     state: str
@@ -40,18 +40,18 @@ class Row(NamedTuple):
     start: int
 
 
-#: The process table, and those of our children that are no orphans of the tree (None: cannot be told).
+#: The process table, and the children of this process that are not orphans of the tree (None: unknown).
 Scan = tuple["Mapping[int, Row]", "set[int] | None"]
 
 
 def table() -> dict[int, Row]:
-    """Give all processes of this moment by their numbers."""
+    """Return all present processes by number."""
     rows = (row(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208 - bare names, fast
     return {found.pid: found for found in rows if found}
 
 
 def row(pid: int) -> Row | None:
-    """Give one process, or None when there is none of this number."""
+    """Return one process; None when it cannot be read."""
     try:
         return read(pid)
     except OSError:
@@ -59,8 +59,8 @@ def row(pid: int) -> Row | None:
 
 
 def read(pid: int) -> Row:
-    """Give one process; raises ``OSError`` when it cannot be read."""
-    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hundreds of them, in a hurry
+    """Return one process. Raise ``OSError`` when it cannot be read."""
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - faster, for hundreds of them
         fields = file.read().rpartition(b")")[2].split()
     return Row(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
 
@@ -72,7 +72,7 @@ def adopt_orphans() -> None:
 
 @cache
 def prepare() -> Any:
-    """Load ``prctl``, so that a forked child need not."""
+    """Return ``prctl``; to be called before a fork, since loading it in the child is not safe."""
     import ctypes  # noqa: PLC0415 - with the first program
 
     function = ctypes.CDLL(None).prctl
@@ -82,7 +82,7 @@ def prepare() -> Any:
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Adopt orphans for a while, then be again what we were: the program that embeds us may have its own ideas."""
+    """Be a subreaper inside the ``with`` block, then restore the setting of the embedding program."""
     with _lock:
         if not _adopters:
             _adopters.append(_is_subreaper())
@@ -106,15 +106,16 @@ def _is_subreaper() -> int:
 
 
 class Tree:
-    """The descendants of one program, also those in sessions of their own whose parents are gone.
+    """The descendants of one program, including orphans in sessions of their own.
 
-    Once the program itself is ending, its orphans come to us: use it within ``adopting``. ``scan`` reads the table and
-    says which of our children are strangers; None when another program has ended meanwhile, for its daemons are to
-    live. Then only parents and sessions tell. ``known`` are members that descent no longer tells.
+    When the program ends, its orphans become children of this process: use the tree within ``adopting``. ``scan``
+    returns the process table and the children of this process that do not belong to the tree. They are None when
+    another program has ended meanwhile, since its daemons must survive; then only parents and sessions count.
+    ``known`` are members that can no longer be found by descent.
     """
 
     def __init__(self, root: Row, scan: Callable[[], Scan], known: Iterable[Row] = ()) -> None:
-        """Remember whose children we have already, so as to know what is adopted later."""
+        """Record the present children of this process, to recognize orphans that it adopts later."""
         self._root = root.pid
         self._scan = scan
         self._starts = {each.pid: each.start for each in (root, *known)}
@@ -122,7 +123,7 @@ class Tree:
         self._before = {each.pid for each in table().values() if each.parent == os.getpid()}
 
     def alive(self) -> list[Row]:
-        """Look again, reap what was adopted and has ended, and give the members that still run."""
+        """Update the tree, reap adopted members that have ended, and return the running ones."""
         rows, strangers = self._scan()
         while fresh := [each for each in rows.values() if self._joins(each, rows, strangers)]:
             self._starts.update((each.pid, each.start) for each in fresh)
@@ -138,19 +139,19 @@ class Tree:
         if self._starts.get(each.pid) == each.start or each.session == os.getsid(0):
             return False
         parent = rows.get(each.parent)
-        born = parent is not None and self._starts.get(parent.pid) == parent.start
+        child = parent is not None and self._starts.get(parent.pid) == parent.start
         adopted = each.parent == os.getpid() and strangers is not None and each.pid not in strangers | self._before
-        return born or adopted or each.session in self._sessions
+        return child or adopted or each.session in self._sessions
 
     def terminate(self) -> None:
-        """Ask all members to end, at one moment: no parent sees a child end and goes on with its next step."""
+        """Send SIGTERM to all members while they are stopped: no parent continues because a child has ended."""
         members = self._freeze()
         for number in (signal.SIGTERM, signal.SIGCONT):
             for each in members:
                 _send(each, number)
 
     def kill(self) -> None:
-        """End all members, and leave no zombie of theirs among our children."""
+        """Kill all members, and reap those that are children of this process."""
         until = time.monotonic() + _KILL
         while (members := self._freeze()) and time.monotonic() < until:
             for each in members:
@@ -159,7 +160,7 @@ class Tree:
         self.alive()
 
     def _freeze(self) -> list[Row]:
-        """Stop members until no new one appears: what is stopped cannot fork, so none slips away."""
+        """Stop members until no new one appears: a stopped process cannot fork."""
         frozen: dict[int, Row] = {}
         for _ in range(50):
             fresh = [each for each in self.alive() if each.pid not in frozen]
@@ -172,7 +173,7 @@ class Tree:
 
 
 def _send(target: Row, number: int) -> None:
-    """Signal exactly this process, never a later one of the same number; one that is gone needs none."""
+    """Send a signal to exactly this process, never to a later one of the same number; ignore one that has ended."""
     with suppress(OSError):
         fd = os.pidfd_open(target.pid)
         try:

@@ -1,7 +1,7 @@
-"""Has ``sh`` fork and set up a program: the only owner of ``sh``.
+"""Start a program with ``sh``, which forks and sets up the child; the only module that uses ``sh``.
 
-What ``sh`` does beside that to the process that imports it, or leaves behind when it fails half-way, is undone here.
-Waiting, reading and killing do not belong here.
+Side effects of ``sh`` on the process that imports it, and what it leaves behind after a failure, are undone here.
+Waiting, reading and killing must not enter here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CODEC: Final = "resource_api_argv"
 
 
 class Invocation(NamedTuple):
-    """What is run: an absolute path, its arguments (surrogate escapes stand for bytes), the whole environment."""
+    """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment."""
 
     path: str
     arguments: tuple[str, ...]
@@ -36,27 +36,28 @@ class Invocation(NamedTuple):
 
 
 def starter() -> Callable[[Invocation, int, int], Any]:
-    """Give what starts a program with its output on two descriptors; what it gives has a ``pid`` and a ``wait``.
+    """Return a function that starts a program with descriptors for its stdout and stderr.
 
-    To be asked before the descriptors are made. It raises ``OSError`` when a program cannot be started.
+    The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` when the program cannot be
+    started. Call this before creating the descriptors: the import of ``sh`` may open some.
     """
     return partial(_spawn, _sh())
 
 
 @cache
 def _sh() -> Any:
-    """Import ``sh`` without what it does to everybody else: it replaces ``glob.glob`` and logs arguments."""
+    """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs arguments."""
     import glob  # noqa: PLC0415 - as sh, with the first program
     import logging  # noqa: PLC0415
 
-    original, ours = glob.glob, "sh" not in sys.modules
+    original, first = glob.glob, "sh" not in sys.modules
     import sh  # noqa: PLC0415
 
-    if ours:
+    if first:
         glob.glob = original
     logging.getLogger("sh").setLevel(logging.CRITICAL + 1)
     codecs.register(_codec)
-    for fd in range(3):  # sh moves descriptors onto 0-2; a pipe must not lie there when the caller has closed them
+    for fd in range(3):  # sh moves descriptors to 0-2; no pipe may get such a number that the caller has closed
         try:
             os.fstat(fd)
         except OSError:
@@ -65,7 +66,7 @@ def _sh() -> Any:
 
 
 def _codec(name: str) -> codecs.CodecInfo | None:
-    """Let ``sh``, which encodes strictly, pass surrogate escapes as the bytes that they stand for."""
+    """Return a codec that encodes surrogate escapes as bytes; ``sh`` always encodes with strict errors."""
 
     def encode(text: str, _errors: str = "strict") -> tuple[bytes, int]:
         return text.encode("utf-8", "surrogateescape"), len(text)
@@ -84,9 +85,9 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int) -> Any:
     except sh.CommandNotFound:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
     except BaseException as error:
-        _tidy(error)
+        _clean_up(error)
         number = 0
-        if isinstance(error, sh.ForkException):  # it holds the child's traceback as text
+        if isinstance(error, sh.ForkException):  # its text is the child's traceback
             number = int(str(error).rpartition("[Errno ")[2].partition("]")[0] or errno.EINVAL)
         elif isinstance(error, RuntimeError):  # no thread for the reaper
             number = errno.EAGAIN
@@ -108,7 +109,7 @@ def _stdin(data: bytes | None) -> int:
 
 
 def _enter() -> None:
-    """Prepare the child: it adopts its orphans; signals, their mask and the umask are as at login."""
+    """Prepare the child: make it a subreaper, and reset signals, their mask and the umask as at login."""
     process_tree.adopt_orphans()
     os.umask(0o022)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -116,8 +117,8 @@ def _enter() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _tidy(error: BaseException) -> None:
-    """Take back what ``sh`` leaves when it fails half-way: descriptors, the child, a collector switched off."""
+def _clean_up(error: BaseException) -> None:
+    """Undo what ``sh`` leaves after a failure: open descriptors, the child, a disabled garbage collector."""
     trace = error.__traceback__
     while trace and type(trace.tb_frame.f_locals.get("self")).__name__ != "OProc":
         trace = trace.tb_next
@@ -140,7 +141,7 @@ def _tidy(error: BaseException) -> None:
 
 
 def kill(pid: int) -> None:
-    """End a child that is not registered yet, with the group that it leads by now."""
+    """Kill a child that is not registered yet, with its process group, and reap it."""
     for call, argument in ((os.killpg, signal.SIGKILL), (os.kill, signal.SIGKILL), (os.waitpid, 0)):
         with suppress(OSError):
             call(pid, argument)

@@ -1,7 +1,7 @@
-"""Which programs are trusted, and what they may be given: the rules that hold before anything is started.
+"""Find programs that only root and the caller can change, and check what they are given: arguments, stdin, environment.
 
-A program runs as we do, often as root. So it is found where only its owner can put it, sees an environment of our
-making, and gets as an argument neither a secret nor anything that is not text. Nothing is started or logged here.
+A program runs with the rights of this process, often root. It therefore gets an environment of known variables, and
+neither a secret nor anything but text as an argument. Nothing must be started or logged here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 @cache
 def locate(name: str) -> str:
-    """Give the path of a program that nobody but its owner, root or us, can change; found once per process.
+    """Return the path of a program that only root and the caller can change; searched once per process.
 
-    ``name`` is a full path, or a bare name on ``SECURE_PATH``. Raises ``CommandError``.
+    ``name`` is a full path, or a bare name on ``SECURE_PATH``. Raise ``CommandError`` for a program that is missing,
+    not executable, or that another user could change.
     """
     if "/" in name and not name.startswith("/"):
         raise _refused(name, "is a relative path; give a full path or a bare name")
@@ -36,15 +37,15 @@ def locate(name: str) -> str:
         raise _refused(name, f"is not executable: {found[0]}")
     if usable is None:
         raise _refused(name, "not found" if name.startswith("/") else f"not found in {SECURE_PATH}")
-    if reason := _changeable(usable) or _changeable(usable.resolve()):
+    if reason := _who_can_change(usable) or _who_can_change(usable.resolve()):
         raise _refused(name, f"is refused: {reason}")
     return str(usable)
 
 
 def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
-    """Give all that a program sees of the environment: an allow-list, and what is ``added``.
+    """Return the whole environment of a program: a few known variables, and the ``added`` ones.
 
-    Raises ``CommandError`` for a variable that is sensitive or not text.
+    Raise ``CommandError`` for a variable that is sensitive or not text.
     """
     import pwd  # noqa: PLC0415 - with the first program
 
@@ -62,7 +63,7 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
 
 
 def argument(name: str, value: Any) -> str:
-    """Give one argument as text, bytes of a path as surrogate escapes; raises ``CommandError`` for anything else."""
+    """Return one argument as text, bytes as surrogate escapes. Raise ``CommandError`` for a secret and for no text."""
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
         plain = plain.decode("utf-8", "surrogateescape")
@@ -70,7 +71,7 @@ def argument(name: str, value: Any) -> str:
 
 
 def stdin(name: str, value: Any) -> bytes | None:
-    """Give what goes to stdin, secrets too; raises ``CommandError`` for what is neither text nor bytes."""
+    """Return the bytes for stdin, also of a secret; None for None. Raise ``CommandError`` for other types."""
     plain = value.reveal() if isinstance(value, Sensitive) else value
     if plain is None or isinstance(plain, bytes):
         return plain
@@ -79,8 +80,8 @@ def stdin(name: str, value: Any) -> bytes | None:
     raise _refused(name, f"cannot be given input of type {type(plain).__name__}; it takes text or bytes")
 
 
-def unusable(directory: str) -> str:
-    """Say why a program cannot run in ``directory``; empty: it can."""
+def directory_error(directory: str) -> str:
+    """Return why a program cannot run in ``directory``; empty when it can."""
     path = Path(directory)
     if not path.is_absolute():
         return "is not a full path"
@@ -89,11 +90,11 @@ def unusable(directory: str) -> str:
     return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
 
 
-def _changeable(program: Path) -> str:
-    """Say who else could put another program there; empty: nobody.
+def _who_can_change(program: Path) -> str:
+    """Return why another user could replace ``program``; empty when nobody could.
 
-    A symbolic link is as safe as its directories; what it names is looked at by itself. Higher up a sticky
-    directory, such as /tmp, will do: others cannot rename what is ours in it.
+    A symbolic link is as safe as its directories; the caller checks its target too. A sticky directory such as /tmp is
+    safe above the program's own directory, as other users cannot rename our directories in it.
     """
     for place in (program, *program.parents):
         info = place.lstat() if place == program else place.stat()

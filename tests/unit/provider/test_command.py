@@ -22,7 +22,7 @@ from resource_api.model.attribute import Attribute
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import CommandError, ResourceError
 from resource_api.model.values.values import Sensitive
-from resource_api.provider.command import Command, Result
+from resource_api.provider.command import Command, CommandResult
 from resource_api.provider.context import Context, RunContext, Subject
 from resource_api.system.log import Line, Log
 from resource_api.system.process import trusted_path as program
@@ -90,14 +90,14 @@ def message(call: Callable[[], object]) -> str:
 
 def test_a_call_gives_exit_code_stdout_and_stderr() -> None:
     """A command in the class body is called as a method, or as the plain object that it is."""
-    assert Provider().sh("-c", "echo out; echo err >&2") == Result(0, "out\n", "err\n")
-    assert Provider.sh("-c", "echo $0 $1", "a", 5) == Result(0, "a 5\n", "")
+    assert Provider().sh("-c", "echo out; echo err >&2") == CommandResult(0, "out\n", "err\n")
+    assert Provider.sh("-c", "echo $0 $1", "a", 5) == CommandResult(0, "a 5\n", "")
     assert Command("/bin/echo")(Path("/tmp/x y")).stdout == "/tmp/x y\n"  # noqa: S108 - only a name
 
 
 def test_attempt_never_raises_for_an_exit_code() -> None:
     """Whoever wants to judge the exit code gets it, a signal as a negative one."""
-    assert Provider().sh.attempt("-c", "echo out; echo err >&2; exit 3") == Result(3, "out\n", "err\n")
+    assert Provider().sh.attempt("-c", "echo out; echo err >&2; exit 3") == CommandResult(3, "out\n", "err\n")
     assert Provider().sh.attempt("-c", "kill -KILL $$").exit_code == -signal.SIGKILL
 
 
@@ -272,7 +272,7 @@ def test_a_program_that_others_can_change_is_refused(script: Callable[..., Path]
     tmp_path.chmod(mode)
     assert f"'{tmp_path}' can be written" in message(Command(str(safe)))
     tmp_path.chmod(0o755)
-    assert Command(str(safe))() == Result(0, "", "")
+    assert Command(str(safe))() == CommandResult(0, "", "")
 
 
 def test_a_program_of_another_user_is_refused(script: Callable[..., Path]) -> None:
@@ -403,8 +403,8 @@ def test_under_noop_only_what_reads_is_run(
     with call.context.activate(call.provider):
         chosen: Command = getattr(call.provider, command)
         words = ("-c", 'touch "$0"')
-        assert chosen(*words, tmp_path / "call") == Result(0, "", "")
-        assert chosen.attempt(*words, tmp_path / "attempt") == Result(0, "", "")
+        assert chosen(*words, tmp_path / "call") == CommandResult(0, "", "")
+        assert chosen.attempt(*words, tmp_path / "attempt") == CommandResult(0, "", "")
         assert list(chosen.lines(*words, tmp_path / "lines")) == []
     assert len(list(tmp_path.iterdir())) == (3 if runs else 0)
     assert sum("Skipping 'sh -c " in line and line.endswith("' (noop)") for line in call.said()) == (0 if runs else 3)
@@ -414,7 +414,7 @@ def test_under_noop_the_program_may_be_missing() -> None:
     """What would be skipped need not be there: an earlier resource may install it."""
     call = Lent(noop=True)
     with call.context.activate(call.provider):
-        assert Command("ra-test-missing")("x") == Result(0, "", "")
+        assert Command("ra-test-missing")("x") == CommandResult(0, "", "")
 
 
 def test_noop_holds_in_threads_of_the_provider(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ class TestFiles:
         (public / "link").symlink_to(tmp_path / "a")
         wrapped = keys.key_from_url(url, {}).wrap(DATA_KEY)
         assert keys.key_from_url(f"file:{own}", {}).unwrap(wrapped) == DATA_KEY
-        with pytest.raises(UsageError, match="a symbolic link on the way"):
+        with pytest.raises(UsageError, match="a symbolic link on the path"):
             keys.key_from_url(f"file:{public}/link", {}).unwrap(wrapped)
 
     def test_what_is_no_key_is_refused_unshown(self, tmp_path: Path) -> None:

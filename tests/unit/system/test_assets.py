@@ -25,8 +25,8 @@ from resource_api.model.values.assets import (
     member_name,
     spell_contents,
 )
-from resource_api.system.filesystem import download as fetching
-from resource_api.system.filesystem.assets import Assets
+from resource_api.system.filesystem import download
+from resource_api.system.filesystem.assets import AssetReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def sha(raw: bytes) -> str:
 
 def make(value: Any, place: Path | str = "/nowhere") -> Any:
     """Make contents as a manifest in a directory says."""
-    assets = Assets()
+    assets = AssetReader()
     return build_contents(value, lambda wish: assets(wish, f"{place}/site.yaml"))
 
 
@@ -177,7 +177,7 @@ class TestFiles:
         with asset.open() as stream:
             assert b"".join(iter(lambda: stream.read(PART), b"")) == bytes(size)
         file.write_bytes(bytes(size) + b"x")
-        with asset.open() as stream, pytest.raises(ResourceError, match="f has changed since it was looked at"):
+        with asset.open() as stream, pytest.raises(ResourceError, match="f has changed since this run"):
             b"".join(iter(lambda: stream.read(PART), b""))
 
     def test_a_directory_is_what_is_beneath_it(self, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ class TestFiles:
         (tmp_path / "x").write_text("one", encoding="utf-8")
         archive = make({"archive": {"directory": "."}}, tmp_path)
         (tmp_path / "x").write_text("two", encoding="utf-8")
-        with pytest.raises(ResourceError, match="x has changed since it was looked at"):
+        with pytest.raises(ResourceError, match="x has changed since this run"):
             unpacked(archive)
 
     def test_a_map_is_its_assets_and_archives(self) -> None:
@@ -285,7 +285,7 @@ class TestUrls:
     def test_a_url_is_fetched_once_and_only_when_it_is_opened(self) -> None:
         """Its digest is given, so that a plan needs no network."""
         with serving() as base:
-            assets = Assets()
+            assets = AssetReader()
             wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
             first, second = (build_contents(wish, lambda each: assets(each, "site.yaml")) for _ in range(2))
             assert Server.asked == []
@@ -306,17 +306,17 @@ class TestUrls:
     def test_what_cannot_be_fetched_says_why(self, path: str, message: str) -> None:
         """Nothing that is cut, too large or elsewhere is taken."""
         with serving() as base, pytest.raises(ResourceError, match=message):
-            fetching.fetch(base + path, sha(Server.body), largest=1000)
+            download.fetch(base + path, sha(Server.body), largest=1000)
 
     def test_other_bytes_are_refused(self) -> None:
         """Whoever stands between cannot put anything there."""
         with serving() as base, pytest.raises(ResourceError, match=f"has the SHA-256 {sha(Server.body)}, not 000"):
-            fetching.fetch(f"{base}/it", "0" * 64)
+            download.fetch(f"{base}/it", "0" * 64)
 
     def test_a_server_that_is_not_there_is_named(self) -> None:
         """With what the system says."""
         with pytest.raises(ResourceError, match=r"http://127.0.0.1:1/ cannot be fetched: .*refused"):
-            fetching.fetch("http://127.0.0.1:1/", "0" * 64)
+            download.fetch("http://127.0.0.1:1/", "0" * 64)
 
 
 def test_contents_say_where_they_come_from() -> None:

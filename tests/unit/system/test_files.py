@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.system.filesystem import files
-from resource_api.system.filesystem import remove_tree as trees
-from resource_api.system.filesystem import temporary_names as temporaries
-from resource_api.system.filesystem.directories import HELD, Directories
+from resource_api.system.filesystem import files, remove_tree, temporary_names
+from resource_api.system.filesystem.directories import MAX_OPEN, Directories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +64,7 @@ def names(directory: Path) -> list[str]:
 
 def left(directory: Path) -> list[str]:
     """Give the temporary names in a directory."""
-    return [name for name in names(directory) if name.endswith(temporaries.SUFFIX)]
+    return [name for name in names(directory) if name.endswith(temporary_names.SUFFIX)]
 
 
 class TestDurability:
@@ -113,11 +111,11 @@ class TestDurability:
             "else: assert sys.argv[2:] == ['clean']"
         )
         clean = [line for line in trace(tmp_path, program, path, "clean") if line.startswith(f"{call}(")]
-        ours = [number for number, line in enumerate(clean, 1) if temporaries.SUFFIX in line]
+        ours = [number for number, line in enumerate(clean, 1) if temporary_names.SUFFIX in line]
         assert ours
         path.write_text("old")
         calls = trace(tmp_path, program, path, inject=f"{call}:error=EIO:when={ours[0]}")
-        tried = [line for line in calls if line.startswith(f"{call}(") and temporaries.SUFFIX in line]
+        tried = [line for line in calls if line.startswith(f"{call}(") and temporary_names.SUFFIX in line]
         assert len(tried) == 1
         assert path.read_text(encoding="utf-8") == "old"
         assert left(tmp_path) == []
@@ -212,12 +210,16 @@ class TestLeftovers:
         """A file of somebody else, of a process that lives, or of another pattern is not touched."""
         dead = subprocess.Popen(["true"])
         dead.wait()
-        kept = [f".f.{os.getppid()}.abc1{temporaries.SUFFIX}", f"f{temporaries.SUFFIX}"]
-        for name in (*kept, f".f.{dead.pid}.abc1{temporaries.SUFFIX}", f".g.{dead.pid}.abc2{temporaries.SUFFIX}"):
+        kept = [f".f.{os.getppid()}.abc1{temporary_names.SUFFIX}", f"f{temporary_names.SUFFIX}"]
+        for name in (
+            *kept,
+            f".f.{dead.pid}.abc1{temporary_names.SUFFIX}",
+            f".g.{dead.pid}.abc2{temporary_names.SUFFIX}",
+        ):
             (tmp_path / name).touch()
         if os.geteuid() == 0:
-            os.chown(tmp_path / f".g.{dead.pid}.abc2{temporaries.SUFFIX}", NOBODY, NOBODY)
-            kept.append(f".g.{dead.pid}.abc2{temporaries.SUFFIX}")
+            os.chown(tmp_path / f".g.{dead.pid}.abc2{temporary_names.SUFFIX}", NOBODY, NOBODY)
+            kept.append(f".g.{dead.pid}.abc2{temporary_names.SUFFIX}")
         files.replace(f"{tmp_path}/f", b"")
         assert names(tmp_path) == sorted([*kept, "f"])
 
@@ -405,13 +407,13 @@ class TestLinks:
         for attempt in (
             lambda: files.read(path, LIMIT),
             lambda: files.replace(path, b"x"),
-            lambda: files.source(path),
+            lambda: files.open_source(path),
             lambda: batch.set_mode_owner(path, mode=0o777),
             lambda: batch.remove(path),
             lambda: batch.make_directory(path + "d"),
             lambda: batch.make_link(path + "l", "x"),
         ):
-            with pytest.raises(OSError, match="symbolic link on the way") as caught:
+            with pytest.raises(OSError, match="symbolic link on the path") as caught:
                 attempt()
             assert caught.value.errno == errno.ELOOP
         assert names(tmp_path / "ours") == ["f"]
@@ -421,7 +423,7 @@ class TestLinks:
         """Links that lead to each other are an error, not a wait."""
         (tmp_path / "a").symlink_to("b")
         (tmp_path / "b").symlink_to("a")
-        for attempt in (lambda: files.read(f"{tmp_path}/a/f", 1), lambda: files.source(f"{tmp_path}/a")):
+        for attempt in (lambda: files.read(f"{tmp_path}/a/f", 1), lambda: files.open_source(f"{tmp_path}/a")):
             with pytest.raises(OSError, match="symbolic link") as caught:
                 attempt()
             assert caught.value.errno == errno.ELOOP
@@ -492,11 +494,11 @@ class TestLinks:
         """What is held is bounded, and closed at the end."""
         before = len(names(Path("/proc/self/fd")))
         with files.Batch() as batch:
-            for number in range(2 * HELD):
+            for number in range(2 * MAX_OPEN):
                 batch.make_directory(f"{tmp_path}/{number}")
                 batch.replace(f"{tmp_path}/{number}/f", b"x")
-            assert len(names(Path("/proc/self/fd"))) < before + HELD + 40
-        assert len(list(tmp_path.glob("*/f"))) == 2 * HELD
+            assert len(names(Path("/proc/self/fd"))) < before + MAX_OPEN + 40
+        assert len(list(tmp_path.glob("*/f"))) == 2 * MAX_OPEN
         assert len(names(Path("/proc/self/fd"))) == before
 
 
@@ -507,14 +509,14 @@ class TestSpecial:
         """Reading gives no content, replacing and changing rights is an error."""
         os.mkfifo(tmp_path / "fifo")
         started = time.monotonic()
-        with Directories() as held:
-            seen, content = files.look(held, f"{tmp_path}/fifo", LIMIT)
+        with Directories() as directories:
+            seen, content = files.stat_and_read(directories, f"{tmp_path}/fifo", LIMIT)
         assert stat.S_ISFIFO(seen.st_mode)
         assert content is None
         batch = files.Batch()
         for attempt in (
             lambda: files.read(f"{tmp_path}/fifo", LIMIT),
-            lambda: files.source(f"{tmp_path}/fifo"),
+            lambda: files.open_source(f"{tmp_path}/fifo"),
             lambda: files.replace(f"{tmp_path}/fifo", b""),
             lambda: batch.make_link(f"{tmp_path}/fifo", "x"),
             lambda: batch.set_mode_owner(f"{tmp_path}/fifo", mode=0o600),
@@ -570,9 +572,9 @@ class TestRemoval:
     @pytest.mark.parametrize("path", ["/", "/etc", "/usr/bin", "/home", "/var/lib", "/proc", "/root", "/bin"])
     def test_the_system_is_never_removed(self, path: str) -> None:
         """Not by any name, not by force."""
-        assert path in trees.PROTECTED
+        assert path in remove_tree.PROTECTED_DIRECTORIES
         with pytest.raises(PermissionError, match="never removed"):
-            trees.guard(path)
+            remove_tree.check_removable(path)
 
     @root_only
     def test_no_detour_leads_to_the_system(self, tmp_path: Path) -> None:

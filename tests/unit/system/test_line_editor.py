@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from resource_api import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem import line_editor as lines
-from resource_api.system.filesystem.line_editor import Lines, shown
+from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +97,7 @@ def test_a_line_break_cannot_get_into_a_line() -> None:
 def test_what_is_no_utf_8_is_shown_replaced_and_kept_in_the_file() -> None:
     """A text with half a surrogate could be printed nowhere."""
     (line,) = Lines(b"caf\xe9\n")
-    assert shown(line) == "caf\ufffd"
+    assert printable(line) == "caf\ufffd"
 
 
 def add(text: str) -> Callable[[Lines], None]:
@@ -118,7 +117,7 @@ def test_what_others_write_during_an_edit_is_not_lost(tmp_path: Path) -> None:
                 other.write(f"{disturbances.pop(0)}\n")
         file.append("added")
 
-    lines.edit(str(path), change, mode=0o644)
+    edit_lines(str(path), change, mode=0o644)
     assert path.read_bytes() == b"ours\none\ntwo\nadded\n"
 
 
@@ -131,7 +130,7 @@ def test_a_file_that_appears_during_an_edit_is_not_lost(tmp_path: Path) -> None:
             path.write_bytes(b"theirs\n")
         file.append("added")
 
-    lines.edit(str(path), change, mode=0o644)
+    edit_lines(str(path), change, mode=0o644)
     assert path.read_bytes() == b"theirs\nadded\n"
 
 
@@ -151,7 +150,7 @@ def test_a_write_between_the_new_content_and_its_renaming_is_seen(
         calls.append(arguments)
 
     monkeypatch.setattr(files.Batch, "replace", slow)
-    lines.edit(str(path), add("added"), mode=0o644)
+    edit_lines(str(path), add("added"), mode=0o644)
     assert path.read_bytes() == b"b\nadded\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
@@ -165,7 +164,7 @@ def test_a_file_that_never_rests_is_given_up(tmp_path: Path) -> None:
         file.append("added")
 
     with pytest.raises(ResourceError, match="changed by others"):
-        lines.edit(str(path), change, mode=0o644)
+        edit_lines(str(path), change, mode=0o644)
     assert set(path.read_bytes()) == {ord("x")}
 
 
@@ -174,8 +173,8 @@ def test_no_change_touches_nothing(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"a")
     before = path.stat()
-    lines.edit(str(path), lambda _: None, mode=0o644)
-    lines.edit(str(tmp_path / "missing"), lambda _: None, mode=0o644)
+    edit_lines(str(path), lambda _: None, mode=0o644)
+    edit_lines(str(tmp_path / "missing"), lambda _: None, mode=0o644)
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
@@ -184,7 +183,7 @@ def test_a_link_that_can_be_trusted_stays_and_its_file_is_edited(tmp_path: Path)
     """As where /etc/hosts is a link to where the machine keeps it."""
     (tmp_path / "real").write_bytes(b"a\n")
     (tmp_path / "link").symlink_to("real")
-    lines.edit(str(tmp_path / "link"), add("b"), mode=0o644)
+    edit_lines(str(tmp_path / "link"), add("b"), mode=0o644)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"a\nb\n"
 
@@ -192,10 +191,10 @@ def test_a_link_that_can_be_trusted_stays_and_its_file_is_edited(tmp_path: Path)
 def test_a_new_file_gets_what_is_asked_and_an_existing_one_keeps_its_own(tmp_path: Path) -> None:
     """Mode and owner are the file's, not the editor's."""
     path = tmp_path / "file"
-    lines.edit(str(path), add("a"), mode=0o600, uid=65534, gid=65534)
+    edit_lines(str(path), add("a"), mode=0o600, uid=65534, gid=65534)
     assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o600, 65534)
     path.chmod(0o640)
-    lines.edit(str(path), add("b"), mode=0o600, uid=0, gid=0)
+    edit_lines(str(path), add("b"), mode=0o600, uid=0, gid=0)
     assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o640, 65534)
 
 
@@ -204,5 +203,5 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", ""):
         with pytest.raises(OSError, match="no regular file"):
-            lines.read(f"{tmp_path}/{name}".rstrip("/"))
-    assert list(lines.read(f"{tmp_path}/missing/file")) == []
+            read_lines(f"{tmp_path}/{name}".rstrip("/"))
+    assert list(read_lines(f"{tmp_path}/missing/file")) == []

@@ -1,0 +1,67 @@
+"""File tools for authors of providers: atomic, durable, and safe against other users of the machine.
+
+Every path is absolute, and every failure is an ``OSError`` unless the name's documentation says otherwise. These laws
+hold (docs/files.md explains them, the tests in tests/unit/system prove them):
+
+- Atomic: a reader sees the whole old or the whole new content of a file; a failed operation has changed nothing.
+- Durable: when a ``Batch`` is flushed, or ``replace`` or ``edit_lines`` returns, the change is on disk.
+- Safe: a symbolic link is followed only where no other user could have put it (``ELOOP`` otherwise), and at no
+  instant has anybody more access than the old or the new permissions grant.
+
+This module only re-exports names of ``resource_api.system.filesystem``; nothing must be defined here.
+"""
+
+from __future__ import annotations
+
+from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
+from resource_api.system.filesystem.files import (
+    Batch,
+    describe_error,
+    open_source,
+    parts,
+    read,
+    replace,
+    stat_and_read,
+)
+from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
+from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name
+from resource_api.system.filesystem.permissions import directory_mode
+from resource_api.system.filesystem.remove_tree import PROTECTED_DIRECTORIES
+from resource_api.system.filesystem.unpack import (
+    LONGEST_DIRECTORY_NAME,
+    UnpackOptions,
+    UnpackRecord,
+    altered_members,
+    remove_unpacked,
+    unpack,
+)
+
+__all__ = [
+    "LONGEST_DIRECTORY_NAME",
+    "PROTECTED_DIRECTORIES",
+    "Batch",
+    "Directories",
+    "Directory",
+    "Lines",
+    "UnpackOptions",
+    "UnpackRecord",
+    "altered_members",
+    "canonical_path",
+    "describe_error",
+    "directory_mode",
+    "edit_lines",
+    "group_id",
+    "group_name",
+    "open_source",
+    "owner_number",
+    "parts",
+    "printable",
+    "read",
+    "read_lines",
+    "remove_unpacked",
+    "replace",
+    "stat_and_read",
+    "unpack",
+    "user_id",
+    "user_name",
+]
