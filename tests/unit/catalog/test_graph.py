@@ -1,4 +1,4 @@
-"""The laws of order: the manifest's, corrected by relationships, and cycles told whole."""
+"""The laws of order: the manifest's, corrected by relationships; cycles are reported whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def edges_of(pairs: list[tuple[int, int, bool]]) -> list[Edge]:
 
 
 def test_without_relationships_the_manifest_is_the_order() -> None:
-    """Nothing is sorted that nobody asked to sort."""
+    """Nothing is reordered."""
     assert list(order(4, []).sequence) == [0, 1, 2, 3]
 
 
@@ -28,7 +28,7 @@ def test_a_prerequisite_is_pulled_forward_and_nothing_else_moves() -> None:
 
 @given(PAIRS)
 def test_every_edge_that_holds_points_forward(pairs: list[tuple[int, int, bool]]) -> None:
-    """What comes first comes first, whatever else is asked."""
+    """In the sequence, the first resource of each edge precedes the second."""
     found = order(COUNT, edges_of(pairs))
     if found.cycles:
         assert list(found.sequence) == []
@@ -40,7 +40,7 @@ def test_every_edge_that_holds_points_forward(pairs: list[tuple[int, int, bool]]
 
 @given(PAIRS)
 def test_only_automatic_relationships_give_way(pairs: list[tuple[int, int, bool]]) -> None:
-    """What somebody wrote holds, or is told as a cycle."""
+    """An explicit relationship holds, or is part of a reported cycle."""
     edges = edges_of(pairs)
     found = order(COUNT, edges)
     assert all(edge.automatic for edge in found.yielded)
@@ -48,8 +48,8 @@ def test_only_automatic_relationships_give_way(pairs: list[tuple[int, int, bool]
 
 
 @given(PAIRS)
-def test_a_cycle_is_told_whole(pairs: list[tuple[int, int, bool]]) -> None:
-    """Each link of what is told is an edge, and it ends where it began."""
+def test_a_cycle_is_reported_whole(pairs: list[tuple[int, int, bool]]) -> None:
+    """Each step of a reported cycle is an edge, and its first resource is the earliest in the manifest."""
     found = order(COUNT, edges_of(pairs))
     links = {(edge.first, edge.then) for edge in found.edges}
     for cycle in found.cycles:
@@ -57,31 +57,31 @@ def test_a_cycle_is_told_whole(pairs: list[tuple[int, int, bool]]) -> None:
         assert cycle[0] == min(cycle)
 
 
-def test_requiring_oneself_is_a_cycle() -> None:
+def test_a_resource_that_requires_itself_is_a_cycle() -> None:
     """A resource cannot come before itself."""
     assert order(2, [Edge(1, 1)]).cycles == [[1]]
 
 
-def test_a_cycle_of_automatic_relationships_alone_is_told() -> None:
-    """Nothing explicit says which of them should give way."""
+def test_a_cycle_of_automatic_relationships_alone_is_reported() -> None:
+    """No explicit relationship decides which of them gives way."""
     found = order(2, [Edge(0, 1, automatic=True), Edge(1, 0, automatic=True)])
     assert found.cycles == [[0, 1]]
 
 
 def test_an_explicit_relationship_beats_an_automatic_one() -> None:
-    """The automatic one gives way, and that can be told."""
+    """The automatic one gives way and is returned."""
     automatic = Edge(0, 1, automatic=True)
     found = order(2, [automatic, Edge(1, 0)])
     assert (list(found.sequence), list(found.yielded)) == ([1, 0], [automatic])
 
 
-def test_a_chain_of_a_hundred_thousand_is_no_deeper_than_one() -> None:
-    """Order is iterative: it cannot run out of stack."""
+def test_a_chain_of_a_hundred_thousand_does_not_exhaust_the_stack() -> None:
+    """The order is computed iteratively."""
     count = 100_000
     found = order(count, [Edge(index + 1, index) for index in range(count - 1)])
     assert list(found.sequence[:3]) == [count - 1, count - 2, count - 3]
 
 
 def test_descendants_are_everything_that_comes_after() -> None:
-    """Directly or not, the start included."""
+    """Directly or not, and the start itself."""
     assert descendants([0], {0: [1], 1: [2], 3: [4]}) == {0, 1, 2}

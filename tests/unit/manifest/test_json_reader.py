@@ -75,7 +75,7 @@ def load(text: str | bytes) -> Any:
 
 
 def problems(text: str | bytes) -> list[Problem]:
-    """Give all problems of a text that must be refused."""
+    """Return all problems of an invalid text."""
     with pytest.raises(ManifestError) as caught:
         load(text)
     return list(caught.value.problems)
@@ -122,16 +122,16 @@ def problems(text: str | bytes) -> list[Problem]:
         ('{"a":' * 25_000 + "1" + "}" * 25_000, "nested deeper than 100", 1, 501),
     ],
 )
-def test_what_is_refused_is_named_with_its_place(text: str | bytes, message: str, line: int, column: int) -> None:
-    """Each message exists, repeats nothing of the text, and its line and column count from 1."""
+def test_each_problem_has_a_position(text: str | bytes, message: str, line: int, column: int) -> None:
+    """Line and column count from 1, and no message repeats the text."""
     problem = problems(text)[0]
     assert message in problem.message
     assert (problem.file, problem.line, problem.column) == ("site.json", line, column)
     assert "hunter2" not in str(problem)
 
 
-def test_everything_wrong_with_the_data_is_named_at_once() -> None:
-    """Duplicate keys name both places; a fault of the grammar ends the list."""
+def test_all_problems_are_reported_at_once() -> None:
+    """Duplicate keys have both positions; a syntax error ends the list."""
     found = problems('{"a": 1,\n "a": NaN, "b": {"c": 1, "\\u0063": 2}, "d": }')
     assert [(p.line, p.column, p.message, p.hint) for p in found] == [
         (2, 2, "duplicate key 'a'", "first at line 1, column 2"),
@@ -161,7 +161,7 @@ def test_suspect_text_that_is_valid_is_accepted() -> None:
 
 
 def test_numbers_keep_their_kind() -> None:
-    """An integer is none of the floats; the limits of 64 bit are inside."""
+    """An integer is not a float; the limits of 64 bits are accepted."""
     found = load("[1, 1.0, -0, 1e2, 9223372036854775807, -9223372036854775808]")
     assert [type(each) for each in found] == [int, float, int, float, int, int]
 
@@ -194,7 +194,7 @@ def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
 
 @given(st.dictionaries(KEYS, DATA, min_size=1, max_size=4), st.sampled_from([None, 0, 2]))
 def test_every_position_points_at_its_key(data: dict[str, Any], indent: int | None) -> None:
-    """On one line or many."""
+    """In texts of one line or of many."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     found, lines = json_reader.read(text.encode(), "f"), text.split("\n")
 
@@ -213,5 +213,5 @@ def test_every_position_points_at_its_key(data: dict[str, Any], indent: int | No
 
 
 def test_a_file_beyond_the_limit_of_size_is_refused() -> None:
-    """Before anything is parsed."""
+    """It is refused before it is parsed."""
     assert "larger than 100 MB" in problems(b" " * (document.MAX_BYTES + 1))[0].message

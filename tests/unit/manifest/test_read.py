@@ -67,7 +67,7 @@ LIFECYCLE = (
 
 
 def write(directory: Path, **files: str) -> Path:
-    """Write files (``site`` → ``site.yaml``) and give the path of the first."""
+    """Write files (``site`` → ``site.yaml``) and return the path of the first."""
     paths = [directory / f"{name}.yaml" for name in files]
     for path, text in zip(paths, files.values(), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,20 +76,20 @@ def write(directory: Path, **files: str) -> Path:
 
 
 def problems(source: Any) -> list[Problem]:
-    """Give the problems of a manifest that must be refused."""
+    """Return the problems of an invalid manifest."""
     with pytest.raises(ManifestError) as caught:
         manifest.read(source)
     return list(caught.value.problems)
 
 
-def said(source: Any) -> list[str]:
-    """Give the problems as people read them, without the directory."""
+def messages(source: Any) -> list[str]:
+    """Return the problems as text, without the directory."""
     directory = os.path.dirname(source) + "/" if not isinstance(source, dict) else "\0"  # noqa: PTH120 - text, not a path
     return [str(problem).replace(directory, "") for problem in problems(source)]
 
 
 def summary(read: Manifest) -> Any:
-    """Give what a manifest says, without its places."""
+    """Return the contents of a manifest without positions."""
     return (
         read.project,
         [(d.type, d.title, d.attributes, d.meta) for d in read.resources],
@@ -101,8 +101,8 @@ def summary(read: Manifest) -> Any:
     )
 
 
-def test_a_manifest_says_everything(tmp_path: Path) -> None:
-    """Each section arrives where it belongs."""
+def test_every_section_of_a_manifest_is_read(tmp_path: Path) -> None:
+    """Each section becomes a field of the manifest."""
     read = manifest.read(write(tmp_path, site=SITE))
     assert (read.file, read.project, read.project_given) == (str(tmp_path / "site.yaml"), "web", True)
     assert {name: (each.type, each.default, each.docs) for name, each in read.inputs.items()} == {
@@ -133,8 +133,8 @@ def test_a_manifest_says_everything(tmp_path: Path) -> None:
     assert (plain.attributes, plain.meta) == ({}, {})
 
 
-def test_everything_knows_its_place(tmp_path: Path) -> None:
-    """In YAML without a second look, in JSON at the first question; attributes from defaults stand there."""
+def test_everything_has_a_position(tmp_path: Path) -> None:
+    """In YAML and in JSON; the position of an inherited attribute is that of the default."""
     path = write(tmp_path, site=SITE)
     read = manifest.read(path)
     domain, plain, file = read.resources[1], read.resources[3], str(path)
@@ -164,7 +164,7 @@ def test_everything_knows_its_place(tmp_path: Path) -> None:
 
 
 def test_a_declaration_can_be_made_by_hand() -> None:
-    """A manifest written in Python knows its lines itself; without a place none is shown."""
+    """Its document may have positions or none; without a position only the file is shown."""
     document = Document({}, "site.py", b"", heads={"resources": {"File[/a]": (3, 5)}})
     made = Declaration("file", "/a", {"x": 1}, {}, document, "File[/a]")
     assert (made.file, made.place()) == ("site.py", ("site.py", 3, 5))
@@ -174,13 +174,13 @@ def test_a_declaration_can_be_made_by_hand() -> None:
 
 
 def test_a_mapping_is_a_manifest() -> None:
-    """The same data, no places."""
+    """It has the same structure and no positions."""
     read = manifest.read({"resources": {"File[/a]": {"mode": ("0644",)}}, "values": {"x": 1}})
     assert (read.file, read.project, read.project_given) == ("<mapping>", "mapping", False)
     assert read.resources[0].attributes == {"mode": ["0644"]}
-    assert said({"resorces": {}}) == ["<mapping>: unknown key 'resorces'; did you mean 'resources'?"]
-    assert said({"include": ["x.yaml"]}) == ["<mapping>: include needs a file that it is relative to"]
-    assert said({"resources": {"File[/a]": {"tag": ["a"], "x": [1, {2: 3}]}}}) == [
+    assert messages({"resorces": {}}) == ["<mapping>: unknown key 'resorces'; did you mean 'resources'?"]
+    assert messages({"include": ["x.yaml"]}) == ["<mapping>: include needs a file that it is relative to"]
+    assert messages({"resources": {"File[/a]": {"tag": ["a"], "x": [1, {2: 3}]}}}) == [
         "<mapping>: resources.File[/a].x.1: a key must be a string"
     ]
 
@@ -188,8 +188,8 @@ def test_a_mapping_is_a_manifest() -> None:
 @pytest.mark.parametrize(
     ("name", "project"), [("site.yaml", "site"), ("my.site_2-a.yml", "my.site_2-a"), ("_x.JSON", "x")]
 )
-def test_a_project_is_called_like_its_file(tmp_path: Path, name: str, project: str) -> None:
-    """But for what no name can begin with; and it is known that nobody chose it."""
+def test_a_project_has_the_name_of_its_file(tmp_path: Path, name: str, project: str) -> None:
+    """Characters that cannot begin a name are left out, and the project counts as not given."""
     (tmp_path / name).write_text("{}")
     read = manifest.read(tmp_path / name)
     assert (project_name(read), read.project_given) == (project, False)
@@ -197,8 +197,8 @@ def test_a_project_is_called_like_its_file(tmp_path: Path, name: str, project: s
 
 
 @pytest.mark.parametrize("name", ["my site!.yml", "-.yaml", "é.yaml", "ä ö.yaml", f"{'x' * 101}.yaml"])
-def test_a_file_that_no_project_can_be_called_like_must_name_one(tmp_path: Path, name: str) -> None:
-    """Two files whose names were made to fit would share what is recorded; a manifest that says its project has it."""
+def test_a_file_whose_name_is_not_a_project_name_must_name_its_project(tmp_path: Path, name: str) -> None:
+    """Names that were changed to fit could be equal, and two manifests would share their state."""
     (tmp_path / name).write_text("{}")
     with pytest.raises(ManifestError, match="write 'project: NAME' into it"):
         project_name(manifest.read(tmp_path / name))
@@ -252,9 +252,9 @@ def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_fixed_structure_is_checked(tmp_path: Path, text: str, expected: str) -> None:
-    """Each message, at its place."""
+    """Each message has a position."""
     path = write(tmp_path, site=text)
-    assert said(path) == [f"site.yaml:{expected}"]
+    assert messages(path) == [f"site.yaml:{expected}"]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_fixed_structure_is_checked(tmp_path: Path, text: str, expected: str
         ("lifecycle: {import: 0}", "import must be a string that is not empty; write it in quotes"),
     ],
 )  # fmt: skip
-def test_the_shape_of_metaparameters_is_checked(tmp_path: Path, body: str, expected: str) -> None:
+def test_the_values_of_metaparameters_are_checked(tmp_path: Path, body: str, expected: str) -> None:
     """Each message names the resource, and the attribute in the problem."""
     path = write(tmp_path, site=f"resources:\n  File[/a]:\n    x: 1\n    {body}\n")
     found = problems(path)
@@ -318,37 +318,37 @@ def test_the_shape_of_metaparameters_is_checked(tmp_path: Path, body: str, expec
         ("resources:\n  A[x]: {}\n  A[y]: {before: File[a #b]}", 3, ': write "A[y]", "File[a #b]"'),
     ],
 )
-def test_a_reference_without_quotes_is_explained_wherever_it_shows(
+def test_a_reference_without_quotes_is_explained_wherever_it_occurs(
     tmp_path: Path, text: str, line: int, pasted: str
 ) -> None:
-    """Also where YAML read something else in silence."""
+    """Also where it is valid YAML with another meaning."""
     (found,) = problems(write(tmp_path, site=text))
     assert found.line == line
     assert found.hint == f"a reference inside [...] or {{...}}, or with ': ' or ' #' in its title, needs quotes{pasted}"
 
 
 def test_relationships_may_hold_expressions_and_lists(tmp_path: Path) -> None:
-    """What they lead to is not asked here."""
+    """Their targets are not checked while reading."""
     body = "require: ['File[${inputs.x}]', '${values.y}']\n    lifecycle: {deleted_with: 'File[${inputs.x}]'}"
     assert manifest.read(write(tmp_path, site=f"resources:\n  A[a]:\n    {body}")).resources
 
 
-def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
-    """A file that cannot be parsed stops no other; sorted by file and line."""
+def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
+    """A file that cannot be parsed does not hide the problems of others."""
     path = write(
         tmp_path,
         site="include: [bad.yaml, none.yaml, b.yaml]\nresources:\n  File[/a]: {noop: 1, tag: 1}\n  x: {}\n",
         bad="a: [",
         b="resources:\n  File[]: {}\n",
     )
-    assert [text.partition(" ")[0] for text in said(path)] == [
+    assert [text.partition(" ")[0] for text in messages(path)] == [
         "b.yaml:2:3:", "bad.yaml:1:5:", "site.yaml:1:21:", "site.yaml:3:14:", "site.yaml:3:23:", "site.yaml:4:3:",
     ]  # fmt: skip
-    assert "the included file cannot be read: No such file or directory" in said(path)[2]
+    assert "the included file cannot be read: No such file or directory" in messages(path)[2]
 
 
 def test_included_files_come_first_and_once(tmp_path: Path) -> None:
-    """Nested, in cycles, by two names, JSON among YAML; defaults hold for their own file."""
+    """Nested, in cycles, under two names, JSON among YAML; defaults hold for their own file."""
     path = write(
         tmp_path,
         site="include: [a.yaml, ./a.yaml, sub/c.json, link.yaml]\n"
@@ -372,10 +372,10 @@ def test_included_files_come_first_and_once(tmp_path: Path) -> None:
 
 
 def test_a_name_in_two_files_names_both_lines(tmp_path: Path) -> None:
-    """Resources, inputs, values, outputs, provider configurations; and only the first file has a project."""
+    """Resources, inputs, values, outputs, providers; only the first file may name the project."""
     text = "inputs: {i: }\nvalues: {v: 1}\noutputs: {o: 1}\nproviders: {p: {}}\nresources:\n  File[/a]:\n"
     path = write(tmp_path, site=text + "include: [other.yaml]", other=text + "project: x")
-    assert said(path) == [
+    assert messages(path) == [
         "other.yaml:7:1: project belongs into the first file, not into an included one",
         "site.yaml:1:10: input 'i' is given twice; first at "
         + f"{tmp_path}/other.yaml:1:10".replace(f"{tmp_path}/", ""),
@@ -405,7 +405,7 @@ def test_a_name_in_two_files_names_both_lines(tmp_path: Path) -> None:
     ],
 )
 def test_an_include_stays_beneath_its_directory(tmp_path: Path, name: str, expected: str) -> None:
-    """No path, link or special file leads elsewhere, and nothing waits."""
+    """No path or link leads out of it, and a special file does not block the run."""
     root = tmp_path / "root"
     (tmp_path / "out.yaml").write_text("values: {leaked: 1}")
     path = write(root, site=json.dumps({"include": [name]}))
@@ -419,26 +419,26 @@ def test_an_include_stays_beneath_its_directory(tmp_path: Path, name: str, expec
     assert (found.line, found.column, found.code) == (1, 14, "include")
 
 
-def test_includes_nest_to_a_limit(tmp_path: Path) -> None:
-    """A chain of files ends in an error, not in a full stack."""
+def test_the_depth_of_includes_is_limited(tmp_path: Path) -> None:
+    """A long chain of files is an error and does not exhaust the stack."""
     for number in range(150):
         (tmp_path / f"f{number}.yaml").write_text(f"include: [f{number + 1}.yaml]")
     assert [each.message for each in problems(tmp_path / "f0.yaml")] == ["files include each other more than 100 deep"]
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_with_its_path(tmp_path: Path) -> None:
-    """Missing, a directory; a suffix that nothing reads is wrong usage."""
-    assert said(tmp_path / "no.yaml") == ["no.yaml: cannot be read: No such file or directory"]
+    """A missing file, a directory; a suffix without a reader is a usage error."""
+    assert messages(tmp_path / "no.yaml") == ["no.yaml: cannot be read: No such file or directory"]
     (tmp_path / "d.yaml").mkdir()
-    assert said(tmp_path / "d.yaml") == ["d.yaml: cannot be read: it is not a regular file"]
+    assert messages(tmp_path / "d.yaml") == ["d.yaml: cannot be read: it is not a regular file"]
     assert "embedded null byte" in problems("\0.yaml")[0].message
     for name in ("site.txt", "site", ""):
         with pytest.raises(UsageError, match=r"ends in \.yaml, \.yml, \.json"):
             manifest.read(name)
 
 
-def test_what_is_declared_is_only_read(tmp_path: Path) -> None:
-    """Declarations share the document's mappings, and a body used twice is one: compiling and planning change none."""
+def test_declarations_are_only_read(tmp_path: Path) -> None:
+    """Declarations share mappings with the document and with each other: compiling and planning change none."""
     plain = ["File[/ra/a]: &plain {ensure: absent}", "File[/ra/b]: *plain"]
     tagged = ["File[/ra/c]: &tagged {tag: [t], ensure: absent}", "File[/ra/d]: *tagged"]
     read = manifest.read(write(tmp_path, site="\n  ".join(["resources:", *plain, *tagged])))
@@ -448,7 +448,7 @@ def test_what_is_declared_is_only_read(tmp_path: Path) -> None:
 
 
 def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:
-    """Its text is plain JSON and makes the same manifest again, several files and all."""
+    """Its text is plain JSON and gives the same manifest again, also of several files."""
     read = manifest.read(write(tmp_path, site=SITE + "include: [other.yaml]", other="defaults: {File: {mode: x}}"))
     again = manifest.from_texts(json.loads(json.dumps(read.text)))
     assert summary(again) == summary(read)
@@ -457,7 +457,7 @@ def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
-    """Of one file what any tool would say; any included byte counts."""
+    """For one file it is its SHA-256; a change of an included file changes it."""
     path = write(tmp_path, site="include: [b.yaml]", b="{}")
     first = manifest.read(path).sha256
     (tmp_path / "b.yaml").write_text("{} ")
@@ -466,8 +466,8 @@ def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
     assert manifest.read({}).sha256 == manifest.read({}).sha256 != manifest.read({"values": {"a": 1}}).sha256
 
 
-def test_every_metaparameter_has_a_check_and_knows_nothing_as_a_wrong_shape() -> None:
-    """The list of names and the table of checks are the same; none accepts an empty mapping but the two mappings."""
+def test_every_metaparameter_has_a_check() -> None:
+    """The names and the table of checks agree; only the two mappings accept an empty mapping."""
     for name in METAPARAMETERS:
         assert bool(list(validate.flaws(name, {}))) == (name not in {"timeout", "lifecycle"})
 
@@ -488,7 +488,7 @@ MANIFESTS = st.dictionaries(st.sampled_from([*SECTIONS[2:], "project", "x"]), JS
 
 @given(MANIFESTS)
 def test_any_data_is_a_manifest_or_a_list_of_problems(data: dict[str, Any]) -> None:
-    """No shape, however wrong, ends in another exception."""
+    """No data raises another exception."""
     try:
         read = manifest.read(data)
     except ManifestError:
@@ -496,8 +496,8 @@ def test_any_data_is_a_manifest_or_a_list_of_problems(data: dict[str, Any]) -> N
     assert summary(manifest.from_texts(read.text)) == summary(read)
 
 
-def test_ten_thousand_resources_are_read_in_a_moment(tmp_path: Path) -> None:
-    """Generous enough for a busy machine; quadratic behaviour would not pass, nor in their problems."""
+def test_reading_takes_linear_time(tmp_path: Path) -> None:
+    """The limits suit a busy machine; quadratic time for resources or problems would exceed them."""
     lines = "".join(f"  File[/f{n}]:\n    ensure: present\n    mode: '0644'\n    noop: 1\n" for n in range(10_000))
     path = write(tmp_path, site="resources:\n" + lines)
     begun = time.process_time()

@@ -92,7 +92,7 @@ def load(text: str | bytes) -> Any:
 
 
 def refused(text: str | bytes) -> Problem:
-    """Give the first problem of a text that must be refused."""
+    """Return the first problem of an invalid text."""
     with pytest.raises(ManifestError) as caught:
         load(text)
     problem = caught.value.problems[0]
@@ -115,8 +115,8 @@ def refused(text: str | bytes) -> Problem:
         ("!!str", ""), ("|\n  12\n", "12\n"), ("!!map {a: 1}", {"a": 1}), ("!!seq [1]", [1]), ("0" * 5000 + "7", 7),
     ],
 )  # fmt: skip
-def test_a_scalar_means_what_the_core_schema_of_1_2_says(written: str, meant: Any) -> None:
-    """No word becomes a boolean, date, or number by the rules of 1.1."""
+def test_scalars_follow_the_core_schema_of_yaml_1_2(written: str, meant: Any) -> None:
+    """No scalar becomes a boolean, date or number by the rules of YAML 1.1."""
     found = load(f"a: {written}")["a"] if written != "-" else meant
     assert found == meant
     assert type(found) is type(meant)
@@ -165,19 +165,19 @@ def test_a_scalar_means_what_the_core_schema_of_1_2_says(written: str, meant: An
         ("\ta: 1", "cannot start any token", 1, 1),
     ],
 )
-def test_what_is_refused_is_named_with_its_place(text: str | bytes, message: str, line: int, column: int) -> None:
-    """Each message exists, and its line and column count from 1."""
+def test_each_problem_has_a_position(text: str | bytes, message: str, line: int, column: int) -> None:
+    """Line and column count from 1."""
     problem = refused(text)
     assert message in problem.message
     assert (problem.line, problem.column) == (line, column)
 
 
-def test_an_empty_text_is_nothing() -> None:
+def test_an_empty_text_is_none() -> None:
     """Comments, an empty document and blank lines count as empty."""
     assert [load(text) for text in ("", "# x\n", "---\n", "\n\n")] == [None] * 4
 
 
-def test_duplicate_keys_are_all_named_with_both_places() -> None:
+def test_all_duplicate_keys_are_reported_with_both_positions() -> None:
     """At any depth, quoted or not, behind aliases and in flow mappings; the later one is reported."""
     text = "a: 1\nb:\n  c: 1\n  'c': 2\nd: [{x: 1, x: 2}]\n\"a\": 3\n"
     with pytest.raises(ManifestError) as caught:
@@ -190,15 +190,15 @@ def test_duplicate_keys_are_all_named_with_both_places() -> None:
 
 
 def test_duplicate_keys_are_reported_also_where_the_rest_cannot_be_read() -> None:
-    """A later fault of another kind hides nothing, however deep."""
+    """A later problem of another kind does not hide them."""
     assert "duplicate" in refused("a: 1\na: 2\nb: [").message
     assert "duplicate" in refused("a: 1\na: 2\nb: " + "[" * 5000).message
 
 
 @pytest.mark.parametrize("pair", ["[]", "{}"])
 @pytest.mark.parametrize("count", [101, 25_000, 1_000_000])
-def test_depth_is_refused_before_anything_can_overflow(pair: str, count: int) -> None:
-    """In a process of its own, because a crash of the C parser would end this one."""
+def test_depth_is_refused_before_the_stack_overflows(pair: str, count: int) -> None:
+    """In a separate process, because a crash of the C parser would end this one."""
     body = "[" * count + "]" * count if pair == "[]" else "{a: " * count + "}" * count
     program = (
         "import sys\nfrom resource_api.manifest import yaml_reader\n"
@@ -213,14 +213,14 @@ def test_depth_is_refused_before_anything_can_overflow(pair: str, count: int) ->
 
 
 def test_depth_up_to_the_limit_is_data() -> None:
-    """A hundred levels are fine, block or flow."""
+    """A hundred levels are accepted, block or flow."""
     assert load("[" * 100 + "]" * 100)
     assert load("\n".join(" " * n + "a:" for n in range(100)))
     assert "nested deeper" in refused("\n".join(" " * n + "a:" for n in range(101)) + " {}").message
 
 
-def test_an_alias_bomb_is_refused_at_once() -> None:
-    """Nine to the ninth nodes are counted, never made."""
+def test_an_alias_bomb_is_refused_without_expanding_it() -> None:
+    """Nine to the ninth nodes are counted and not built."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
     begun = time.process_time()
@@ -229,18 +229,18 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
 
 
 def test_a_long_text_repeated_often_is_refused() -> None:
-    """What a copy of it would weigh counts, not how many aliases there are."""
+    """The size of the copies counts, not the number of aliases."""
     assert "aliases expand" in refused("a: &a " + "x" * 1_000_000 + "\nb: [" + "*a, " * 100 + "]").message
 
 
-def test_aliases_cannot_go_round_the_limit_of_depth() -> None:
-    """Each list holds the one before it."""
+def test_aliases_count_for_the_limit_of_depth() -> None:
+    """Each list contains the one before it."""
     lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 200))]
     assert "nested deeper than 100 by this alias" in refused("\n".join(lines)).message
 
 
 def test_aliases_repeat_their_anchor() -> None:
-    """Scalars, collections, keys; the latest anchor of a name holds."""
+    """Scalars, collections, keys; the latest anchor of a name is used."""
     assert load("a: &x [1]\nb: *x\nc: &x 2\nd: *x\n&k e: 1\nf: {*k : 2}") == {
         "a": [1], "b": [1], "c": 2, "d": 2, "e": 1, "f": {"e": 2},
     }  # fmt: skip
@@ -263,14 +263,14 @@ def test_aliases_repeat_their_anchor() -> None:
     ],
 )
 def test_a_reference_without_quotes_is_explained_with_the_text_to_paste(text: str, pasted: str) -> None:
-    """YAML sees a list or a mapping in it."""
+    """YAML reads a list or a mapping."""
     hint = refused(text).hint
     assert hint.startswith("a reference inside [...] or {...}, or with ': ' or ' #' in its title, needs quotes")
     assert hint.endswith(f": write {pasted}")
 
 
-def test_a_hostile_line_costs_no_more_than_another() -> None:
-    """The search for references is bounded, wherever the line ends."""
+def test_the_hint_takes_bounded_time_for_any_line() -> None:
+    """The search for references is bounded for long lines."""
     begun = time.process_time()
     for line in (
         "a" * 1_000_000 + ": b",
@@ -283,8 +283,8 @@ def test_a_hostile_line_costs_no_more_than_another() -> None:
     assert time.process_time() - begun < 1
 
 
-def test_the_hint_comes_only_where_a_reference_could_be() -> None:
-    """A plain mistake gets no advice about references; one already in quotes is not offered."""
+def test_the_hint_is_given_only_where_a_reference_may_be() -> None:
+    """Another mistake gets no hint about references, nor does a reference in quotes."""
     assert refused("a: [1, 2").hint == ""
     assert refused('a: ["File[x]", y').hint.endswith("needs quotes")
 
@@ -298,20 +298,20 @@ def test_the_hint_comes_only_where_a_reference_could_be() -> None:
         "? [hunter2]\n: x", "p: !!hunter2 x",
     ],
 )  # fmt: skip
-def test_no_error_repeats_what_may_be_a_secret(text: str) -> None:
-    """A broken line is named, not shown."""
+def test_no_error_repeats_the_text(text: str) -> None:
+    """The text may be a secret: its line is named and not shown."""
     with pytest.raises(ManifestError) as caught:
         load(text)
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_file_beyond_the_limit_of_size_is_refused() -> None:
-    """Before anything is parsed."""
+    """It is refused before it is parsed."""
     assert "larger than 100 MB" in refused(b"#" * (document.MAX_BYTES + 1)).message
 
 
 def test_a_long_line_is_read_in_bounded_time() -> None:
-    """One scalar of a megabyte."""
+    """A scalar of a megabyte is read quickly."""
     begun = time.process_time()
     assert len(load("a: " + "x" * 1_000_000)["a"]) == 1_000_000
     assert time.process_time() - begun < 1
@@ -319,7 +319,7 @@ def test_a_long_line_is_read_in_bounded_time() -> None:
 
 @given(DATA)
 def test_what_is_dumped_reads_back(data: Any) -> None:
-    """Text, numbers and nesting survive, in the strictest quoting."""
+    """Text, numbers and nesting are preserved, with every text in quotes."""
     assert load(_dump(data)) == data
 
 
@@ -342,7 +342,7 @@ def _dump(data: Any, *, flow: bool | None = False) -> str:
 @example(b"!<")
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
-    """Within a second, with a place inside the text or none."""
+    """Within a second, and with a position inside the text or none."""
     begun = time.process_time()
     problems: Sequence[Problem] = ()
     try:
@@ -375,7 +375,7 @@ NAMED = st.dictionaries(
 
 @given(NAMED, st.sampled_from([True, False, None]))
 def test_every_position_points_at_its_key(data: dict[str, Any], flow: bool | None) -> None:  # noqa: FBT001 - a strategy's
-    """For the keys recorded on the way and for those that are looked up later, block or flow."""
+    """For keys of sections and for those found by the second walk, block or flow."""
     text = _dump(data, flow=flow)
     found = yaml_reader.read(text.encode(), "f")
     lines = text.split("\n")
@@ -393,7 +393,7 @@ def test_every_position_points_at_its_key(data: dict[str, Any], flow: bool | Non
 
 
 def test_positions_of_keys_values_and_what_is_missing() -> None:
-    """A path that ends too early is answered with its last part."""
+    """A path to something missing has the position of its last part that exists."""
     found = yaml_reader.read(b"resources:\n  File[/a]:\n    x: [1, {y: 2}]\n  File[/b]: &b {z: 1}\n  c: *b\n", "f")
     assert found.position(("resources", "File[/b]")) == (4, 3)
     assert found.position(("resources", "File[/a]")) == (2, 3)
