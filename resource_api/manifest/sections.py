@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest import validate
+from resource_api.manifest import quoting_hints, validate
 from resource_api.manifest.validate import Flaw
 from resource_api.model.declaration import (
     METAPARAMETERS,
@@ -165,8 +165,8 @@ class ManifestBuilder:
         self, source: Document, flaw: Flaw, named: str = "", code: str = "invalid", *, value: bool = False
     ) -> None:
         line, column = source.position(flaw.path, value=value)
-        if flaw.hint == document.QUOTING:
-            flaw = flaw._replace(hint=source.quoting(line))
+        if flaw.hint == quoting_hints.QUOTING:
+            flaw = flaw._replace(hint=quoting_hints.hint_at(source, line))
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(flaw.path[2]) if named and len(flaw.path) > 2 else None  # noqa: PLR2004
         problem = Problem(attribute, flaw.message, "error", named, source.file, line, column, code, flaw.hint)
@@ -190,7 +190,7 @@ class ManifestBuilder:
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
         if validate.lacks_bracket(found):
             flaw = Flaw((section,), f"{section} must be a mapping, and this is a reference without its ']'")
-            self._report(source, flaw._replace(hint=document.QUOTING), value=True)
+            self._report(source, flaw._replace(hint=quoting_hints.QUOTING), value=True)
             return {}
         self._error(source, (section,), f"{section} must be a mapping", f"write {example}")
         return {}
@@ -334,7 +334,7 @@ class ManifestBuilder:
         except ValueError as error:
             hint = ""
             if "[" in key and key[-1] != "]":
-                hint = validate.quoting_hint({key: body}) if type(body) is str else document.QUOTING
+                hint = validate.quoting_hint({key: body}) if type(body) is str else quoting_hints.QUOTING
             self._error(source, path, text.escape(str(error)), hint)
             return None
         self._types[head] = found.type

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.manifest import quoting_hints
 from resource_api.model.declaration import RELATIONSHIPS
 from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
@@ -74,8 +75,8 @@ def quoting_hint(value: Any) -> str:
     """Return the hint for a reference without quotes that YAML has read as a mapping, or as a list in a list."""
     if type(value) is dict and len(value) == 1:
         key, rest = next(iter(value.items()))
-        return document.quoting_hint(key if rest is None else f"{key}: {rest}")
-    return document.QUOTING if type(value) is list else ""
+        return quoting_hints.hint(key if rest is None else f"{key}: {rest}")
+    return quoting_hints.QUOTING if type(value) is list else ""
 
 
 def _references(path: Path, value: Any) -> Iterator[Flaw]:
@@ -100,7 +101,7 @@ def _reference(path: Path, value: Any) -> Iterator[Flaw]:
     elif not value:
         yield Flaw(path, f"{_name(path)} is empty")
     elif lacks_bracket(value):
-        yield Flaw(path, f"{_name(path)} is a reference without its ']'", document.QUOTING)
+        yield Flaw(path, f"{_name(path)} is a reference without its ']'", quoting_hints.QUOTING)
 
 
 def _name(path: Path) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
+from resource_api.manifest import quoting_hints
 from resource_api.manifest import yaml_scalar as scalar
 from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
@@ -92,7 +93,7 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     last = place[0]
     # The parser finds a key that ' #' has cut off only on the next line.
     first = begun[0] or max(last - 1, 1)
-    torn, hint = document.quoting_advice(lines, (last, last - 1, first))
+    torn, hint = quoting_hints.first_hint(lines, (last, last - 1, first))
     return document.manifest_error(file, torn or place, "syntax", message, hint)
 
 

@@ -1,7 +1,7 @@
-"""One attribute of a type: its data type, what it means, its kind, its default.
+"""Attributes of types, provider configurations and function inputs: data type, kind, default, documentation.
 
-An attribute does not know its name, so it is checked by the definition that holds it, with ``problems`` here. What
-spans several attributes belongs to ``definition``.
+An ``Attribute`` does not contain its name, so the definition that holds it checks it with ``attribute_problems``.
+Checks that span several attributes of a type are in ``type_definition``.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
 class Attribute:
-    """One attribute of a type: its data type, what it means, and its kind.
+    """One attribute of a type.
 
-    Nothing is checked here, because an attribute does not know its name: the ``TypeDefinition`` that holds it does.
+    It is not checked when it is made, because its name is not known then: the ``TypeDefinition`` checks it.
     """
 
     __slots__ = ("datatype", "default", "derived_from", "docs", "kind", "type", "unknown", "write_only")
@@ -51,7 +51,8 @@ class Attribute:
     ) -> None:
         """Declare an attribute of data type ``type``; without ``kind`` it is a property.
 
-        ``derived_from``: the attribute that tells this ``read_only`` one, so that it is as secret as that one is.
+        ``default`` is used where the manifest has no value. ``write_only``: ``get`` does not return it.
+        ``derived_from``: name of the attribute from which this ``read_only`` one is computed; it is secret if that is.
         """
         self.type = type
         self.docs = docs
@@ -62,22 +63,22 @@ class Attribute:
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
-        """Give a copy of the default, so that no resource shares it with another."""
+        """Return a copy of the default, because resources must not share a mutable value."""
         default = self.default
         return deepcopy(default) if isinstance(default, (list, dict)) else default
 
     @property
     def has_default(self) -> bool:
-        """Whether a value is filled in where none is given."""
+        """Whether there is a default."""
         return self.default is not MISSING
 
     @property
     def mandatory(self) -> bool:
-        """Whether a manifest must give it (namevars come from the title, read_only is never given)."""
+        """Whether a manifest must have a value (namevars come from the title, read_only attributes are never set)."""
         return not (self.kind in {"namevar", "read_only"} or self.datatype.optional or self.default is not MISSING)
 
     def __repr__(self) -> str:
-        """Show what was declared."""
+        """Show the data type and the kind."""
         kind = f", kind={self.kind!r}" if self.kind else ""
         return f"Attribute({self.type!r}{kind})"
 
@@ -86,43 +87,43 @@ class AttributeSet:
     """Attributes by name, as declared."""
 
     def __init__(self, attributes: Mapping[str, Attribute]) -> None:
-        """Hold ``attributes``; ``problems`` tells what is wrong with them."""
+        """Keep ``attributes`` unchecked."""
         self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
 
     @cached_property
     def accepts(self) -> Mapping[str, Callable[[Any], bool]]:
-        """The cheapest correct check of each attribute's value."""
+        """Attribute → predicate that accepts its values."""
         return {name: attribute.datatype.accepts for name, attribute in self.attributes.items()}
 
     @cached_property
     def unrestricted_types(self) -> Mapping[str, frozenset[type]]:
-        """The kinds of value of which each attribute accepts every one."""
+        """Attribute → the Python types of which it accepts every value."""
         return {name: attribute.datatype.unrestricted_types for name, attribute in self.attributes.items()}
 
     @cached_property
     def defaults(self) -> tuple[tuple[str, Attribute], ...]:
-        """The attributes that have a default."""
+        """The attributes that have a default, with their names."""
         return tuple((n, a) for n, a in self.attributes.items() if a.default is not MISSING)
 
     @cached_property
     def mandatory(self) -> tuple[str, ...]:
-        """The attributes that must be given."""
+        """The attributes without which a resource is refused."""
         return tuple(name for name, attribute in self.attributes.items() if attribute.mandatory)
 
     @cached_property
     def sensitive(self) -> frozenset[str]:
-        """The attributes whose values are secrets by their data type."""
+        """The attributes that are secrets by their data type."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
 
 
 def hint(word: object, known: Iterable[str]) -> str:
-    """Give ``; did you mean ...`` or nothing."""
+    """Return ``; did you mean ...`` for the nearest of ``known``, or an empty string."""
     found = nearest(str(word), known)
     return f"; {found}" if found else ""
 
 
 def keyword_problems(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:
-    """Name each keyword that a declaration does not have."""
+    """Return a problem for each keyword argument that a declaration does not have."""
     return [
         f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"
         if word in _RENAMED
@@ -132,9 +133,9 @@ def keyword_problems(unknown: Mapping[str, object], known: Iterable[str]) -> lis
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = RESERVED) -> list[str]:
-    """Give what is wrong with an attribute called ``name``; its data type is parsed on the way.
+    """Return what is wrong with the attribute called ``name``; parse its data type.
 
-    ``reserved`` are names that mean something else where it stands.
+    ``reserved`` are the names that it must not have.
     """
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
@@ -159,7 +160,7 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
 
 
 def _value_problems(attribute: Attribute) -> list[str]:
-    """Check the default, and that an identity is no secret."""
+    """Check the default, and that a namevar is not secret."""
     found: list[str] = []
     if attribute.kind == "namevar" and attribute.datatype.sensitive:
         found.append("a namevar cannot be sensitive; it is shown in every message")
@@ -174,9 +175,9 @@ def _value_problems(attribute: Attribute) -> list[str]:
 
 
 def input_problems(held: AttributeSet, what: str) -> list[str]:
-    """Give what is wrong with the attributes of something that only takes values, so that none has a kind.
+    """Return what is wrong with attributes that are inputs only and therefore have no kind.
 
-    ``what`` names one of them in the message: ``config``, ``input``.
+    ``what`` names one of them in messages: ``config``, ``input``.
     """
     if not isinstance(held.attributes, dict):
         return [f"{what} must be a mapping of Attribute(...), not {type(held.attributes).__name__}"]

@@ -1,6 +1,6 @@
-"""What a step would do to a resource: the pair of its two states, the action, the attribute diff.
+"""What a step does to a resource: the action, the two states, the differences between them.
 
-Pure values and comparisons; why a step exists and in which order it runs is the planner's business.
+Pure values and comparisons. Why a step exists and in which order it runs is for the planner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What a step does; the value is the word in JSON, ``symbol`` the mark in a plan."""
+    """What a step does; the value is the word in JSON, ``symbol`` the mark in a plan's text."""
 
     symbol: str
 
@@ -36,28 +36,28 @@ class Action(StrEnum):
     SAME = "same", " "
 
     def __new__(cls, word: str, symbol: str) -> Self:
-        """Make a member of its word and its symbol."""
+        """Make a member from its word and its symbol."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.symbol = symbol
         return member
 
-    # The word's own: that of enumerations is a call of Python for each look into a set.
+    # The hash of str: that of Enum is a Python function, called for each look-up in a set.
     __hash__ = str.__hash__
 
 
-#: What makes a resource that did not exist, or not under this name.
+#: The actions that create a resource, or create it again.
 CREATING: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 
-#: Stands for an element that is not there.
+#: Stands for a missing element of a hash or an array.
 _NOTHING: Final = object()
 
 
 class Change(NamedTuple):
-    """What a provider's ``set`` gets for one name: the two states of the resource.
+    """The two states of one resource, as a provider's ``set`` receives them.
 
-    ``is_`` is None when it does not exist; ``should["ensure"] == "absent"`` asks for deletion.
+    ``is_`` is None if the resource does not exist; ``should["ensure"] == "absent"`` requests its deletion.
     """
 
     is_: Mapping[str, Any] | None
@@ -65,31 +65,31 @@ class Change(NamedTuple):
 
 
 class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
-    """What ``set`` gets: name → ``Change``, in dependency order.
+    """The argument of ``set``: name → ``Change``, in dependency order.
 
-    Its iterator leaves out names whose prerequisite in the same call has failed by then.
+    Iteration skips a name once a prerequisite in the same call has failed.
     """
 
     def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
-        """Offer ``changes``; ``blocked`` tells, when its turn comes, whether a name must be left out."""
+        """Keep ``changes``; ``blocked`` is called for each name when iteration reaches it."""
         self.offered = changes
         self.blocked = blocked
 
     def __getitem__(self, name: Name) -> Change:
-        """Give one change."""
+        """Return one change."""
         return self.offered[name]
 
     def __iter__(self) -> Iterator[Name]:
-        """Give the names, in dependency order."""
+        """Yield the names in dependency order, without the blocked ones."""
         return (name for name in self.offered if not self.blocked(name))
 
     def __len__(self) -> int:
-        """Give how many changes were asked for."""
+        """Return the number of requested changes, blocked ones included."""
         return len(self.offered)
 
 
 class Difference(NamedTuple):
-    """One attribute that is not as it should be; ``message`` explains it where a provider does."""
+    """One attribute whose value is not as it should be; ``message`` is the provider's explanation, or empty."""
 
     attribute: str
     is_: Any
@@ -98,7 +98,7 @@ class Difference(NamedTuple):
 
 
 def difference_kind(difference: Difference) -> str:
-    """Give how the value of an attribute differs: ``add``, ``update`` or ``delete``."""
+    """Return how the value differs: ``add``, ``update`` or ``delete``."""
     return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
 
 
@@ -113,9 +113,9 @@ def _present(attribute: str, value: Any) -> bool:
 def nested_differences(
     is_: Any, should: Any, path: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Give where within two hashes or two arrays something was added, changed or removed: (path, kind).
+    """Yield (path, kind) for each place in two hashes or two arrays where something was added, changed or removed.
 
-    No values: what differs may be secret. Nothing is given of values that cannot be looked into.
+    Values are left out, because they may be secret. Nothing is yielded for two scalars.
     """
     if isinstance(is_, dict) and isinstance(should, dict):
         pairs = [(key, is_.get(key, _NOTHING), should.get(key, _NOTHING)) for key in {**is_, **should}]
@@ -135,12 +135,12 @@ def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
 
 
 def exists(resource: Mapping[str, Any] | None) -> bool:
-    """Whether what was read exists: a row with ``ensure: absent`` and no row mean the same."""
+    """Return whether a resource exists; no row and a row with ``ensure: absent`` mean the same."""
     return resource is not None and resource.get("ensure") != "absent"
 
 
 def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
-    """Compare what exists with what should be: managed attributes that are declared, exactly, ``ensure`` first."""
+    """Return the exact differences of the declared managed attributes of an existing resource, ``ensure`` first."""
     found = []
     for attribute in definition.compared:
         if attribute in should:
@@ -152,21 +152,21 @@ def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str
 
 
 def state_differences(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Give (attribute, is, should) of what differs between two states that both exist."""
+    """Return (attribute, is, should) for each difference between two states that both exist."""
     if is_ is None or not exists(is_) or not exists(should):
         return []
     return [(name, is_.get(name), value) for name, value in should.items() if not same_value(is_.get(name), value)]
 
 
 def change_status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
-    """Give the word for a finished change: created, updated or deleted."""
+    """Return the word for a finished change: created, updated or deleted."""
     if not exists(should):
         return "deleted"
     return "updated" if exists(is_) else "created"
 
 
 def describe_difference(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
-    """Give the change line of one attribute: ``size changed from 3 to 4``; behind a context's word with a ``colon``."""
+    """Return the log line of a difference: ``size changed from 3 to 4``; with ``colon``, ``size: changed from ...``."""
     attribute, is_, should, message = difference
     if message:
         return f"{attribute}: {message}"

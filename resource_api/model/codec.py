@@ -1,9 +1,9 @@
-"""Values as JSON and back: what state, journal and saved plans keep.
+"""Values as JSON and back, for state, journal and saved plans.
 
-Of a secret a salted digest is kept, enough to see a change; where the stack has a key, the secret itself too, as
-ciphertext. Nothing is encrypted here. An unknown is never kept: meeting one is a bug of the caller. Tuples come back as
-tuples, because composite names are. What is more than JSON is a mapping with the key ``$resource_api``; in a mapping of
-the user's own this key gets one more ``$`` in front, so that it is never taken for what it is not.
+A secret is stored as a salted digest, which is enough to detect a change, and, where the stack has a key, as ciphertext
+too. Encryption itself is in ``state.encryption``. An unknown value is refused: to store one is a bug of the caller.
+Tuples are restored, because composite names are tuples. Values beyond JSON are mappings with the key ``$resource_api``;
+a user's key of that form is escaped by one more ``$``.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, r
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    #: What a secret is bound to, as plain JSON data.
+    #: Identifies where a secret is stored (URN, attribute, path): authenticated with its ciphertext; plain JSON data.
     SecretPlace = tuple[Any, ...]
 
 _TAG: Final = "$resource_api"
-#: What stands in the text of every value that holds a secret.
+#: Occurs in the text of every value that contains a secret.
 MARK: Final = _TAG.encode()
 _SEALED: Final = ({_TAG, "digest"}, {_TAG, "digest", "box"})
 
 
 class EncryptedSecret:
-    """A secret as ciphertext, and the place that it is bound to; ``unlock`` comes from whoever has the key."""
+    """A secret as ciphertext, with the place that is authenticated with it; ``unlock`` decrypts it."""
 
     __slots__ = ("place", "text", "unlock")
 
     def __init__(self, text: str, place: SecretPlace, unlock: Callable[[str, SecretPlace], Any]) -> None:
-        """Keep the ciphertext; one that was only just decoded is told later where it was found and how to open it."""
+        """Keep the ciphertext; after ``decode``, ``place`` and ``unlock`` are placeholders that the caller replaces."""
         self.text = text
         self.place = place
         self.unlock = unlock
 
     def reveal(self) -> Any:
-        """Give what is inside. Raises ``StateError`` when it is not what was locked in at this place."""
+        """Return the secret. Raises ``StateError`` if the ciphertext was not made for this place."""
         return self.unlock(self.text, self.place)
 
 
 class Sealed:
-    """A secret of which a salted digest is known; equal to another with the same digest.
+    """A secret as its salted digest; equal to another with the same digest.
 
-    ``secret`` is what can give it back: the secret itself as long as it is not written, a box, or nothing.
+    ``secret`` is its source: the secret itself until it is written, its ciphertext, or None.
     """
 
     __slots__ = ("digest", "secret")
 
     def __init__(self, digest: str, secret: Sensitive[Any] | EncryptedSecret | None = None) -> None:
-        """Keep the digest, and what it is a digest of where that is known."""
+        """Keep the digest, and the source of the secret where there is one."""
         self.digest = digest
         self.secret = secret
 
     def open(self) -> Sensitive[Any] | None:
-        """Give the secret, or None when only its digest is known. Raises ``StateError`` for a box that was altered."""
+        """Return the secret, None if only its digest is known. Raises ``StateError`` for an altered ciphertext."""
         return None if self.secret is None else Sensitive(self.secret.reveal())
 
     def __eq__(self, other: object) -> bool:
@@ -69,14 +69,14 @@ class Sealed:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        """Hide the digest: of a short secret it could be guessed."""
+        """Hide the digest: a short secret could be guessed from it."""
         return "<sensitive>"
 
     __str__ = __repr__
 
 
 def digest_secret(value: Any, salt: bytes) -> Sealed:
-    """Give the digest of a secret (wrapped or plain) and nothing else: for what must not be kept in any form."""
+    """Return the digest of a secret, wrapped or plain, without a source: for what must not be stored in any form."""
     from resource_api.model.values._blake2 import blake2b  # noqa: PLC0415 - only for a secret
 
     text = json.dumps(reveal(value), default=_digest, sort_keys=True, ensure_ascii=False)
@@ -84,7 +84,7 @@ def digest_secret(value: Any, salt: bytes) -> Sealed:
 
 
 def seal_secrets(value: Any, salt: bytes) -> Any:
-    """Give ``value`` with every secret in it sealed: what a record holds and is compared with."""
+    """Return ``value`` with every secret in it sealed, as records hold it."""
     if isinstance(value, Sensitive):
         return Sealed(digest_secret(value, salt).digest, value)
     if isinstance(value, dict):
@@ -95,12 +95,12 @@ def seal_secrets(value: Any, salt: bytes) -> Any:
 
 
 def _digest(value: Any) -> Any:
-    """Give what two contents are compared by, wherever they come from."""
+    """Return what an asset or archive is compared by, independent of its origin."""
     return [value.word, value.sha256] if isinstance(value, Content) else _tagged(value)
 
 
 def map_sealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
-    """Give ``value`` with what ``change`` makes of each sealed secret in it and of the path that leads there."""
+    """Return ``value`` with each sealed secret replaced by ``change(sealed, path to it)``."""
     if isinstance(value, Sealed):
         return change(value, path)
     if hasattr(value, "items"):
@@ -114,17 +114,17 @@ def map_sealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], pat
 
 
 def open_sealed(value: Any) -> Any:
-    """Give ``value`` with every secret that can be opened as one again. Raises ``StateError`` for an altered box."""
+    """Return ``value`` with every secret that has a source in clear. Raises ``StateError`` for altered ciphertext."""
     return map_sealed(value, lambda found, _path: found.open() or found)
 
 
 def has_sealed(value: Any) -> bool:
-    """Whether ``value`` is a sealed secret or holds one."""
+    """Return whether ``value`` is a sealed secret or contains one."""
     return bool(_all(value))
 
 
 def count_digests(value: Any) -> int:
-    """Give how many sealed secrets in ``value`` are digests alone."""
+    """Return how many sealed secrets in ``value`` have no source."""
     return sum(each.secret is None for each in _all(value))
 
 
@@ -135,17 +135,17 @@ def _all(value: Any) -> list[Sealed]:
 
 
 def encode(value: Any) -> str:
-    """Give the one JSON text of a value without secrets in clear. Raises ``TypeError`` for an unknown or a secret."""
+    """Return the canonical JSON text of a value. Raises ``TypeError`` for an unknown value or an unsealed secret."""
     text = _ENCODER.encode(value)
-    # Nearly nothing is more than JSON, and looking for it in the text is cheaper than in the value.
+    # Nearly all values are plain JSON, and a search in the text is cheaper than one in the value.
     return _ENCODER.encode(_escaped(value)) if _TAG in text else text
 
 
 def encode_all(values: Sequence[Any]) -> list[str]:
-    """Give what ``encode`` gives of each value; of small ones, spelled together, in half of the time."""
+    """Return ``encode`` of each value; small values are encoded together, in half of the time."""
     spaced: list[Any] = [_BETWEEN] * (2 * len(values) - 1)
     spaced[::2] = values
-    # A quote within a text is escaped, so that only a value of its own could be taken for what stands between two.
+    # Quotes within a text are escaped, so only a value that equals the separator can be mistaken for it.
     texts = encode(spaced)[1:-1].split(_SPELLED_BETWEEN)
     return texts if len(texts) == len(values) else [encode(value) for value in values]
 
@@ -159,12 +159,12 @@ def _escaped(value: Any) -> Any:
 
 
 def _mark(key: str) -> str:
-    """Give the mark of a key that could be taken for the tag, or for one that has been marked."""
+    """Return ``$`` for a key that is the tag or an escaped tag, else an empty string."""
     return "$" if key.endswith(_TAG) and key.strip("$") == _TAG.strip("$") else ""
 
 
 def check_encodable(value: Any) -> None:
-    """Raise ``TypeError`` for what ``encode`` would refuse."""
+    """Raise ``TypeError`` if ``encode`` would refuse ``value``."""
     if value is None or isinstance(value, (str, int, float)):
         return
     if hasattr(value, "values"):
@@ -191,16 +191,16 @@ def _tagged(value: Any) -> Any:
     raise TypeError(msg)
 
 
-#: Stands between values that are spelled together.
+#: Separates values that are encoded together.
 _BETWEEN: Final = "\0"
 _SPELLED_BETWEEN: Final = ',"\\u0000",'
 
-#: Made once: for ten thousand records that is half of the time that it takes to spell them.
+#: Made once: for 10,000 records, making it anew takes as long as the encoding.
 _ENCODER: Final = json.JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def content_document(content: Content) -> dict[str, Any]:
-    """Give an asset or archive as JSON has it: what it is, its digest, where it comes from; contents only of text."""
+    """Return an asset or archive as JSON data: kind, digest, origin; the content itself only for text."""
     found = {_TAG: content.word, "sha256": content.sha256}
     if content.origin == "files":
         return {**found, "files": [[name, content_document(inner)] for name, inner in content.given]}
@@ -208,7 +208,7 @@ def content_document(content: Content) -> dict[str, Any]:
 
 
 def decode(text: str) -> Any:
-    """Give back what ``encode`` took."""
+    """Return the value that ``encode`` took."""
     return json.loads(text, object_hook=_untagged)
 
 

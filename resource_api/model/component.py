@@ -1,7 +1,6 @@
-"""What a component looks like: its inputs and its outputs, as its author declares them, and what builds it.
+"""The definition of a component: its inputs and outputs, as its author declares them.
 
-A component is data only: a group of resources under one name. What becomes of it in a manifest is the catalog's
-business.
+A component is a group of resources under one name. How it is expanded in a manifest is for the catalog.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _KEYWORDS: Final = ("name", "docs", "inputs", "outputs")
 
 
 class ComponentDefinition:
-    """A group of resources that is declared like one: name, documentation, inputs, outputs.
+    """A group of resources that is declared like one resource.
 
-    ``inputs``: name → ``Attribute``, of no kind; ``outputs``: name → what it is. Raises ``DefinitionError`` that lists
-    everything that is wrong with it.
+    ``inputs``: name → ``Attribute`` without a kind; ``outputs``: name → documentation. Raises ``DefinitionError`` with
+    everything that is wrong.
     """
 
     def __init__(
@@ -54,10 +53,9 @@ class ComponentDefinition:
 
 
 class LoadedComponent(NamedTuple):
-    """A component and what builds it: a function of the name of its resources' parent, its title, and its inputs.
+    """A component with its ``build`` function: (parent, title, inputs) → document with ``resources`` and ``outputs``.
 
-    What it gives is a document with ``resources`` and ``outputs``, as a manifest has them. It raises
-    ``ManifestError`` with the place in the component's file.
+    ``build`` raises ``ManifestError`` with the position in the component's file.
     """
 
     definition: ComponentDefinition

@@ -1,6 +1,6 @@
-"""One use of a component in a manifest: what was declared, the resources that came of it, and its outputs.
+"""One use of a component in a manifest: its declaration, its resources and its outputs.
 
-It has no state of its own and nothing is ever done to it: whatever is said of it is said of its members.
+It has no state and no operations of its own: relationships and metaparameters of it apply to its members.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ComponentInstance:
-    """A declared component; ``members`` are all resources beneath it, those of components within it too."""
+    """A declared component; ``members`` are its resources, including those of components within it."""
 
     __slots__ = ("declaration", "inputs", "members", "meta", "outputs", "title")
 
     def __init__(self, declaration: Declaration) -> None:
-        """Begin with what was declared and nothing made of it."""
+        """Make an instance without members."""
         self.declaration = declaration
         self.title = declaration.title
         self.meta: Meta = make_meta(declaration.meta)
@@ -38,17 +38,17 @@ class ComponentInstance:
 
     @property
     def parent(self) -> str:
-        """The reference of the component that has made it; empty where none has."""
+        """The reference of the component that declares it; empty if none does."""
         return self.declaration.parent
 
     @property
     def reference(self) -> Reference:
-        """The user's name for it."""
+        """The user's name of it."""
         return child_reference(self.declaration.parent, self.declaration.type, self.title)
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """What is said of how its members live."""
+        """The lifecycle options that hold for its members."""
         return self.meta.lifecycle
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""What a manifest says, before anybody asks whether the types exist: declarations and what stands around them.
+"""What the files of a manifest declare, before types are looked up: resources, inputs, providers, moves, removals.
 
-Frozen values that know where in their files they stand. Whether an attribute exists, what a reference leads to
-and what a value must look like is the catalog's business.
+Frozen values that carry their positions in the files. Whether types and attributes exist and whether values are valid
+is for the catalog.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.values.document import Document
 
-#: The metaparameters that say who comes before whom, and nothing of the resource itself.
+#: The metaparameters that order resources.
 RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
 #: The keys of a resource that are not attributes.
 METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
@@ -33,12 +33,12 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
 
 
 class Missing:
-    """Says that an input has no default, as ``None`` would be one; one instance, ``MISSING``."""
+    """The absence of a default, where None would be a default; one instance, ``MISSING``."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Read as a word."""
+        """Show the constant's name."""
         return "MISSING"
 
 
@@ -46,30 +46,30 @@ MISSING: Final = Missing()
 
 
 class Place(NamedTuple):
-    """A place in a file; line and column count from 1, 0 means not known."""
+    """A position in a file; line and column count from 1, 0 means unknown."""
 
     file: str
     line: int = 0
     column: int = 0
 
     def __str__(self) -> str:
-        """Spell ``site.yaml:14:5``, or the file alone."""
+        """Return ``site.yaml:14:5``, or the file alone if the line is unknown."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 class Origin(NamedTuple):
-    """Where something was written: a document and the path of keys that leads there."""
+    """Where something is declared: a document and the path of keys to it."""
 
     document: Document
     path: tuple[str | int, ...]
 
     def place(self, *inner: str | int) -> Place:
-        """Give the place of the key, or of a key further in; of the last one that exists."""
+        """Return the position of the key, or of a key below it; of the last one on the path that exists."""
         return Place(self.document.file, *self.document.position((*self.path, *inner)))
 
 
 class Input(NamedTuple):
-    """A declared input: its data type as text, its default or ``MISSING``, what it is for."""
+    """A declared input: data type as text, default or ``MISSING``, documentation."""
 
     type: str
     default: Any
@@ -77,35 +77,35 @@ class Input(NamedTuple):
     origin: Origin
 
     def place(self, *inner: str | int) -> Place:
-        """Give the place of its name, or of a key in it."""
+        """Return the position of its name, or of a key below it."""
         return self.origin.place(*inner)
 
 
 class Moved(NamedTuple):
-    """The wish to keep what was recorded as ``source`` under the name ``target``."""
+    """An entry of ``moved``: the record of ``source`` is to be used for ``target``."""
 
     source: Reference
     target: Reference
     origin: Origin
 
     def place(self, *inner: str | int) -> Place:
-        """Give the place of the pair, or of ``from`` or ``to`` in it."""
+        """Return the position of the pair, or of ``from`` or ``to`` in it."""
         return self.origin.place(*inner)
 
 
 class Removed(NamedTuple):
-    """The wish to forget what was recorded as ``reference``."""
+    """An entry of ``removed``: the record of ``reference`` is to be forgotten."""
 
     reference: Reference
     origin: Origin
 
     def place(self, *inner: str | int) -> Place:
-        """Give its place."""
+        """Return its position."""
         return self.origin.place(*inner)
 
 
 class ConfiguredProvider(NamedTuple):
-    """A configured provider: its name, the type it is of, the versions that will do, its configuration as written."""
+    """An entry of ``providers``: name, type, version constraint, configuration as written."""
 
     name: str
     type: str
@@ -115,21 +115,21 @@ class ConfiguredProvider(NamedTuple):
 
     @property
     def instance(self) -> str:
-        """What its resources are told apart by: ``vm_host@lab``; the type alone where it is named like its type."""
+        """The identity of the provider: ``vm_host@lab``; the type alone if it is named like its type."""
         return instance_name(self.type, self.name)
 
     def place(self, *inner: str | int) -> Place:
-        """Give the place of its name, or of a key in it."""
+        """Return the position of its name, or of a key below it."""
         return self.origin.place(*inner)
 
 
 class Declaration(NamedTuple):
-    """One resource as it was written.
+    """One resource as written.
 
-    ``type`` is the name of its file, ``title`` may still hold ``${...}``. ``attributes`` and ``meta`` (the
-    metaparameters, whose shape has been checked) may be the document's, and other declarations': they are only read.
-    ``key`` is what it stands under among the resources of ``document``, which tells its place to whoever asks.
-    ``parent`` is the reference of the component that has made it, if one has.
+    ``type`` is the name of its file; ``title`` may contain ``${...}``. ``attributes`` and ``meta`` (metaparameters of
+    checked shapes) may be shared with the document and with other declarations, and must not be changed. ``key`` is the
+    resource's key in ``document``, by which its position is found. ``parent`` is the reference of the component that
+    declares it.
     """
 
     type: str
@@ -142,24 +142,24 @@ class Declaration(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The file that it stands in; empty where it stands in none."""
+        """The file that contains it; empty if it is not from a file."""
         return self.document.file if self.document is not None else ""
 
     @property
     def reference(self) -> Reference:
-        """Its name in relationships, in logs, in state."""
+        """Its name in relationships, logs and state."""
         return child_reference(self.parent, self.type, self.title)
 
     def place(self, *inner: str | int) -> Place:
-        """Give the place of its key, or of an attribute and of what is inside that."""
+        """Return the position of its key, of an attribute, or of a key below that."""
         return Origin(self.document, ("resources", self.key)).place(*inner) if self.document is not None else Place("")
 
 
 class Manifest(NamedTuple):
-    """Everything that the files of a manifest say; included files come before those that include them.
+    """The content of all files of a manifest; included files precede those that include them.
 
-    ``project`` is the first file's, or its stem when ``project_given`` is false. ``defaults`` hold for
-    their own file alone: file → type → attribute → value.
+    ``project`` is the first file's, or that file's stem if ``project_given`` is false. ``defaults`` hold for their own
+    file only: file → type → attribute → value.
     """
 
     file: str
@@ -174,17 +174,21 @@ class Manifest(NamedTuple):
     removed: tuple[Removed, ...]
     outputs: dict[str, Any]
     documents: tuple[Document, ...]
-    #: Where relative names of files begin when that is not where we are.
+    #: The directory of relative file names, if it is not the current one.
     root: str = ""
+
+    def __repr__(self) -> str:
+        """Show the file and the number of resources."""
+        return f"<Manifest {self.file}: {len(self.resources)} resources>"
 
     @property
     def text(self) -> list[dict[str, Any]]:
-        """The files and their data, in order: what a plan embeds, and what makes the same manifest again."""
+        """The files and their data, in order, as a saved plan embeds them."""
         return [{"file": each.file, "data": each.data} for each in self.documents]
 
     @property
     def sha256(self) -> str:
-        """The digest of the files' bytes; of several files, that of their digests; of a mapping, of its JSON."""
+        """The SHA-256 of the file's bytes; of several files, that of their digests; of a mapping, that of its JSON."""
         from hashlib import sha256  # noqa: PLC0415 - 3 ms that only a saved plan needs
 
         digests = [sha256(each.raw).hexdigest() for each in self.documents]
@@ -197,10 +201,10 @@ class Manifest(NamedTuple):
         *inner: str | int,
         file: str = "",
     ) -> Place:
-        """Give where something stands: a part of this manifest, or a path of keys from the top of a file.
+        """Return the position of a part of this manifest, or of a path of keys from the top of a file.
 
-        ``attribute`` and ``inner`` are keys within it. An attribute that a resource has from its file's
-        ``defaults`` is answered there. A path is looked for in ``file``, or in all, the first file first.
+        ``attribute`` and ``inner`` are keys below it. An attribute from its file's ``defaults`` has its position there.
+        A path is searched in ``file``, or in all files, the first one first.
         """
         within = (attribute, *inner) if attribute is not None else ()
         if isinstance(what, Declaration):
@@ -220,14 +224,14 @@ class Manifest(NamedTuple):
         return self.defaults_place(declared.file, declared.type, *inner)
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> Place:
-        """Give where the defaults of a type stand in a file that has some, or what is in them."""
+        """Return the position of a type's defaults in a file that has some, or of a key below them."""
         document = next(each for each in self.documents if each.file == file)
         spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == type_name)
         return Origin(document, ("defaults", spelt, *inner)).place()
 
 
 def _depth(data: Any, path: Sequence[str | int]) -> int:
-    """Count how many steps of ``path`` exist in ``data``."""
+    """Return how many steps of ``path`` exist in ``data``."""
     for steps, step in enumerate(path):
         try:
             data = data[step]

@@ -1,7 +1,7 @@
-"""One resource of a catalog: what is declared of it, canonical, and how it relates to others.
+"""One resource of a catalog: its canonical declared state and its references to others.
 
-Tens of thousands of them live at once, so they are slotted and share what is empty. How they are made is the
-catalog's business; they are not changed once it is compiled.
+Tens of thousands exist at once, so entries have slots and share empty values. The catalog builds them; afterwards they
+are not changed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Lifecycle(NamedTuple):
-    """How a resource may be replaced, deleted, and told apart from others."""
+    """The ``lifecycle`` metaparameter: how a resource may be replaced, deleted, and matched to its record."""
 
-    #: None: not said; what was recorded holds.
+    #: None: not declared; the recorded value holds.
     protect: bool | None = None
     retain: bool = False
     owned: bool | None = None
@@ -38,7 +38,7 @@ class Lifecycle(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """The metaparameters of one resource, relationships aside."""
+    """The metaparameters of one resource, without relationships."""
 
     noop: bool | None = None
     loglevel: str = "notice"
@@ -54,7 +54,7 @@ EMPTY: Final[Mapping[str, Any]] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Give the metaparameters of a declaration, their shapes already checked; the same for all that have none."""
+    """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if it has none."""
     if raw.keys() <= RELATIONSHIPS:
         return NO_META
     lifecycle = dict(raw.get("lifecycle") or {})
@@ -76,7 +76,7 @@ def _list(value: str | Sequence[str] | None) -> Sequence[str]:
 
 
 class Entry:
-    """One resource: ``should`` is canonical and holds ``UNKNOWN`` for what only doing an earlier step will yield."""
+    """One resource; values of ``should`` are canonical, or ``UNKNOWN`` until an earlier step is done."""
 
     __slots__ = (
         "declaration",
@@ -92,26 +92,26 @@ class Entry:
     )
 
     def __init__(self, declaration: Declaration, definition: TypeDefinition) -> None:
-        """Begin an entry of which only the declaration is known."""
+        """Make an entry of which only the declaration is known."""
         self.declaration = declaration
         self.definition = definition
         self.title = declaration.title
-        #: Where it stands: among what is declared, and when the order of execution is known, in that.
+        #: Its index: first in the order of declaration, then in the order of execution.
         self.index = -1
         self.name: Name = declaration.title
         self.should: dict[str, Any] = {}
-        #: Values as written: attribute → value; or the names alone of those that ``should`` has just as written.
+        #: Attribute → value as written; or a tuple of attributes, whose written values equal those in ``should``.
         self.written: dict[str, Any] | tuple[str, ...] = ()
-        #: Values that refer to what other resources will have: attribute → value with expressions in it.
+        #: Attribute → value with expressions that refer to other resources.
         self.pending: Mapping[str, Any] = EMPTY
-        #: Whose values an attribute was made of, known or not: attribute → those resources.
+        #: Attribute → the resources from which its value is computed, known or not.
         self.sources: Mapping[str, Sequence[Entry]] = EMPTY
         self.meta = NO_META
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Values as written, references to inputs, values and facts resolved: attribute → value."""
-        # What is declared as null is nothing that should be: it is not found, and null again.
+        """Attribute → value as written, with references to inputs, values and facts resolved."""
+        # An attribute that is declared as null is missing in ``should``.
         spelt = self.written
         return spelt if type(spelt) is dict else {name: self.should.get(name) for name in spelt}
 
@@ -122,27 +122,27 @@ class Entry:
 
     @property
     def instance(self) -> str:
-        """The configured provider that answers for it, as ``vm_host@lab``; the type's name for the default one."""
+        """The provider that manages it: ``vm_host@lab``, or the type's name for the default provider."""
         return self.definition.instance
 
     @property
     def provider(self) -> str | None:
-        """The configured provider that it is of, None for its type's default one."""
+        """The name of its configured provider; None for the default provider of its type."""
         return split_instance(self.definition.instance)[1]
 
     @property
     def key(self) -> tuple[str, Name]:
-        """Its identity: type, configured provider, and canonical name."""
+        """Its identity: type and configured provider, canonical name."""
         return self.definition.instance, self.name
 
     @property
     def parent(self) -> str:
-        """The reference of the component that has made it; empty where none has."""
+        """The reference of the component that declares it; empty if none does."""
         return self.declaration.parent
 
     @property
     def reference(self) -> Reference:
-        """The user's name for it."""
+        """The user's name of it."""
         parent = self.declaration.parent
         return (
             child_reference(parent, self.definition.name, self.title)
@@ -152,20 +152,20 @@ class Entry:
 
     @property
     def reference_text(self) -> str:
-        """Its reference as text."""
+        """The text of its reference."""
         parent, name = self.declaration.parent, self.definition.name
         return str(child_reference(parent, name, self.title)) if parent else f"{capitalize_type(name)}[{self.title}]"
 
     @property
     def own_names(self) -> set[str]:
-        """What its own name is: its title, and the value of its only namevar, canonical and as written."""
+        """The texts by which its own attributes may name it: title, and the only namevar, canonical and as written."""
         namevars = self.definition.namevars
         only = (self.name, self.inputs.get(namevars[0])) if len(namevars) == 1 else ()
         return {self.title, *map(str, only)}
 
     @property
     def absent(self) -> bool:
-        """Whether it is declared to be absent."""
+        """Whether it is declared with ``ensure: absent``."""
         return not exists(self.should)
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
-"""What a run tells while it goes on, as values; whoever listens decides how to show them.
+"""The events of a run, as values; the listener decides how they are shown.
 
-The order of these is the order of what happens. Log lines travel on their own road (``system.log``).
+They are sent in the order in which they happen. Log lines are not events (``system.log``).
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
 
 
 class PlannedChange(NamedTuple):
-    """A step that would do something is about to be carried out, or is shown under noop."""
+    """A step is about to be applied, or is shown under noop."""
 
     step: Step
 
 
 class Drifted(NamedTuple):
-    """A resource is not as it was when it was last recorded."""
+    """A resource differs from its record."""
 
     reference: str
     changes: Sequence[Difference]
 
 
 class StepStart(NamedTuple):
-    """A provider is about to be asked to carry out a step."""
+    """A provider is about to be called for a step."""
 
     step: Step
 
 
 class StepEnd(NamedTuple):
-    """A step acted, failed, was skipped, or was noop."""
+    """A step has acted, failed, was skipped, or was noop."""
 
     report: StepReport
 
 
 class Diagnosed(NamedTuple):
-    """Something is wrong, or worth a warning."""
+    """There is an error or a warning."""
 
     problem: Problem
 
 
 class Outputs(NamedTuple):
-    """The stack's outputs after the run."""
+    """The outputs of the stack after the run."""
 
     values: Mapping[str, Any]
 

@@ -1,6 +1,6 @@
-"""A function of a provider: what it takes, what it gives, and one call of it in a manifest.
+"""The definition of a provider's function, and one call of it in a manifest.
 
-A function reads and changes nothing. How it is called is not known here.
+A function only reads. How it is called is for ``plugins``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEYWORDS: Final = ("docs", "inputs", "output")
 
 
 class Function:
-    """A function that a type's provider has: what it is for, its inputs by name, the data type of what it gives.
+    """A function that a type's provider implements: documentation, inputs by name, data type of the result.
 
     ``inputs`` are attributes without a kind; the ``TypeDefinition`` that holds the function checks it.
     """
@@ -33,34 +33,34 @@ class Function:
     def __init__(
         self, docs: str = "", *, inputs: Mapping[str, Attribute] | None = None, output: str = "Any", **unknown: Never
     ) -> None:
-        """Declare a function; the provider's method of its name takes the context and its inputs by name."""
+        """Declare a function; the provider's method of that name takes the context, and its inputs by name."""
         self.docs = docs
         self.inputs = AttributeSet({} if inputs is None else inputs)
         self.output = output
         self.unknown: Mapping[str, object] = unknown
 
     def __repr__(self) -> str:
-        """Show what goes in and what comes out."""
+        """Show the inputs and the output."""
         return f"Function({', '.join(self.inputs.attributes)} → {self.output})"
 
 
 class Call(NamedTuple):
-    """A value that is asked of a provider: ``values: {address: {invoke: ..., with: {...}}}``."""
+    """One call in a manifest: ``values: {address: {invoke: ..., with: {...}}}``."""
 
-    #: The configured provider that is asked, as ``inventory_host@lab``.
+    #: The configured provider, as ``inventory_host@lab``.
     instance: str
     name: str
     function: Function
-    #: Its inputs as written, by name.
+    #: Its arguments as written, by name.
     given: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """Name the function as a manifest can."""
+        """Return the function's name as manifests write it."""
         return f"{self.instance.partition('@')[0]}.{self.name}"
 
 
 def function_problems(functions: Mapping[str, Function]) -> list[str]:
-    """Give what is wrong with the functions of a type, each with its name; their data types are parsed on the way."""
+    """Return what is wrong with the functions of a type, each with its name; parse their data types."""
     return [f"function '{name}': {problem}" for name, each in functions.items() for problem in _problems(name, each)]
 
 

@@ -1,6 +1,7 @@
-"""What a caller wants of one run, beyond the manifest.
+"""The options of one run, beside the manifest and its inputs.
 
-Plain data shared by planning and applying; where each wish comes from (command line, environment, a call) is not known.
+Plain data that planning and applying share. Reading them from the command line, the environment or a call is for the
+callers.
 """
 
 from __future__ import annotations
@@ -14,51 +15,64 @@ if TYPE_CHECKING:
 
 
 class Options(NamedTuple):
-    """The wishes of one run; the defaults are those of a bare ``apply``."""
+    """The options of one run; the defaults are those of ``apply`` without arguments."""
 
+    #: Plan, and change nothing.
     noop: bool = False
+    #: References of the resources to plan; empty: all of the manifest.
     targets: tuple[str, ...] = ()
+    #: References of the resources to leave out.
     excludes: tuple[str, ...] = ()
+    #: Plan what the targets depend on, too.
     with_dependencies: bool = False
+    #: Plan what depends on the targets, too.
     with_dependents: bool = False
+    #: Plan only resources with one of these tags; empty: all.
     tags: frozenset[str] = frozenset()
+    #: Leave out resources with one of these tags.
     skip_tags: frozenset[str] = frozenset()
+    #: References of the resources to replace even if they have not changed.
     replace: tuple[str, ...] = ()
+    #: Delete recorded resources that are not declared any more.
     prune: bool = False
+    #: How rows are treated that break a provider's promises: ``error``, ``warning`` or ``off``.
     strict: str = "error"
+    #: How many calls of providers may run at the same time.
     parallel: int = 1
+    #: Start no further step after the first failure.
     fail_fast: bool = False
-    #: Whether a saved plan is carried out: then nothing is done that it does not show.
+    #: Apply a saved plan: do nothing that it does not show.
     saved: bool = False
-    #: Whether the plan is only shown.
+    #: Show the plan only, without applying it.
     shown: bool = False
 
     @property
     def partial(self) -> bool:
-        """Whether only some of the manifest's resources are meant."""
+        """Whether only a part of the manifest is planned."""
         return bool(self.targets or self.excludes or self.tags or self.skip_tags)
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is wished that has a say in what must be planned."""
+        """Whether no option changes which steps are planned."""
         return self == Options(noop=self.noop, parallel=self.parallel, fail_fast=self.fail_fast, shown=self.shown)
 
 
 class CacheRequest(NamedTuple):
-    """One run of the command that builds on what an earlier one has concluded of the same."""
+    """A run that may use the cached conclusion of an earlier one."""
 
-    #: The manifest's file, and what is concluded of it is kept under: file, directory, project, stack.
+    #: The manifest's file.
     source: str
+    #: The key of the conclusion: file, directory, project, stack.
     label: str
     #: The inputs that were given.
     inputs: Mapping[str, Any]
     options: Options
-    #: When it began, in nanoseconds: code that is newer is not what it runs.
+    #: Start of the run in nanoseconds; code that was changed later is not what it executes.
     began: int
 
 
 def apply_options(planned: Options, now: Options) -> Options:
-    """Give the wishes of a plan as it is carried out: what it shows stays, how it is done may be wished anew."""
+    """Return the options for applying a plan: those of the plan; ``now`` decides how it is carried out."""
     return planned._replace(
         noop=now.noop, parallel=max(planned.parallel, now.parallel), fail_fast=planned.fail_fast or now.fail_fast
     )

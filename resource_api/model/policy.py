@@ -1,7 +1,6 @@
-"""What policies are given to judge, as values that cannot be changed: one resource, or a whole plan.
+"""What policies receive: one resource, or a whole plan, as frozen values; and what a loaded policy is.
 
-A policy has nothing to say on how resources are read or changed. Where policies come from, and what their answers lead
-to, is decided elsewhere.
+How policies are found and what their results cause is for ``plugins`` and ``runtime``.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class PolicyResource(NamedTuple):
-    """One declared resource, checked and canonical; what is not yet known is ``UNKNOWN``, a secret ``Sensitive``."""
+    """One declared resource, checked and canonical; values are ``UNKNOWN`` until known, secrets are ``Sensitive``."""
 
     reference: str
     urn: str
     type: str
     title: str
     name: Name
-    #: The reference of the component that has made it; empty where none has.
+    #: The reference of the component that declares it; empty if none does.
     parent: str
     tags: frozenset[str]
     should: Mapping[str, Any]
@@ -33,7 +32,7 @@ class PolicyResource(NamedTuple):
 
 
 class PolicyStep(NamedTuple):
-    """One step of a plan; ``is_`` None: it does not exist, ``changes``: the attributes that differ."""
+    """One step of a plan; ``is_`` None: the resource does not exist; ``changes``: the attributes that differ."""
 
     reference: str
     urn: str
@@ -47,12 +46,12 @@ class PolicyStep(NamedTuple):
     should: Mapping[str, Any]
     changes: Sequence[str]
     noop: bool
-    #: Why it cannot be done; empty where it can.
+    #: Why the step cannot be done; empty if it can.
     error: str
 
 
 class PolicyPlan(NamedTuple):
-    """A whole plan, in the order of execution; not ``complete``: it is about a part of the manifest only."""
+    """A whole plan in the order of execution; ``complete`` is false if it covers only a part of the manifest."""
 
     project: str
     stack: str
@@ -61,9 +60,9 @@ class PolicyPlan(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """One policy: its name, its file, and what judges; either function may be missing.
+    """One policy: its name, its file and its functions, of which either may be None.
 
-    They give nothing, a string, a ``Problem``, or several of those; a string is an error.
+    They return nothing, a string, a ``Problem``, or several of those; a string is an error.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""One configured provider as a manifest wants it: which type, which versions, with which configuration.
+"""A configured provider as the manifest declares it: its type, its version constraint, its configuration.
 
-Its name is what its resources are told apart by: ``vm_host@lab``. What became of it is not known here.
+Its name, ``vm_host@lab``, identifies its resources. How it is started is for ``plugins``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from resource_api.model.declaration import Place
 
-#: The type under which a configured provider itself is recorded: ``Provider[vm_host@lab]``.
+#: The type name under which configured providers are recorded: ``Provider[vm_host@lab]``.
 PROVIDER_TYPE: Final = "provider"
 
 
 class ProviderInstance(NamedTuple):
-    """A configured provider; ``config`` is checked and holds what is known of it."""
+    """A configured provider; ``config`` holds its checked values, without those that are not known yet."""
 
     name: str
     place: Place
     version: str = ""
     config: Mapping[str, Any] = EMPTY
-    #: Values that refer to what resources will have: attribute → value with expressions in it.
+    #: Values that refer to resources: attribute → value with expressions in it.
     pending: Mapping[str, Any] = EMPTY

@@ -1,7 +1,7 @@
-"""What was recorded of one resource: as written, as it should be, as it was last read, and whose it is.
+"""What state holds of one resource, of one stack, and what one commit writes.
 
-Everything that deleting it later needs is in here, so that a deletion never needs the manifest. How records are kept
-is the store's business.
+A record contains everything that is needed to delete its resource without the manifest. How records are stored is for
+``state``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name
 
-#: Instance (type, or type and configured provider) and canonical name: what a record is found by.
+#: The identity of a record: type and configured provider, canonical name.
 Key = tuple[str, Any]
 
 
-#: What makes a resource ours.
+#: The actions after which a resource is owned.
 OWNING_ACTIONS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
 
-#: How a record can stand. ready; tainted: to be replaced; partial: only partly as it should be; pending: deleted, and
-#: the replacement is still to be made; replaced: another has taken its place, and it is to go.
+#: The statuses of a record. ready; tainted: to be replaced; partial: a run failed to change all of it; pending:
+#: deleted, and its replacement is not created yet; replaced: its replacement exists, and it is to be deleted.
 STATUSES: Final = ("ready", "tainted", "partial", "pending", "replaced")
 
 
@@ -112,7 +112,7 @@ class Record(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """A change that was about to be made and of which no outcome is recorded."""
+    """A change that was about to be made and whose outcome is not recorded yet."""
 
     run: str
     type: str
@@ -120,52 +120,56 @@ class Intent(NamedTuple):
     title: str
     action: str
     provider: str | None = None
-    #: Whether what was to be made is declared to be protected.
+    #: Whether the resource to be created is declared with ``protect``.
     protect: bool = False
-    #: The reference of the component that makes it.
+    #: The reference of the component that declares it.
     parent: str = ""
 
     @property
     def reference(self) -> Reference:
-        """The user's name of it."""
+        """The user's name of the resource."""
         return child_reference(self.parent, self.type, self.title)
 
     @property
     def key(self) -> Key:
-        """The resource that it was about."""
+        """The identity of the resource."""
         return self.type if self.provider is None else instance_name(self.type, self.provider), self.name
 
     @property
     def makes(self) -> bool:
-        """Whether it was to make the resource ours."""
+        """Whether its success would have made the resource owned."""
         return self.action in OWNING_ACTIONS
 
 
 class StackState(NamedTuple):
-    """What is known of one project and stack, as of ``serial``; records in the order in which they were made."""
+    """The recorded state of one stack as of ``serial``; records are in the order in which they were created."""
 
     project: str
     stack: str
     lineage: str = ""
     serial: int = 0
     manifest: str = ""
-    #: Makes digests of secrets worthless elsewhere.
+    #: The key of the digests of secrets, which makes digests of different states incomparable.
     salt: bytes = b""
     records: Mapping[Key, Record] = {}
-    #: Refreshes that a change has caused and that have not succeeded yet: target → references of the sources.
+    #: Refreshes that are due because of a change and have not succeeded yet: target → references of the sources.
     owed: Mapping[Key, Sequence[str]] = {}
     intents: Mapping[Key, Intent] = {}
     outputs: Mapping[str, Any] = {}
-    #: Whether secrets are kept, as ciphertext; else only their digests are.
+    #: Whether secrets are stored as ciphertext; otherwise only their digests are.
     encrypted: bool = False
+
+    def __repr__(self) -> str:
+        """Show the name, the serial and the number of records."""
+        return f"<StackState {self.project}/{self.stack}: serial {self.serial}, {len(self.records)} records>"
 
 
 class Commit(NamedTuple):
-    """What one commit writes: all of it or nothing."""
+    """What one commit writes, atomically."""
 
     put: Sequence[Record] = ()
     drop: Sequence[Key] = ()
-    #: Intents that have their outcome.
+    #: The keys of intents whose outcome is known.
     done: Sequence[Key] = ()
     owed: Mapping[Key, Sequence[str]] = {}
     paid: Sequence[Key] = ()
@@ -174,5 +178,5 @@ class Commit(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing would be written that changes what is known."""
+        """Whether it writes nothing but resolved intents."""
         return not (self.put or self.drop or self.owed or self.paid) and self.outputs is None and self.manifest is None

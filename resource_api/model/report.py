@@ -1,6 +1,6 @@
-"""What one run did: the outcome of each step, and the counts.
+"""The report of a run: the outcome of each step, and the counts.
 
-The transaction makes these values; how they are shown is for the renderers.
+The transaction makes these values. How they are shown is for ``render``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StepReport(NamedTuple):
-    """What became of one step: only those that acted, failed, were skipped or noop have one."""
+    """The outcome of a step that acted, failed, was skipped, or was noop."""
 
     step: Step
     action: Action
@@ -25,6 +25,10 @@ class StepReport(NamedTuple):
     changes: Sequence[Difference] = ()
     error: str = ""
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        """Show the outcome, the action and the reference."""
+        return f"<StepReport {self.status}: {self.action} {self.reference}>"
 
     @property
     def reference(self) -> str:
@@ -38,11 +42,11 @@ class StepReport(NamedTuple):
 
     @property
     def corrective(self) -> bool:
-        """Whether the system had moved away from what was declared before and is declared now."""
+        """Whether the step corrected drift: the declaration is unchanged since the last run."""
         return self.step.corrective
 
 
-#: The counts of a summary, by the action that has succeeded (or, under noop, would be done).
+#: The field of ``Summary`` that counts an action; under noop, one that would be done.
 SUMMARY_FIELDS: Final[Mapping[Action, str]] = {
     Action.CREATE: "created",
     Action.UPDATE: "updated",
@@ -56,7 +60,7 @@ SUMMARY_FIELDS: Final[Mapping[Action, str]] = {
 
 
 class Summary(NamedTuple):
-    """How many resources met which end; under noop the counts say what would happen."""
+    """How many resources had which outcome; under noop, would have."""
 
     created: int = 0
     updated: int = 0
@@ -70,9 +74,18 @@ class Summary(NamedTuple):
     skipped: int = 0
     noop: bool = False
 
+    def __str__(self) -> str:
+        """Return the counts that are not 0: ``1 created, 12 unchanged``."""
+        counts = [f"{count} {word}" for word, count in self._asdict().items() if word != "noop" and count]
+        return ", ".join(counts) or "no resources"
+
+    def __repr__(self) -> str:
+        """Show the counts that are not 0."""
+        return f"<Summary: {self}>"
+
     @property
     def changed(self) -> int:
-        """How many were changed, or would be."""
+        """The number of resources that were changed, or would be."""
         return (
             self.created + self.updated + self.replaced + self.deleted
             + self.imported + self.forgotten + self.refreshed
@@ -80,7 +93,7 @@ class Summary(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What happened in one run."""
+    """The result of one run; ``seconds`` is its duration, ``run`` its id in the journal."""
 
     steps: Sequence[StepReport]
     summary: Summary
@@ -88,3 +101,7 @@ class Report(NamedTuple):
     seconds: float = 0.0
     outputs: Mapping[str, Any] = {}
     run: str = ""
+
+    def __repr__(self) -> str:
+        """Show the counts that are not 0."""
+        return f"<Report: {self.summary}>"

@@ -1,6 +1,6 @@
-"""What of a resource is secret beside its data types: what holds one, what is derived from that, what repeats it.
+"""Which values of a resource are secret although their data types do not say so.
 
-Where it is kept or shown does not enter here.
+Those are values derived from a secret and values that repeat one. Storing and showing them is for other packages.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a value, as declared, read or recorded, is a secret or holds one."""
+    """Return whether a declared, read or recorded value is a secret or contains one."""
     return type(value) not in SCALAR_TYPES and (is_secret(value) or has_sealed(value))
 
 
 def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give what was read of a resource with every secret in it wrapped; what holds none is given as it is.
+    """Return the row that was read of a resource, with every secret in it wrapped; the same object if it has none.
 
-    ``should`` is what it should be, as declared or as recorded: what is secret in it comes back plain from where it was
-    put. What only the resource can tell is one too if it is derived from such a value, or repeats it in any spelling.
+    ``should`` are its declared and recorded states: a secret in them is read back in clear. A read-only value is secret
+    too if it is derived from such a value or contains it in any spelling.
     """
     if not definition.sensitive and all(map(is_flat, should)) and is_flat(row):
         return row
@@ -46,7 +46,7 @@ def _wrapped(value: Any) -> Any:
 
 
 def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -> list[str]:
-    """Give those of ``names`` whose values hold one of the secrets that are known, however it is spelt."""
+    """Return those of ``names`` whose values contain one of the ``known`` secrets in any spelling."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []

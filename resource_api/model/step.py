@@ -1,6 +1,6 @@
-"""What is planned for one resource, and what became of it.
+"""One step of a plan: what is to be done with one resource, and why.
 
-Values that the planner makes and the transaction reports; neither decides anything here.
+The planner makes these values and the transaction carries them out; neither enters here.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Replacement(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What must be done with one resource, from its two states alone."""
+    """What must be done with one resource."""
 
     action: Action
     differences: Sequence[Difference] = ()
     reasons: Sequence[str] = ()
-    #: Why it cannot be done; the step fails without being tried.
+    #: Why it cannot be done; the step then fails without a call of its provider.
     error: str = ""
     #: Attributes whose change needs a replacement.
     replaces_because: Sequence[str] = ()
-    #: Values that only the resource can tell, where its provider foresees them.
+    #: Values of read-only attributes that the provider predicts.
     predicted: Mapping[str, Any] = {}
     #: The reason of a replacement that the differences do not show; its text is also the first of ``reasons``.
     replacement: Replacement | None = None
@@ -69,98 +69,110 @@ SAME: Final = Decision(Action.SAME)
 
 
 class Operation(NamedTuple):
-    """One thing to be done in the order of execution: bring a resource to what it should be, or remove it.
+    """One part of a step in the order of execution: to bring a resource to its declared state, or to remove it.
 
-    A step has one operation, a replacement two: the removal of the old, the making of the new.
+    A replacement has two operations, the removal of the old resource and the creation of the new one.
     """
 
-    #: Where it stands in the order of execution.
+    #: The position in the order of execution.
     number: int
     step: Step
     removal: bool = False
 
+    def __repr__(self) -> str:
+        """Show the number, and the action on the resource."""
+        return f"<Operation {self.number}: {'remove' if self.removal else self.step.action} {self.step.reference}>"
+
     @property
     def definition(self) -> TypeDefinition:
-        """The type, as the configured provider has it that is asked."""
+        """The type with the configured provider that is called."""
         return self.step.old_definition or self.step.entry.definition if self.removal else self.step.entry.definition
 
 
 class PlanContext(NamedTuple):
-    """What the steps of one plan have in common: how its resources are called, and how they relate."""
+    """What the steps of one plan share: the names and the relationships of the catalog's entries."""
 
-    #: Gives a resource's name across stacks.
+    #: Entry → its URN.
     urn: Callable[[Entry], str]
-    #: The entries of the catalog, and for each of them by index which come before it and which it notifies.
+    #: All entries; for the index of each, the indices of those that precede it and of those that it notifies.
     entries: Sequence[Entry]
     requires: Mapping[int, Sequence[int]]
     notifies: Callable[[], Mapping[int, Sequence[int]]]
 
+    def __repr__(self) -> str:
+        """Show the number of entries."""
+        return f"<PlanContext: {len(self.entries)} entries>"
+
     def references(self, indices: Iterable[int]) -> tuple[Reference, ...]:
-        """Give the references of entries."""
+        """Return the references of the entries with these indices."""
         return tuple(self.entries[index].reference for index in indices)
 
 
 class Step(NamedTuple):
-    """One resource in a plan."""
+    """What is planned for one resource."""
 
     entry: Entry
     is_: Mapping[str, Any] | None
     should: Mapping[str, Any]
     decision: Decision = SAME
     noop: bool = False
-    #: What it shares with the other steps; None: it stands alone.
+    #: Shared by the steps of a plan; None for a step outside of a plan.
     context: PlanContext | None = None
-    #: What was recorded of it; of a replacement under other namevars, of the one that goes.
+    #: The record of the resource; for a replacement under other namevars, that of the resource to be removed.
     record: Record | None = None
-    #: References of those whose change refreshes it.
+    #: References of the resources whose change causes a refresh.
     refreshed_by: Sequence[str] = ()
-    #: Why it is decided only at its turn: its type cannot be read yet.
+    #: Why the decision waits until the step is due: its type cannot be read yet. Empty: it does not.
     deferred: str = ""
-    #: Attributes that only an earlier step will yield.
+    #: Attributes whose values only an earlier step will provide.
     unknown: Sequence[str] = ()
-    #: The reference that the resource had before, where it has another title now.
+    #: The former reference of a resource that has a new title.
     previous: str = ""
-    #: What is declared equals what was recorded as asked, and the system had moved away.
+    #: The declaration is unchanged since the last run, and the system has drifted from it.
     corrective: bool = False
-    #: The type of the one that goes, where another configured provider answers for it than for the new one.
+    #: The type with the old provider, if a replacement changes the configured provider.
     old_definition: TypeDefinition | None = None
+
+    def __repr__(self) -> str:
+        """Show the action and the reference."""
+        return f"<Step {self.action} {self.reference}>"
 
     @property
     def urn(self) -> str:
-        """The resource's name across stacks."""
+        """The resource's name across stacks; empty outside of a plan."""
         return self.context.urn(self.entry) if self.context is not None else ""
 
     @property
     def depends_on(self) -> Sequence[Reference]:
-        """What comes directly before it."""
+        """References of the resources that directly precede it."""
         context = self.context
         return context.references(context.requires.get(self.entry.index, ())) if context is not None else ()
 
     @property
     def notifies(self) -> Sequence[Reference]:
-        """What is refreshed when this changes."""
+        """References of the resources that are refreshed when this one changes."""
         context = self.context
         return context.references(context.notifies().get(self.entry.index, ())) if context is not None else ()
 
     @property
     def expressions(self) -> Mapping[str, Any]:
-        """The values that refer to other resources, as declared."""
+        """Attribute → value with expressions, as declared."""
         return self.entry.pending
 
     @property
     def sensitive(self) -> Sequence[str]:
-        """The attributes whose values are secrets, sorted."""
+        """The attributes with secret values, sorted."""
         return sorted(name for name, value in self.should.items() if is_secret(value))
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """How it is carried out and told."""
+        """The options that apply to this resource, as in the plan's JSON."""
         meta = self.entry.meta
         return {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
 
     @property
     def masked_is(self) -> Mapping[str, Any] | None:
-        """What was read, with every secret wrapped: those of now, and those that were asked for before."""
+        """The values that were read, with every secret wrapped, or None if the resource does not exist."""
         if self.is_ is None:
             return None
         before = () if self.record is None else (self.record.should,)
@@ -168,14 +180,14 @@ class Step(NamedTuple):
 
     @property
     def action(self) -> Action:
-        """What the step does; ``same`` when nothing."""
+        """What the step does; ``refresh`` if nothing differs and a notification is pending."""
         if self.decision.action is Action.SAME and self.refreshed_by and not self.decision.error:
             return Action.REFRESH
         return self.decision.action
 
     @property
     def changes(self) -> Sequence[Difference]:
-        """Every attribute that the step would change; a creation sets all that is declared."""
+        """The differences that the step removes; for a creation, every declared managed attribute."""
         found = {difference.attribute: difference for difference in self.decision.differences}
         if self.action in {Action.CREATE, Action.REPLACE}:
             shown = (self.action is Action.REPLACE and self.masked_is) or {}
@@ -188,7 +200,7 @@ class Step(NamedTuple):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it does what it does, beside what differs."""
+        """Why it does what it does, apart from the differences."""
         deferred = (f"deferred: {self.deferred}",) if self.deferred else ()
         return (*self.decision.reasons, *deferred)
 
@@ -199,23 +211,26 @@ class Step(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Why it could not be planned; empty: it could."""
+        """Why it cannot be done; empty if it can."""
         return self.decision.error
 
     @property
     def acts(self) -> bool:
-        """Whether it would change something: it neither fails in the plan, nor is it noop, read, or same."""
+        """Whether it would change something: it is without error, and neither noop, read nor same."""
         if self.decision is SAME and not self.refreshed_by:
             return False
         return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
 
     def is_noop(self, *, noop_run: bool) -> bool:
-        """Whether it is left alone: by its run, or, where that is only ``telling``, by the one that is told of."""
+        """Return whether it must change nothing because of ``noop``.
+
+        In a noop run, where no step changes anything, only the resource's own metaparameter counts.
+        """
         return bool(self.entry.meta.noop) if noop_run else self.noop
 
     @property
     def definition(self) -> TypeDefinition:
-        """The resource's type."""
+        """The type of the resource."""
         return self.entry.definition
 
     @property
@@ -225,15 +240,15 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> Name:
-        """What identifies it within its type."""
+        """The canonical name of the resource within its type."""
         return self.entry.name
 
     @property
     def create_first(self) -> bool:
-        """Whether a replacement makes the new one before the old one goes."""
+        """Whether a replacement creates the new resource before it deletes the old one."""
         return self.entry.meta.lifecycle.replace == "create_first"
 
     @property
     def old_name(self) -> Name:
-        """What the one that goes is called: another name than the new one's when the namevars have changed."""
+        """The name of the resource to be removed, which differs from ``name`` if the namevars have changed."""
         return self.record.name if self.record is not None else self.entry.name

@@ -1,8 +1,7 @@
-"""What a type looks like: its attributes, their kinds, and what its provider promises.
+"""The definition of a type: its attributes, their kinds, automatic relationships and features.
 
-A definition is a frozen value that an author writes once per type (Puppet Resource API, "Resource
-Definition"). It checks itself as it is made, so that a wrong one never reaches a run. How resources are
-read or changed is the provider's business and does not enter here.
+An author writes one per type (Puppet Resource API, "Resource Definition"). It is checked when it is made and frozen
+afterwards. How resources are read or changed is for the provider.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
 
-#: The versions that a type may have: releases, and what precedes them, as PEP 440 spells them.
+#: The versions that a type may have: releases and pre-releases as in PEP 440.
 VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
-#: One resource, read or wanted: attribute → value.
+#: One resource, read or declared: attribute → value.
 Resource = dict[str, Any]
-#: What identifies a resource within its type: the namevar's value, or a tuple of them.
+#: The identity of a resource within its type: the value of its namevar, or a tuple of several.
 Name = Any
 
 FEATURES: Final = frozenset(
@@ -57,10 +56,8 @@ _KEYWORDS: Final = (
 class TypeDefinition(AttributeSet):
     """A resource type: name, documentation, attributes, automatic relationships, features.
 
-    ``config`` is what its provider is configured with, ``version`` the type's own, such as ``1.2.0``.
-
-    Raises ``DefinitionError`` that lists everything that is wrong with it, each with its attribute.
-    ``warnings`` holds what is odd but usable.
+    ``config`` declares the configuration of its provider; ``version`` is the type's own, such as ``1.2.0``. Raises
+    ``DefinitionError`` with everything that is wrong. ``warnings`` lists what is unusual but accepted.
     """
 
     def __init__(
@@ -85,7 +82,7 @@ class TypeDefinition(AttributeSet):
         """Declare the type ``name``; its file is ``types/<name>.py``."""
         super().__init__({} if attributes is None else attributes)
         self.name = name
-        #: Which configured provider answers for its resources: ``vm_host@lab``; the type's name for the default one.
+        #: The provider of its resources: ``vm_host@lab``, or the type's name for the default provider.
         self.instance = name
         self.docs = docs
         self.features = frozenset(features)
@@ -98,11 +95,11 @@ class TypeDefinition(AttributeSet):
         self.title_patterns = title_patterns
         self.schema_version = schema_version
         self.isolation = isolation
-        #: What ``version:`` of a configured provider is compared with (PEP 440); None: it has not said.
+        #: Compared with ``version:`` of a configured provider (PEP 440); None: not declared.
         self.version = version
-        #: What its provider is configured with.
+        #: The attributes of its provider's configuration.
         self.config = AttributeSet({} if config is None else config)
-        #: What its provider can be asked, by name.
+        #: The functions of its provider, by name.
         self.functions: Mapping[str, Function] = functions or {}
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
@@ -120,7 +117,7 @@ class TypeDefinition(AttributeSet):
         return f"TypeDefinition(name={self.name!r})"
 
     def for_instance(self, name: str) -> TypeDefinition:
-        """Give the same type for the resources of one configured provider, ``vm_host@lab``."""
+        """Return this type for the resources of one configured provider, ``vm_host@lab``."""
         if name == self.instance:
             return self
         found = copy(self)
@@ -128,7 +125,7 @@ class TypeDefinition(AttributeSet):
         return found
 
     def names_of_kind(self, kind: Kind | None) -> tuple[str, ...]:
-        """Give the names of the attributes of one kind (None: the properties), as declared."""
+        """Return the names of the attributes of one kind (None: properties) in the order of declaration."""
         return tuple(name for name, attribute in self.attributes.items() if attribute.kind == kind)
 
     @cached_property
@@ -138,7 +135,7 @@ class TypeDefinition(AttributeSet):
 
     @cached_property
     def managed(self) -> tuple[str, ...]:
-        """What is compared and set: properties and init_only attributes, ``ensure`` first."""
+        """The attributes that are compared and set: properties and init_only attributes, ``ensure`` first."""
         names = [*self.names_of_kind(None), *self.names_of_kind("init_only")]
         return tuple(sorted(names, key=lambda name: name != "ensure"))
 
@@ -149,38 +146,38 @@ class TypeDefinition(AttributeSet):
 
     @cached_property
     def read_only(self) -> frozenset[str]:
-        """The attributes that are reported and never set."""
+        """The attributes that are read and never set."""
         return frozenset(self.names_of_kind("read_only"))
 
     @cached_property
     def compared(self) -> tuple[str, ...]:
-        """What is managed and can be read back, so that it can be compared."""
+        """The managed attributes that ``get`` returns."""
         return tuple(name for name in self.managed if name not in self.write_only)
 
     @cached_property
     def recorded_attributes(self) -> frozenset[str]:
-        """What is kept of a resource that was read, beside what is declared of it."""
+        """The attributes that are recorded although they are not declared."""
         return frozenset({*self.namevars, *self.read_only, "ensure"})
 
     @cached_property
     def reference_types(self) -> Mapping[str, frozenset[str]]:
-        """The attributes whose values may be references to resources, and of which types; empty: of any."""
+        """Attribute → types of the resources that its value may refer to; an empty set means any type."""
         found = {name: attribute.datatype.refers_to for name, attribute in self.attributes.items()}
         return {name: types for name, types in found.items() if types is not None}
 
     @cached_property
     def special(self) -> frozenset[str]:
-        """The attributes that cannot be taken from a manifest just as they stand there."""
+        """The attributes whose declared values cannot be used without conversion, or not at all."""
         return self.read_only.union(self.reference_types)
 
     @cached_property
     def content_attributes(self) -> frozenset[str]:
-        """The attributes whose values may be, or hold, assets and archives."""
+        """The attributes whose values may contain assets and archives."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
 
     @cached_property
     def derived_from(self) -> Mapping[str, str]:
-        """What is as secret as another attribute is, because it is derived from that one."""
+        """Attribute → the attribute from which it is computed and whose secrecy it shares."""
         return {name: attribute.derived_from for name, attribute in self.attributes.items() if attribute.derived_from}
 
     @cached_property
@@ -189,25 +186,25 @@ class TypeDefinition(AttributeSet):
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)
 
     def name_of(self, resource: Mapping[str, Any]) -> Name:
-        """Give the identity of a resource: its namevar's value, a tuple of several (``KeyError`` if unset)."""
+        """Return the identity of a resource: the value of its namevar, a tuple of several (``KeyError`` if unset)."""
         if len(self.namevars) == 1:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
     def absent_row(self, name: Name) -> dict[str, Any]:
-        """Give the row of what does not exist under ``name``."""
+        """Return the row of a resource that does not exist."""
         row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
         return {**row, "ensure": "absent"} if self.ensurable else row
 
     @cached_property
     def title_is_name(self) -> bool:
-        """Whether the title is the name, as it stands, where no other is given."""
+        """Whether the title is the name unless the namevar is declared."""
         return not self.title_regexes and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
-        """Give the namevars that a title says (itself, or what the first matching pattern gives), else defaults.
+        """Return the namevars that a title contains, and the defaults of the others.
 
-        None when no pattern matches.
+        The title is the only namevar, or is split by the first matching pattern; None if no pattern matches.
         """
         if self.title_is_name:
             return {self.namevars[0]: title}
@@ -221,12 +218,12 @@ class TypeDefinition(AttributeSet):
 
 
 def _ruby(pattern: str) -> str:
-    """Spell named groups and the end of the value as Python does; patterns written for Puppet keep working."""
+    """Return a pattern of Ruby in Python's syntax (named groups, end of value), because Puppet's types have those."""
     return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
-    """Check what spans the whole definition, then each attribute."""
+    """Check the whole definition, then each attribute."""
     problems = []
     if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
         problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
@@ -250,7 +247,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:
-    """Check what a manifest can say of the type's provider: its version, its configuration, its functions."""
+    """Check the version, the configuration and the functions."""
     version, found = definition.version, input_problems(definition.config, "config")
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
         found.append(f"version must be text such as '1.2.0', not {version!r}")

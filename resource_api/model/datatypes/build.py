@@ -1,17 +1,16 @@
-"""Puppet's data types: what an attribute's value may be, and the cheapest correct way to decide it.
+"""Puppet's data types: parse an expression like ``Optional[Enum[absent, present]]`` into a ``DataType``.
 
-``parse`` reads an expression like ``Optional[Enum[absent, present]]`` into a frozen ``DataType``. Kinds are exact:
-``True`` is no Integer, ``1`` no Float, ``1.0`` no Integer, a subclass of ``str`` no String; a value that JSON cannot
-carry is refused everywhere. A secret's wrapper is transparent: what it holds decides, limits included.
+Types are exact: ``True`` is no Integer, ``1`` no Float, ``1.0`` no Integer, a subclass of ``str`` no String. Values
+that JSON cannot represent are refused everywhere. A sensitive wrapper makes no difference.
 
-- *Asset*, *Archive*: a blob, and a map of names to blobs, with their digests; manifests spell them as mappings.
-- *Reference*: what a resource is known by; manifests may write its ``Type[title]``.
+- *Asset*, *Archive*: a blob, and a map of names to blobs, with digests; mappings in manifests.
+- *Reference*: the name of a resource; in manifests also ``Type[title]``.
 - *Regexp*: a string that is a regular expression.
 - *Timestamp*: an ISO 8601 date, or date and time, with or without fraction and zone: ``2026-02-28T12:00:00.5+01:00``.
 - *Timespan*: seconds as a number, or Puppet's ``D-HH:MM:SS.F``, of which ``D-``, ``HH:`` and ``MM:`` may be missing.
 
-The work is divided: ``syntax`` (text to terms), ``patterns`` (regular expressions), ``acceptance`` (predicates),
-``datatype`` (the value). Why a value is refused is said by ``schemas``. This runs at every start: nothing heavy.
+Tokens and terms are in ``parser``, checks in ``predicates``, explanations in ``json_schema``, which is not imported
+here because this module is part of every start.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.datatypes import parser as syntax
-from resource_api.model.datatypes import predicates as acceptance
-from resource_api.model.datatypes import regex_dialect as patterns
+from resource_api.model.datatypes import parser, predicates, regex_dialect
 from resource_api.model.datatypes.datatype import ANY, STRING, DataType, make
 from resource_api.model.datatypes.predicates import PREDICATES
 from resource_api.model.values.errors import DataTypeError, nearest
@@ -39,14 +36,14 @@ __all__ = ["KINDS", "DataType", "parse"]
 
 @cache
 def parse(text: str) -> DataType:
-    """Read a data type expression; the result is cached per text.
+    """Return the data type of an expression; cached per text.
 
-    Raises ``DataTypeError`` with the column for whatever is wrong with it, and ``TypeError`` for what is no text.
+    Raises ``DataTypeError`` with the column if it is invalid, and ``TypeError`` if it is not a string.
     """
     if not isinstance(text, str):
         msg = f"a data type is written as text, not as {type(text).__name__}"
         raise TypeError(msg)
-    return _build(syntax.read(text))
+    return _build(parser.read(text))
 
 
 def _build(term: Term) -> DataType:
@@ -75,7 +72,7 @@ def _advice(name: str) -> str:
 
 
 def _wrong(term: Term, wanted: str) -> DataTypeError:
-    return DataTypeError(f"expected {wanted}, got {syntax.describe(term)}", term.column)
+    return DataTypeError(f"expected {wanted}, got {parser.describe(term)}", term.column)
 
 
 def _type(term: Term) -> DataType:
@@ -85,7 +82,7 @@ def _type(term: Term) -> DataType:
 
 
 def _only(term: Term, arguments: list[Term], most: int) -> None:
-    """Refuse more arguments than there is a meaning for."""
+    """Refuse more than ``most`` arguments."""
     if len(arguments) > most:
         msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
         raise DataTypeError(msg, arguments[most].column)
@@ -96,13 +93,13 @@ def _limit(term: Term, *, whole: bool) -> float | None:
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
         raise _wrong(term, "a whole number or default" if whole else "a number or default")
-    if not acceptance.numeric(term.value):
+    if not predicates.numeric(term.value):
         raise _wrong(term, "a finite number")
     return float(term.value) if not whole else term.value
 
 
 def _limits(term: Term, arguments: list[Term], *, whole: bool = True, least: int | None = None) -> Limits:
-    """Read ``min, max``; ``least`` is what both have to be at the least, a size's 0."""
+    """Return ``min, max``; both must be at least ``least``, which is 0 for a size."""
     _only(term, arguments, 2)
     found = [_limit(argument, whole=whole) for argument in arguments]
     for argument, value in zip(arguments, found, strict=True):
@@ -124,13 +121,13 @@ def _spelt(low: float | None, high: float | None) -> list[str]:
 
 def _string(term: Term, arguments: list[Term]) -> DataType:
     low, high = _limits(term, arguments, least=0)
-    return make("String", acceptance.string(low, high), _spelt(low, high), low=low, high=high)
+    return make("String", predicates.string(low, high), _spelt(low, high), low=low, high=high)
 
 
 def _number(term: Term, arguments: list[Term]) -> DataType:
     whole = term.value == "Integer"
     low, high = _limits(term, arguments, whole=whole)
-    check = acceptance.integer(low, high) if whole else acceptance.real(low, high)
+    check = predicates.integer(low, high) if whole else predicates.real(low, high)
     return make(term.value, check, _spelt(low, high), low=low, high=high)
 
 
@@ -140,7 +137,7 @@ def _boolean(term: Term, arguments: list[Term]) -> DataType:
         if argument.kind != "word" or argument.value not in {"true", "false"}:
             raise _wrong(argument, "true or false")
     words = tuple(argument.value == "true" for argument in arguments)
-    return make("Boolean", acceptance.boolean(words or (True, False)), [a.value for a in arguments], words=words)
+    return make("Boolean", predicates.boolean(words or (True, False)), [a.value for a in arguments], words=words)
 
 
 def _word(term: Term) -> str:
@@ -157,25 +154,25 @@ def _word(term: Term) -> str:
 
 def _enum(_term: Term, arguments: list[Term]) -> DataType:
     words = tuple(dict.fromkeys(map(_word, arguments)))
-    return make("Enum", acceptance.words(frozenset(words)), [_spelt_word(word) for word in words], words=words)
+    return make("Enum", predicates.one_of(frozenset(words)), [_spelt_word(word) for word in words], words=words)
 
 
 def _reference(_term: Term, arguments: list[Term]) -> DataType:
-    """Build a Reference: what a resource of one of these types is known by, of any type without."""
+    """Return a Reference to resources of the given types; without arguments, of any type."""
     words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
-    return make("Reference", acceptance.identity, [_spelt_word(word) for word in words], words=words)
+    return make("Reference", predicates.identity, [_spelt_word(word) for word in words], words=words)
 
 
 def _spelt_word(word: str) -> str:
-    return word if syntax.is_bare(word) and word not in {"true", "false", *KINDS} else syntax.quote(word)
+    return word if parser.is_bare(word) and word not in {"true", "false", *KINDS} else parser.quote(word)
 
 
 def _regex(term: Term) -> re.Pattern[str]:
     if term.kind != "regex":
         raise _wrong(term, "a regular expression between slashes")
     try:
-        return patterns.translate(term.value)
-    except patterns.PatternError as error:
+        return regex_dialect.translate(term.value)
+    except regex_dialect.PatternError as error:
         msg = f"the regular expression /{term.value}/ is wrong: {error}"
         raise DataTypeError(msg, term.column + 1 + error.offset) from None
 
@@ -183,40 +180,40 @@ def _regex(term: Term) -> re.Pattern[str]:
 def _pattern(_term: Term, arguments: list[Term]) -> DataType:
     regexes = [_regex(argument) for argument in arguments]
     spelt, texts = [f"/{a.value}/" for a in arguments], tuple(regex.pattern for regex in regexes)
-    return make("Pattern", acceptance.matching(regexes), spelt, patterns=texts)
+    return make("Pattern", predicates.matching(regexes), spelt, patterns=texts)
 
 
 def _wrapper(term: Term, arguments: list[Term]) -> DataType:
-    """Build Optional, NotUndef and Sensitive, around a type or around one literal text."""
+    """Return Optional, NotUndef or Sensitive of a type or of one literal string."""
     _only(term, arguments, 1)
     if arguments and arguments[0].kind == "string" and term.value != "Sensitive":
         part = _enum(term, arguments)
     else:
         part = _type(arguments[0]) if arguments else ANY
-    check = {"Optional": acceptance.optional, "NotUndef": acceptance.given}.get(term.value)
+    check = {"Optional": predicates.optional, "NotUndef": predicates.not_undef}.get(term.value)
     return make(term.value, check(part.check) if check else part.check, [part.text] if arguments else [], parts=(part,))
 
 
 def _variant(_term: Term, arguments: list[Term]) -> DataType:
     parts = tuple(map(_type, arguments))
-    return make("Variant", acceptance.either([p.check for p in parts]), [p.text for p in parts], parts=parts)
+    return make("Variant", predicates.any_of([p.check for p in parts]), [p.text for p in parts], parts=parts)
 
 
 def _array(term: Term, arguments: list[Term]) -> DataType:
     _only(term, arguments, 3)
     part, (low, high) = _type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
     spelt = [part.text, *_spelt(low, high)] if arguments else []
-    return make("Array", acceptance.array(part.check, low, high), spelt, parts=(part,), low=low, high=high)
+    return make("Array", predicates.array(part.check, low, high), spelt, parts=(part,), low=low, high=high)
 
 
 def _tuple(term: Term, arguments: list[Term]) -> DataType:
-    """Build a Tuple; as in Puppet its last type repeats where the size asks for more, and ``min`` alone has no max."""
+    """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
     types = [a for a in arguments if not (a.kind == "number" or (a.kind, a.value) == ("word", "default"))]
     if not types or arguments[: len(types)] != types:
         raise _wrong(next(a for a in arguments if a not in types), "the types of a Tuple before its size")
     parts, limits = tuple(map(_type, types)), arguments[len(types) :]
     low, high = _limits(term, limits, least=0) if limits else (len(parts), len(parts))
-    check = acceptance.tuple_([part.check for part in parts], low or 0, high)
+    check = predicates.tuple_([part.check for part in parts], low or 0, high)
     spelt = [*(part.text for part in parts), *(_spelt(low or 0, high) if limits else [])]
     return make("Tuple", check, spelt, parts=parts, low=low or 0, high=high)
 
@@ -229,12 +226,12 @@ def _hash(term: Term, arguments: list[Term]) -> DataType:
     key, item = map(_type, arguments[:2]) if arguments else (STRING, ANY)
     low, high = _limits(term, arguments[2:], least=0)
     spelt = [key.text, item.text, *_spelt(low, high)] if arguments else []
-    check = acceptance.mapping(key.check, item.check, low, high)
+    check = predicates.mapping(key.check, item.check, low, high)
     return make("Hash", check, spelt, parts=(key, item), low=low, high=high)
 
 
 def _struct(term: Term, arguments: list[Term]) -> DataType:
-    """Build a Struct; as in Puppet a key may be missing when its value may be undef, unless it is ``NotUndef[key]``."""
+    """Return a Struct; as in Puppet, a key is optional if its value may be undef, except for ``NotUndef[key]``."""
     _only(term, arguments, 1)
     if arguments[0].kind != "pairs":
         raise _wrong(arguments[0], "keys and types in braces: {key => Type}")
@@ -256,7 +253,7 @@ def _struct(term: Term, arguments: list[Term]) -> DataType:
     others = {key: part.check for key, (must, part) in found.items() if not must}
     return make(
         "Struct",
-        acceptance.struct(required, others),
+        predicates.struct(required, others),
         [f"{{{', '.join(spelt)}}}"],
         parts=tuple(part for _, part in found.values()),
         fields=tuple((key, must) for key, (must, _) in found.items()),
@@ -290,7 +287,7 @@ _NEEDY: Final = {
     "Tuple": "Tuple[Type, ...]",
     "Struct": "Struct[{key => Type}]",
 }
-#: What people write who come from elsewhere, in lower case.
+#: Names from other languages, in lower case, and the data types to write instead.
 _INSTEAD: Final = {
     **dict.fromkeys(("str", "text", "path"), "String"),
     **dict.fromkeys(("dict", "object", "map"), "Hash"),

@@ -1,16 +1,15 @@
-"""Text of the command line → a value of the attribute's data type.
+"""Text of the command line as a value of the attribute's data type.
 
-Manifests are never coerced; a shell has nothing but text. The rules are those of ``puppet resource``: integers
-(decimal or hexadecimal), floats with a point, ``true`` and ``false``; among alternatives, the only one that fits,
-and String after all others. Beyond Puppet, arrays and hashes may be written as JSON. Where the text comes from, and
-that a secret should not come this way, is the caller's business.
+Values in manifests are never coerced; a command line has only text. The rules are those of ``puppet resource``:
+integers (decimal or hexadecimal), floats with a point, ``true`` and ``false``; among alternatives, the only one that
+fits, and String after all others. In addition to Puppet, arrays and hashes may be written as JSON.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from resource_api.model.datatypes.messages import spell
+from resource_api.model.datatypes.messages import quote_value
 from resource_api.model.values import values
 from resource_api.model.values._lazy_regex import regex
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.datatypes.datatype import DataType
 
-#: Python converts no more digits at once.
+#: Python does not convert more digits at once.
 _INTEGER: Final = regex(r"[+-]?[0-9]{1,4000}\Z")
 _HEXADECIMAL: Final = regex(r"([+-]?)0[xX]([0-9a-fA-F]{1,3000})\Z")
 _FLOAT: Final = regex(r"[+-]?[0-9]{1,400}\.[0-9]{1,400}([eE][+-]?[0-9]{1,4})?\Z")
@@ -27,10 +26,10 @@ _NOTHING: Final = object()
 
 
 def coerce(datatype: DataType, text: str) -> Any:
-    """Give the value of ``datatype`` that ``text`` spells; for ``Sensitive[T]`` the plain content.
+    """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
 
-    Raises ``ValueError`` with a sentence for people when there is none, or more than one. Text for a data type that
-    holds secrets is not shown in it.
+    Raises ``ValueError`` with a sentence for the user if there is no such value, or more than one. The sentence does
+    not contain ``text`` if the data type holds secrets.
     """
     found = [branch for branch in _leaves(datatype) if branch.kind != "String"]
     candidates: list[Any] = []
@@ -42,9 +41,9 @@ def coerce(datatype: DataType, text: str) -> Any:
             and not any(values.same_value(value, c) for c in candidates)
         ):
             candidates.append(value)
-    shown = "the text" if datatype.sensitive else spell(text)
+    shown = "the text" if datatype.sensitive else quote_value(text)
     if len(candidates) > 1:
-        meanings = "" if datatype.sensitive else f": {' or '.join(map(spell, candidates))}"
+        meanings = "" if datatype.sensitive else f": {' or '.join(map(quote_value, candidates))}"
         msg = f"{shown} is ambiguous for {datatype.text}{meanings}"
         raise ValueError(msg)
     if candidates:
@@ -57,7 +56,7 @@ def coerce(datatype: DataType, text: str) -> Any:
 
 
 def _leaves(datatype: DataType) -> list[DataType]:
-    """Give what the text may be read as, below Optional, Variant, NotUndef and Sensitive."""
+    """Return the data types within Optional, Variant, NotUndef and Sensitive."""
     leaves = []
     for branch in datatype.branches:
         if branch.kind in {"NotUndef", "Sensitive"}:
@@ -68,7 +67,7 @@ def _leaves(datatype: DataType) -> list[DataType]:
 
 
 def _read(branch: DataType, text: str) -> Any:
-    """Read ``text`` as one data type does, or give ``_NOTHING``; without alternatives there is one reading at most."""
+    """Return the value of ``text`` in one data type, or ``_NOTHING``."""
     for read in _READERS.get(branch.kind, (_text,)):
         value = read(text)
         if value is not _NOTHING and branch.accepts(value):
@@ -97,7 +96,7 @@ def _boolean(text: str) -> Any:
 
 
 def _json(text: str) -> Any:
-    """Read an array or a hash; a key that stands twice, or what no JSON is, gives nothing."""
+    """Return an array or a hash; ``_NOTHING`` for a duplicate key or invalid JSON."""
     import json  # noqa: PLC0415 - few values are written so
 
     if not text.lstrip().startswith(("[", "{")):

@@ -1,13 +1,13 @@
-"""One data type as a value: what it accepts, what it is made of, and how a message names it.
+"""One data type as a frozen value: what it accepts, its parts, and its name in messages.
 
-It is made by reading an expression (``datatypes``), never by hand; how expressions are written is not known here.
+``build.parse`` makes it from an expression. The syntax of expressions does not enter here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.datatypes import predicates as acceptance
+from resource_api.model.datatypes import predicates
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -26,13 +26,12 @@ _UNRESTRICTED: Final[dict[str, frozenset[type]]] = {
 
 
 class DataType(NamedTuple):
-    """A data type; two are equal when their canonical ``text`` is.
+    """A data type; equal if the canonical ``text`` is.
 
-    ``accepts`` is the fast path, a plain callable. ``optional``: None is accepted. ``sensitive``: it is
-    ``Sensitive[T]``, or holds one: then the whole value is a secret. ``check`` is ``accepts`` for values without
-    wrappers.
-    ``parts`` are the types within: the content, the elements, key and value, the branches, or a Struct's values, to
-    which ``fields`` gives (key, whether it must be there). ``low`` and ``high`` limit a number or a size (None: not).
+    ``accepts`` decides about a value; ``check`` does so for values without sensitive wrappers. ``optional``: None is
+    accepted. ``sensitive``: it is ``Sensitive[T]`` or contains one, and the whole value is secret. ``parts`` are the
+    types within it: content, elements, key and value, alternatives, or the values of a Struct, whose (key, required)
+    pairs are ``fields``. ``low`` and ``high`` limit a number or a size; None: no limit.
     """
 
     kind: str
@@ -61,7 +60,7 @@ class DataType(NamedTuple):
         return hash(self.text)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Stay the one value: nothing in it can change."""
+        """Return the same object, because it is immutable."""
         return self
 
     def __repr__(self) -> str:
@@ -70,12 +69,12 @@ class DataType(NamedTuple):
 
     @property
     def holds_contents(self) -> bool:
-        """Whether it, or a type within it, is ``Asset`` or ``Archive``."""
+        """Whether it is or contains ``Asset`` or ``Archive``."""
         return self.kind in {"Asset", "Archive"} or any(part.holds_contents for part in self.parts)
 
     @property
     def refers_to(self) -> frozenset[str] | None:
-        """The types that a ``Reference`` in it may lead to, empty for any; None when there is no such type in it."""
+        """The types to which a ``Reference`` in it may refer, empty for any type; None if it contains no Reference."""
         if self.kind == "Reference":
             return frozenset(str(word) for word in self.words)
         found = [part.refers_to for part in self.parts if part.refers_to is not None]
@@ -83,7 +82,7 @@ class DataType(NamedTuple):
 
     @property
     def unrestricted_types(self) -> frozenset[type]:
-        """The kinds of value of which it accepts every one: those need no call of ``accepts``."""
+        """The Python types of which it accepts every value, so that ``accepts`` need not be called."""
         if self.kind in {"Optional", "Variant"}:
             undef = {type(None)} if self.kind == "Optional" else ()
             return frozenset(undef).union(*(part.unrestricted_types for part in self.parts))
@@ -92,7 +91,7 @@ class DataType(NamedTuple):
 
     @property
     def branches(self) -> tuple[DataType, ...]:
-        """The alternatives of a Variant or an Optional, nested ones spread out; any other type is its only one."""
+        """The alternatives of a Variant or Optional, flattened; any other type is its only one."""
         if self.kind not in {"Optional", "Variant"}:
             return (self,)
         undef = (UNDEF,) if self.kind == "Optional" else ()
@@ -100,7 +99,7 @@ class DataType(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What a value has to be, as messages say it behind ``expects`` (wording of Puppet's type checker)."""
+        """What messages write after ``expects``, in the words of Puppet's type checker."""
         branches = self.branches
         if len(branches) == 1:
             return _expected(branches[0])
@@ -123,14 +122,14 @@ def _any_of(texts: list[str]) -> str:
 
 
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:
-    """Make the type ``kind[arguments]`` that accepts what ``check`` does; ``facts`` are fields of ``DataType``."""
+    """Return the type ``kind[arguments]`` that accepts what ``check`` does; ``facts`` are fields of ``DataType``."""
     parts: tuple[DataType, ...] = facts.get("parts", ())
     secret = kind == "Sensitive" or any(part.sensitive for part in parts)
     text = f"{kind}[{', '.join(arguments)}]" if arguments else kind
-    accepts = acceptance.through_wrappers(check)
+    accepts = predicates.ignoring_wrappers(check)
     return DataType(kind, text, accepts, check(None), secret, check, **facts)
 
 
-ANY: Final = make("Any", acceptance.data, [])
-UNDEF: Final = make("Undef", acceptance.absent, [])
-STRING: Final = make("String", acceptance.string(None, None), [])
+ANY: Final = make("Any", predicates.is_json, [])
+UNDEF: Final = make("Undef", predicates.absent, [])
+STRING: Final = make("String", predicates.string(None, None), [])

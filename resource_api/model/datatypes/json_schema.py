@@ -1,9 +1,8 @@
-"""Data types as JSON Schema, for editors, and as the slow path that finds why a value was refused.
+"""Data types as JSON Schema: for editors, and to explain why a value was refused.
 
-The fast path (``datatypes``) decides; ``explain`` is asked after a refusal, and only then is jsonschema imported.
-Both accept the same values: the dialect that explains differs from the published ones just where JSON Schema is
-laxer than Puppet (``1.0`` is an integer there), and where a secret must not be looked into. The words are those of
-``wording``.
+The predicates decide; ``explain`` is called for refused values only, and imports jsonschema then. Both accept the same
+values: the dialect for explaining is stricter than the published drafts where Puppet is (``1.0`` is no Integer), and
+does not look into secrets. The messages are those of ``messages``.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from resource_api.model.datatypes import messages as wording
-from resource_api.model.datatypes import predicates as acceptance
+from resource_api.model.datatypes import messages, predicates
 from resource_api.model.datatypes.regex_dialect import END
 from resource_api.model.values.assets import ORIGINS
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -28,14 +26,14 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
     Path = tuple[str | int, ...]
     Dialect = Literal["2020-12", "draft-07", "exact"]
-    #: jsonschema's form of one keyword: (validator, the keyword's value, instance, schema) → errors.
+    #: A keyword of jsonschema: (validator, the keyword's value, instance, schema) → errors.
     Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 _DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}" + END}
 
 
 def _spelt(word: str) -> Schema:
-    """Give how a manifest spells an asset or an archive."""
+    """Return the schema of an asset or archive in a manifest."""
     spelt: dict[str, Schema] = {key: {"type": "string"} for key in ORIGINS[word]}
     if "files" in spelt:
         spelt["files"] = {"type": "object", "additionalProperties": {"type": "object"}}
@@ -54,10 +52,10 @@ _PLAIN: Final[Mapping[str, Schema]] = {
     "Reference": {"type": ["string", "integer"], "minLength": 1},
     "Scalar": {"type": ["string", "number", "boolean"]},
     "Regexp": {"type": "string", "format": "regex"},
-    "Timestamp": {"type": "string", "pattern": acceptance.TIMESTAMP},
-    "Timespan": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": acceptance.TIMESPAN}]},
+    "Timestamp": {"type": "string", "pattern": predicates.TIMESTAMP},
+    "Timespan": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": predicates.TIMESPAN}]},
 }
-#: Where JSON Schema cannot say it, the predicate itself is a type of the dialect that explains.
+#: Where JSON Schema is not exact enough, the dialect for explaining uses the predicate itself as a type.
 _EXACT: Final[Mapping[str, Schema]] = {
     **{kind: {"type": kind} for kind in ("Any", "Archive", "Asset", "Data", "Regexp", "Timestamp", "Timespan")},
     **{kind: _PLAIN[kind] for kind in ("Undef", "Numeric", "Reference", "Scalar")},
@@ -65,7 +63,7 @@ _EXACT: Final[Mapping[str, Schema]] = {
 
 
 def schema(datatype: DataType, draft7: bool = False) -> Schema:  # noqa: FBT001, FBT002 - there are two drafts
-    """Give ``datatype`` as JSON Schema 2020-12, or as what draft-07 understands; a secret has its content's schema."""
+    """Return ``datatype`` as JSON Schema 2020-12 or draft-07; a secret has the schema of its content."""
     return _schema(datatype, "draft-07" if draft7 else "2020-12")
 
 
@@ -138,8 +136,8 @@ def _hash(datatype: DataType, dialect: Dialect) -> Schema:
     found: Schema = {"type": "object", "additionalProperties": _schema(item, dialect)}
     if dialect == "exact":
         found["keys"] = _schema(key, dialect)
-    elif any(wording.akin(branch, str) for branch in key.branches):
-        # The names of properties are strings in JSON; a type for other keys would refuse them all.
+    elif any(messages.meant_for(branch, str) for branch in key.branches):
+        # The names of properties are strings in JSON: a schema for other keys would refuse them all.
         found["propertyNames"] = _schema(key, dialect)
     return {**found, **_limits(datatype, "minProperties", "maxProperties")}
 
@@ -173,10 +171,10 @@ _BUILDERS: Final[Mapping[str, Callable[[DataType, Dialect], Schema]]] = {
 
 
 def explain(datatype: DataType, value: Any) -> list[tuple[Path, str]]:
-    """Give what is wrong with ``value``, as (path within it, message); nothing when ``datatype`` accepts it.
+    """Return what is wrong with ``value``, as (path within it, message); empty if ``datatype`` accepts it.
 
-    What is not yet known is acceptable wherever it stands. No message shows a value, or a key, that is sensitive by
-    its type or by its wrapper: what is wrong within is said of the whole.
+    Unknown values are accepted everywhere. No message shows a value or key that is sensitive by its type or its
+    wrapper: a problem within it is reported for the whole.
     """
     if value is UNKNOWN:
         return []
@@ -185,12 +183,12 @@ def explain(datatype: DataType, value: Any) -> list[tuple[Path, str]]:
 
 
 def _problems(error: ValidationError) -> Iterator[tuple[Path, str]]:
-    """Say one error of jsonschema in our words; one about alternatives becomes those of the only one that was meant."""
+    """Yield an error of jsonschema as our messages; among alternatives, only those of the one that was meant."""
     datatype: DataType = error.schema["datatype"]  # type: ignore[index] # each schema of ours is a mapping that has it
     value: Any = error.instance
     path, kind = tuple(error.absolute_path), type(value)
     if kind in {list, dict} and error.context:
-        meant = [index for index, branch in enumerate(datatype.branches) if wording.akin(branch, kind)]
+        meant = [index for index, branch in enumerate(datatype.branches) if messages.meant_for(branch, kind)]
         if len(meant) == 1:
             causes = [cause for cause in error.context if cause.schema_path[0] == meant[0]]
             yield from (problem for cause in causes for problem in _problems(cause))
@@ -198,34 +196,34 @@ def _problems(error: ValidationError) -> Iterator[tuple[Path, str]]:
     if datatype.kind in {"Any", "Data"}:
         yield _misfit(datatype, value, path)
     elif error.validator == "keys":
-        yield path, f"key mismatch: {wording.refused(datatype, value)}"
+        yield path, f"key mismatch: {messages.refusal(datatype, value)}"
     elif error.validator in _SIZES and kind in {list, dict}:
-        yield path, wording.size(datatype, value)
+        yield path, messages.size_problem(datatype, value)
     elif error.validator in {"required", "additionalProperties"} and kind is dict:
-        yield from ((path, message) for message in wording.keys(datatype, value))
+        yield from ((path, message) for message in messages.key_problems(datatype, value))
     else:
-        yield path, wording.refused(datatype, value)
+        yield path, messages.refusal(datatype, value)
 
 
 _SIZES: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
 
 
 def _misfit(datatype: DataType, value: Any, path: Path) -> tuple[Path, str]:
-    """Find what JSON cannot carry; a secret is not looked into."""
-    if len(path) > 2 * acceptance.DEPTH:
-        return (), f"expects at most {acceptance.DEPTH} levels of nesting, got more"
+    """Return the place and message of the first part that JSON cannot represent; secrets are not looked into."""
+    if len(path) > 2 * predicates.DEPTH:
+        return (), f"expects at most {predicates.DEPTH} levels of nesting, got more"
     members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()
     for step, member in members:
         if type(value) is dict and type(step) is not str:
-            return path, f"expects strings as keys, got {wording.kind_of(step)}"
-        if not acceptance.data(_known(acceptance.bare(member))):
+            return path, f"expects strings as keys, got {messages.kind_of(step)}"
+        if not predicates.is_json(_known(predicates.unwrap(member))):
             return _misfit(datatype, member, (*path, step))
-    shown = wording.spell(value) if type(value) is float else wording.got(datatype, value)
+    shown = messages.quote_value(value) if type(value) is float else messages.describe_value(datatype, value)
     return path, f"expects a value that JSON can carry, got {shown}"
 
 
 def _known(value: Any) -> Any:
-    """Put something acceptable in the place of what is not yet known."""
+    """Return ``value`` with unknown values replaced by None, which is accepted."""
     if type(value) is list:
         return [_known(item) for item in value]
     if type(value) is dict:
@@ -235,30 +233,30 @@ def _known(value: Any) -> Any:
 
 @cache
 def _validator(datatype: DataType) -> Validator:
-    """Give the validator of a data type, made once: constructing it for each value would cost more than its work."""
+    """Return the validator of a data type; cached, because making one costs more than its use."""
     return _validator_class()(_schema(datatype, "exact"))
 
 
 @cache
 def _validator_class() -> type[Validator]:
-    """Make JSON Schema's validator strict about kinds, blind to what is unknown, and silent about secrets."""
+    """Return a validator that is strict about types, accepts unknown values, and hides secrets."""
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415 - 100 ms, for refusals only
 
     def predicate(check: Callable[[Any], bool]) -> Callable[[object, Any], bool]:
         return lambda _, value: check(value)
 
     kinds: dict[str, Callable[[Any], bool]] = {
-        **acceptance.PREDICATES,
-        "null": acceptance.absent,
-        "boolean": acceptance.boolean((True, False)),
-        "string": acceptance.string(None, None),
-        "integer": acceptance.integer(None, None),
-        "number": acceptance.numeric,
+        **predicates.PREDICATES,
+        "null": predicates.absent,
+        "boolean": predicates.boolean((True, False)),
+        "string": predicates.string(None, None),
+        "integer": predicates.integer(None, None),
+        "number": predicates.numeric,
         "array": lambda value: type(value) is list,
         "object": lambda value: type(value) is dict,
-        "Float": acceptance.floating,
-        "Any": lambda value: acceptance.data(_known(acceptance.bare(value))),
-        "Data": lambda value: acceptance.data(_known(acceptance.bare(value))),
+        "Float": predicates.floating,
+        "Any": lambda value: predicates.is_json(_known(predicates.unwrap(value))),
+        "Data": lambda value: predicates.is_json(_known(predicates.unwrap(value))),
     }
     checker = Draft202012Validator.TYPE_CHECKER.redefine_many({k: predicate(v) for k, v in kinds.items()})
     keywords = {**Draft202012Validator.VALIDATORS, "keys": _keys, "sensitive": _content}
@@ -268,14 +266,14 @@ def _validator_class() -> type[Validator]:
 
 
 def _guarded(keyword: Keyword) -> Keyword:
-    """Run a keyword on known, plain values only; what is wrong within a wrapper is one error of the wrapper."""
+    """Return a keyword that checks known, plain values only; problems within a wrapper become one error."""
     from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
 
     def run(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if type(instance) is Sensitive:
             if any(True for _ in run(validator, wanted, instance.reveal(), schema)):
                 yield Found("within a secret")
-        elif wording.plain(type(instance)):
+        elif messages.is_value_type(type(instance)):
             yield from keyword(validator, wanted, instance, schema) or ()
         elif instance is not UNKNOWN:
             yield Found("no kind of data")
@@ -293,7 +291,7 @@ def _keys(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[
 
 
 def _content(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    """Check what a data type declares to be a secret, and say of it only that it is wrong."""
+    """Check a value that is secret by its data type; report only that it is wrong."""
     from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
 
     if any(True for _ in validator.descend(instance, wanted)):

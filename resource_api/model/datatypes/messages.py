@@ -1,7 +1,6 @@
-"""How a refused value is spoken of: ``expects an Integer[0, 100] value, got 101``.
+"""Messages about refused values: ``expects an Integer[0, 100] value, got 101``.
 
-The words are those of Puppet's type checker, except that the value itself is shown where that helps and where it is
-no secret. Which values are refused is not decided here.
+The words are those of Puppet's type checker; in addition, the value is shown where that helps and it is not secret.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _NAMES: Final[Mapping[type, str]] = {
     Asset: "Asset",
     Archive: "Archive",
 }
-#: Which kinds of data types are for which Python type.
+#: Python type → the data types that are meant for it.
 _KIN: Final[Mapping[type, frozenset[str]]] = {
     str: frozenset({"String", "Enum", "Pattern", "Reference", "Regexp", "Timestamp", "Timespan"}),
     int: frozenset({"Integer", "Numeric", "Reference", "Timespan"}),
@@ -42,46 +41,46 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
 }
 
 
-def akin(datatype: DataType, kind: type) -> bool:
-    """Whether a data type, which is no alternative of several, is meant for values of Python's ``kind``."""
+def meant_for(datatype: DataType, kind: type) -> bool:
+    """Return whether a data type without alternatives is meant for values of this Python type."""
     return datatype.kind in _KIN.get(kind, ())
 
 
-def plain(kind: type) -> bool:
-    """Whether values of Python's ``kind`` can be the value of an attribute without a wrapper."""
+def is_value_type(kind: type) -> bool:
+    """Return whether attributes may have plain values of this Python type."""
     return kind in _NAMES
 
 
-def refused(datatype: DataType, value: Any) -> str:
-    """Say that ``value`` as a whole is not what ``datatype`` accepts, and what may help."""
-    return f"expects {datatype.expected}, got {got(datatype, value)}{_advice(datatype, value)}"
+def refusal(datatype: DataType, value: Any) -> str:
+    """Return the message that ``datatype`` does not accept ``value``, with advice where there is some."""
+    return f"expects {datatype.expected}, got {describe_value(datatype, value)}{_advice(datatype, value)}"
 
 
-def got(datatype: DataType, value: Any) -> str:
-    """Name ``value``: itself where its kind was right and it is no secret, else its kind."""
+def describe_value(datatype: DataType, value: Any) -> str:
+    """Return ``value`` itself if its type was right and it is not secret, else the name of its type."""
     if type(value) is Sensitive:
         return f"Sensitive[{kind_of(value.reveal())}]"
     if datatype.kind == "Sensitive":
         return f"Sensitive[{kind_of(value)}]"
     scalar = type(value) in {str, int, float, bool}
-    if not scalar or datatype.sensitive or not any(akin(branch, type(value)) for branch in datatype.branches):
+    if not scalar or datatype.sensitive or not any(meant_for(branch, type(value)) for branch in datatype.branches):
         return kind_of(value)
-    shown = spell(value)
+    shown = quote_value(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}...'"
 
 
-def spell(value: Any) -> str:
-    """Give a value on one line; a string always in quotes, so that ``'5'`` is not ``5``."""
+def quote_value(value: Any) -> str:
+    """Return a value on one line; a string always in quotes, so that ``'5'`` and ``5`` differ."""
     return f"'{escape(value)}'" if type(value) is str else show(value)
 
 
 def kind_of(value: Any) -> str:
-    """Name the kind of ``value`` as Puppet does; a Python class that is no kind of data by its own name."""
+    """Return Puppet's name of the value's type, or the name of a Python class that has none."""
     return _NAMES.get(type(value)) or type(value).__name__
 
 
 def _advice(datatype: DataType, value: Any) -> str:
-    """Advise quotes for what YAML read as something else, ``mode: 0644`` is the integer 644, or a content's form."""
+    """Return advice to quote what YAML reads as a number or boolean (``mode: 0644``), or how to write an asset."""
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
     if contents and type(value) in {str, dict}:
         return f"; write {' or '.join(f'{{{word}: {{{ORIGINS[word][-2]}: ...}}}}' for word in contents)}"
@@ -91,15 +90,15 @@ def _advice(datatype: DataType, value: Any) -> str:
     content = datatype.parts[0] if datatype.kind == "Sensitive" else datatype
     branches = content.branches
     wants_text = any(
-        branch.kind in {"String", "Pattern"} or (branch.kind == "Enum" and spell(value) in branch.words)
+        branch.kind in {"String", "Pattern"} or (branch.kind == "Enum" and quote_value(value) in branch.words)
         for branch in branches
     )
-    wants_it = type(value) is not bool and any(akin(b, int) or akin(b, float) for b in branches)
+    wants_it = type(value) is not bool and any(meant_for(b, int) or meant_for(b, float) for b in branches)
     return "; write it in quotes" if wants_text and not wants_it else ""
 
 
-def size(datatype: DataType, value: Any) -> str:
-    """Say that an array or a hash has too few or too many members."""
+def size_problem(datatype: DataType, value: Any) -> str:
+    """Return the message that an array or a hash has too few or too many elements."""
     low, high = datatype.low, datatype.high
     if low == high:
         wanted = f"{low}"
@@ -110,10 +109,10 @@ def size(datatype: DataType, value: Any) -> str:
     return f"expects size to be {wanted}, got {len(value)}"
 
 
-def keys(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]:
-    """Say which keys of a Struct are missing, and which it does not have."""
+def key_problems(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for each key of a Struct that is missing, and for each that it does not have."""
     for name, required in datatype.fields:
         if required and name not in value:
-            yield f"expects a value for key {spell(name)}"
+            yield f"expects a value for key {quote_value(name)}"
     known = dict(datatype.fields)
-    yield from (f"unrecognized key {spell(name)}" for name in value if name not in known)
+    yield from (f"unrecognized key {quote_value(name)}" for name in value if name not in known)

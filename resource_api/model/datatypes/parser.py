@@ -1,7 +1,7 @@
-"""How data types are written: text → terms with their columns (Puppet language, "Data types").
+"""The syntax of data types: text → terms with their columns (Puppet language, "Data types").
 
-A small parser by hand, because a parser library would cost more at every start than a whole run. It knows
-brackets, words, numbers, quotes and regular expressions; which types exist and what they mean is not known here.
+A small recursive descent parser, because importing a parser library takes longer than a whole run. The names and the
+meaning of data types are in ``build``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError
 
-#: Deeper types are nobody's wish, and Python's stack is finite.
+#: Types that are nested deeper are refused, because Python's stack is finite.
 DEPTH: Final = 50
 
 _TOKEN: Final = regex(
@@ -33,10 +33,10 @@ _LONGEST_NUMBER: Final = 400
 
 
 class Term(NamedTuple):
-    """A piece of a written data type; ``column`` counts from 1.
+    """A part of an expression; ``column`` counts from 1.
 
-    ``value`` is, by ``kind``: a type's name, a bare word, what stands in quotes, a number, what stands between
-    slashes, or pairs of terms. A type without brackets has ``arguments`` None.
+    ``value`` depends on ``kind``: the name of a type, a bare word, the text in quotes, a number, the text between
+    slashes, or pairs of terms. ``arguments`` is None for a type without brackets.
     """
 
     kind: Literal["type", "word", "string", "number", "regex", "pairs"]
@@ -52,7 +52,7 @@ class _Token(NamedTuple):
 
 
 def read(text: str) -> Term:
-    """Read one written data type; raises ``DataTypeError``."""
+    """Return the term of an expression. Raises ``DataTypeError``."""
     reader = _Reader(_tokens(text))
     term = reader.term(0)
     if reader.token.kind != "end":
@@ -174,7 +174,7 @@ def _unquoted(text: str) -> str:
 
 
 def describe(term: Term) -> str:
-    """Say what was written, for ``expected ..., got ...``."""
+    """Return a term as it is named in ``expected ..., got ...``."""
     if term.kind == "pairs":
         return "braces"
     return (
@@ -187,11 +187,11 @@ def describe(term: Term) -> str:
 
 
 def is_bare(word: str) -> bool:
-    """Whether ``word`` is read back without quotes."""
+    """Return whether ``word`` can be written without quotes."""
     found = _TOKEN.fullmatch(word)
     return found is not None and found.lastgroup == "name"
 
 
 def quote(word: str) -> str:
-    """Spell ``word`` in quotes."""
+    """Return ``word`` in quotes."""
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,8 +1,7 @@
-"""Predicates over values, composed once when a data type is read and then called for every value of every run.
+"""Predicates over values, composed once for each data type and then called for every value.
 
-Each function here gives a predicate, or is one. They judge exact kinds (``True`` is no integer, a subclass of
-``str`` no string) and refuse whatever JSON cannot carry. How types are written is not known here, and no predicate
-says why: that is the slow path's part.
+Each function is a predicate or returns one. Types are exact (``True`` is no integer, a subclass of ``str`` no string),
+and values that JSON cannot represent are refused. Explanations are in ``json_schema``.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.datatypes import regex_dialect as patterns
+from resource_api.model.datatypes import regex_dialect
 from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.values import Sensitive
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
     Check = Callable[[Any], bool]
 
-#: Values nested deeper are refused, as in manifests.
+#: Values that are nested deeper are refused, as in manifests.
 DEPTH: Final = 100
-#: No data type accepts what lies deeper: its own nesting, and then ``DEPTH``.
+#: The deepest value that a data type can accept: its own nesting, and then ``DEPTH``.
 _DEEPEST: Final = 2 * DEPTH
 _INFINITE: Final = float("inf")
 _HOLDERS: Final = frozenset({Sensitive, list, dict})
@@ -30,86 +29,86 @@ _HOLDERS: Final = frozenset({Sensitive, list, dict})
 TIMESTAMP: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
-    + patterns.END
+    + regex_dialect.END
 )
-TIMESPAN: Final = r"^-?(([0-9]+-)?([0-9]{1,2}:)?[0-9]{1,2}:[0-9]{1,2}|[0-9]+)(\.[0-9]+)?" + patterns.END
+TIMESPAN: Final = r"^-?(([0-9]+-)?([0-9]{1,2}:)?[0-9]{1,2}:[0-9]{1,2}|[0-9]+)(\.[0-9]+)?" + regex_dialect.END
 _FEBRUARY: Final = 2
 _SHORT_MONTHS: Final = (4, 6, 9, 11)
 
 
-def through_wrappers(check: Check) -> Check:
-    """Let a secret's wrapper, anywhere in the value, make no difference to ``check``."""
+def ignoring_wrappers(check: Check) -> Check:
+    """Return a predicate that ignores sensitive wrappers anywhere in the value."""
 
     def accepts(value: Any) -> bool:
-        return check(value) or (type(value) in _HOLDERS and check(bare(value)))
+        return check(value) or (type(value) in _HOLDERS and check(unwrap(value)))
 
     return accepts
 
 
-def bare(value: Any, depth: int = 0) -> Any:
-    """Take the wrappers off ``value`` at any depth; what lies too deep becomes something that no type accepts."""
+def unwrap(value: Any, depth: int = 0) -> Any:
+    """Return ``value`` without wrappers at any depth; too deep a part becomes a value that no type accepts."""
     if type(value) is Sensitive:
-        return bare(value.reveal(), depth)
+        return unwrap(value.reveal(), depth)
     if depth > _DEEPEST:
         return NotImplemented
     if type(value) is list:
-        return [bare(item, depth + 1) for item in value]
+        return [unwrap(item, depth + 1) for item in value]
     if type(value) is dict:
-        return {key: bare(item, depth + 1) for key, item in value.items()}
+        return {key: unwrap(item, depth + 1) for key, item in value.items()}
     return value
 
 
-def data(value: Any, depth: int = 0) -> bool:
-    """Whether JSON can carry ``value``: strings as keys, finite numbers, at most ``DEPTH`` levels."""
+def is_json(value: Any, depth: int = 0) -> bool:
+    """Return whether JSON can represent ``value``: string keys, finite numbers, at most ``DEPTH`` levels."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return True
     if kind is float:
         return floating(value)
     if depth < DEPTH and kind is list:
-        return all(data(item, depth + 1) for item in value)
+        return all(is_json(item, depth + 1) for item in value)
     if depth < DEPTH and kind is dict:
-        return all(type(key) is str and data(item, depth + 1) for key, item in value.items())
+        return all(type(key) is str and is_json(item, depth + 1) for key, item in value.items())
     return False
 
 
 def scalar(value: Any) -> bool:
-    """Whether ``value`` is a string, a number or a boolean."""
+    """Return whether ``value`` is a string, a number or a boolean."""
     return type(value) in {str, int, bool} or floating(value)
 
 
 def numeric(value: Any) -> bool:
-    """Whether ``value`` is an integer or a finite float."""
+    """Return whether ``value`` is an integer or a finite float."""
     return type(value) is int or floating(value)
 
 
 def floating(value: Any) -> bool:
-    """Whether ``value`` is a finite float."""
+    """Return whether ``value`` is a finite float."""
     return type(value) is float and -_INFINITE < value < _INFINITE
 
 
 def absent(value: Any) -> bool:
-    """Whether ``value`` is None."""
+    """Return whether ``value`` is None."""
     return value is None
 
 
 def asset(value: Any) -> bool:
-    """Whether ``value`` is a blob with a digest."""
+    """Return whether ``value`` is an asset."""
     return type(value) is Asset
 
 
 def archive(value: Any) -> bool:
-    """Whether ``value`` is a map of names to contents with a digest."""
+    """Return whether ``value`` is an archive."""
     return type(value) is Archive
 
 
 def identity(value: Any) -> bool:
-    """Whether ``value`` can be what a resource is known by: a namevar's value."""
+    """Return whether ``value`` can be the value of a namevar."""
     return type(value) is int or (type(value) is str and value != "")
 
 
 def boolean(allowed: Collection[bool]) -> Check:
-    """Accept some of the two booleans."""
+    """Accept the booleans in ``allowed``."""
     return lambda value: type(value) is bool and value in allowed
 
 
@@ -122,7 +121,7 @@ def string(low: float | None, high: float | None) -> Check:
 
 
 def integer(low: float | None, high: float | None) -> Check:
-    """Accept integers within limits."""
+    """Accept integers from ``low`` to ``high``."""
     if low is None and high is None:
         return lambda value: type(value) is int
     least, most = _bounds(low, high)
@@ -130,20 +129,20 @@ def integer(low: float | None, high: float | None) -> Check:
 
 
 def real(low: float | None, high: float | None) -> Check:
-    """Accept finite floats within limits."""
+    """Accept finite floats from ``low`` to ``high``."""
     if low is None and high is None:
         return floating
     least, most = _bounds(low, high)
     return lambda value: floating(value) and least <= value <= most
 
 
-def words(allowed: Collection[str]) -> Check:
-    """Accept the strings of a set."""
+def one_of(allowed: Collection[str]) -> Check:
+    """Accept the strings in ``allowed``."""
     return lambda value: type(value) is str and value in allowed
 
 
 def matching(regexes: Sequence[re.Pattern[str]]) -> Check:
-    """Accept strings in which any of the regular expressions finds something."""
+    """Accept strings that any of the regular expressions matches somewhere."""
     if len(regexes) == 1:
         search = regexes[0].search
         return lambda value: type(value) is str and search(value) is not None
@@ -151,31 +150,31 @@ def matching(regexes: Sequence[re.Pattern[str]]) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Accept None as well."""
+    """Accept None, too."""
     return lambda value: value is None or check(value)
 
 
-def given(check: Check) -> Check:
-    """Accept all of ``check`` but None."""
+def not_undef(check: Check) -> Check:
+    """Accept what ``check`` accepts, but None."""
     return lambda value: value is not None and check(value)
 
 
-def either(checks: Sequence[Check]) -> Check:
-    """Accept what any of ``checks`` accepts, asked in order."""
-    if len(checks) == 2:  # noqa: PLR2004 - the usual number, without a loop
+def any_of(checks: Sequence[Check]) -> Check:
+    """Accept what any of ``checks`` accepts."""
+    if len(checks) == 2:  # noqa: PLR2004 - the usual number, for which a loop costs more
         first, second = checks
         return lambda value: first(value) or second(value)
     return lambda value: any(check(value) for check in checks)
 
 
 def array(element: Check, low: float | None, high: float | None) -> Check:
-    """Accept lists of ``element``."""
+    """Accept lists of ``element`` with ``low`` to ``high`` elements."""
     least, most = _bounds(low, high)
     return lambda value: type(value) is list and least <= len(value) <= most and all(map(element, value))
 
 
 def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
-    """Accept lists whose members follow ``elements``, the last of which repeats."""
+    """Accept lists whose elements match ``elements`` in order; the last one repeats."""
     least, most = _bounds(low, high)
 
     def check(value: Any) -> bool:
@@ -188,7 +187,7 @@ def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
 
 
 def mapping(key: Check, item: Check, low: float | None, high: float | None) -> Check:
-    """Accept dicts by their keys and by their values."""
+    """Accept dicts whose keys and values match."""
     least, most = _bounds(low, high)
 
     def check(value: Any) -> bool:
@@ -200,7 +199,7 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
 
 
 def struct(required: Mapping[str, Check], others: Mapping[str, Check]) -> Check:
-    """Accept dicts with all the ``required`` keys, perhaps some of the ``others``, and no more."""
+    """Accept dicts with all ``required`` keys and any of ``others``."""
     known = {**required, **others}
 
     def check(value: Any) -> bool:
@@ -212,7 +211,7 @@ def struct(required: Mapping[str, Check], others: Mapping[str, Check]) -> Check:
 
 
 def timestamp(value: Any) -> bool:
-    """Whether ``value`` is an ISO 8601 date, or date and time, that the calendar knows."""
+    """Return whether ``value`` is a valid ISO 8601 date, or date and time."""
     if type(value) is not str or not re.match(TIMESTAMP, value):
         return False
     year, month, day = int(value[:4]), int(value[5:7]), int(value[8:10])
@@ -221,15 +220,15 @@ def timestamp(value: Any) -> bool:
 
 
 def timespan(value: Any) -> bool:
-    """Whether ``value`` is a number of seconds or Puppet's text for a span of time."""
+    """Return whether ``value`` is a number of seconds, or Puppet's text of a timespan."""
     return numeric(value) or (type(value) is str and re.match(TIMESPAN, value) is not None)
 
 
 def regexp(value: Any) -> bool:
-    """Whether ``value`` is the text of a regular expression."""
+    """Return whether ``value`` is the text of a regular expression."""
     try:
-        return type(value) is str and patterns.translate(value) is not None
-    except patterns.PatternError:
+        return type(value) is str and regex_dialect.translate(value) is not None
+    except regex_dialect.PatternError:
         return False
 
 
@@ -239,10 +238,10 @@ def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
 
 #: Data types that take no parameters.
 PREDICATES: Final[Mapping[str, Check]] = {
-    "Any": data,
+    "Any": is_json,
     "Archive": archive,
     "Asset": asset,
-    "Data": data,
+    "Data": is_json,
     "Undef": absent,
     "Numeric": numeric,
     "Scalar": scalar,

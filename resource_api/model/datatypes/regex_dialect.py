@@ -1,8 +1,7 @@
-"""Regular expressions as Puppet's types write them, in the dialect that Python and JSON Schema share.
+"""Translates Puppet's regular expressions into the dialect that Python and JSON Schema share.
 
-Types are written by people who know Ruby's regular expressions; they are run by Python, by jsonschema, and by
-editors (ECMA 262). One text has to mean the same to all three, and an anchor has to mean the value's end to all of
-them: no line break slips past ``$``. Which values a pattern is for is not known here.
+Authors of types write Ruby's dialect; Python, jsonschema and editors (ECMA 262) execute the result and must agree on
+it. ``^`` and ``$`` match at the start and the end of the value only, not at line breaks.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from bisect import bisect
 from functools import cache
 from typing import Final
 
-#: The end of the value: Python's ``$`` alone would also match before a last line break.
+#: The end of the value; Python's ``$`` alone also matches before a final line break.
 END: Final = r"$(?!\n)"
 
-# Compiled when the first pattern is met: a run without one, and there are many, does not pay for it.
+# Compiled with the first pattern, because many runs have none.
 _PIECE: Final = r"""\\k<(?P<back>\w+)>|\\(?P<escape>.)|(?P<set>\[\^?\]?)
     |\(\?(?P<flags>[a-z]*-?[a-z]*)(?P<scope>[:)])|\(\?P?<(?P<name>[A-Za-z_]\w*)>|(?P<note>\(\?\#[^)]*\))
     |(?P<open>\((?P<special>\?)?)|(?P<close>\))|(?P<start>\^)|(?P<end>\$)"""
@@ -39,25 +38,25 @@ _POSIX: Final = {
 }
 _SETS: Final = frozenset([*_MEMBERS.values(), *_POSIX.values()])
 _SET_AHEAD: Final = ("\\d", "\\w", "\\s", "\\h", "[:")
-#: ECMA refuses to escape what needs no escape.
+#: Characters that ECMA refuses to escape.
 _NEEDLESS: Final = frozenset(" \"#%&',-/:;<=>@_`~!")
 
 
 class PatternError(ValueError):
-    """A regular expression cannot be read; ``offset`` counts characters from 0."""
+    """A regular expression is invalid; ``offset`` counts characters from 0."""
 
     def __init__(self, message: str, offset: int) -> None:
-        """Keep where in the expression it is wrong."""
+        """Keep the offset in the expression."""
         super().__init__(message)
         self.offset = offset
 
 
 @cache
 def translate(source: str) -> re.Pattern[str]:
-    r"""Compile what stands between Puppet's slashes; the ``pattern`` of the result is the shared dialect.
+    r"""Compile the text between Puppet's slashes; the ``pattern`` of the result is in the shared dialect.
 
-    ``^`` and ``\A`` are the value's start, ``$``, ``\z`` and ``\Z`` its end; digits, word characters and white
-    space are ASCII, as in Ruby. Raises ``PatternError``.
+    ``^`` and ``\A`` match the value's start, ``$``, ``\z`` and ``\Z`` its end; digits, word characters and white space
+    are ASCII, as in Ruby. Raises ``PatternError``.
     """
     translator = _Translator(source)
     translator.run()
@@ -71,7 +70,7 @@ def translate(source: str) -> re.Pattern[str]:
 
 
 class _Translator:
-    """One pass over a regular expression; remembers from where each piece came."""
+    """One pass over a regular expression, which keeps the origin of each piece."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -79,7 +78,7 @@ class _Translator:
         self.offsets: list[int] = []
         self.groups = 0
         self.names: dict[str, int] = {}
-        #: For each open group: how many groups of ours end with it.
+        #: For each open group: how many groups that were added for inline flags end with it.
         self.open = [0]
 
     def emit(self, text: str, offset: int) -> None:
@@ -87,7 +86,7 @@ class _Translator:
         self.offsets.append(offset)
 
     def origin(self, position: int) -> int:
-        """Give the offset in the source of a position in what was emitted."""
+        """Return the offset in the source of a position in the result."""
         ends = [0]
         for piece in self.pieces:
             ends.append(ends[-1] + len(piece))
@@ -145,7 +144,7 @@ class _Translator:
         return letter if letter in _NEEDLESS else found.group()
 
     def flags(self, found: re.Match[str]) -> None:
-        """Spell inline flags; Ruby's ``m`` is Python's ``s``, and ``(?i)`` holds to the end of its group."""
+        """Translate inline flags; Ruby's ``m`` is Python's ``s``, and ``(?i)`` holds until the end of its group."""
         on, _, off = found["flags"].partition("-")
         if "x" in on or (set(on + off) - set("imx")):
             msg = f"the flags '{found['flags']}' are not supported, only i and m"
@@ -159,7 +158,7 @@ class _Translator:
         self.emit(f"(?{spelt}:", found.start())
 
     def members(self, found: re.Match[str]) -> int:
-        """Translate a character class; give the offset behind it."""
+        """Translate a character class; return the offset behind it."""
         self.emit(found["set"].replace("]", r"\]"), found.start())
         position = found.end()
         next_member = re.compile(_MEMBER, re.DOTALL)

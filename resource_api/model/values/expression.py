@@ -1,7 +1,7 @@
 """References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${Type[title].attribute}``.
 
-The only syntax that manifests have (data in YAML, logic in Python). What a path leads to is told by a resolver;
-nothing that it yields is ever read as an expression again.
+This is the only syntax within values: logic belongs in Python manifests. Looking paths up is for the caller; a value
+that was looked up is never parsed as an expression again.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ _REST: Final = regex(r"((?:\.[A-Za-z0-9_-]+)*)\}")
 
 
 class Path(NamedTuple):
-    """What one ``${...}`` leads to: a scope (inputs, values, facts) or a resource, then keys within it."""
+    """The content of one ``${...}``: a scope (inputs, values, facts) or a resource, then keys within it."""
 
     root: str | Reference
     keys: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Spell it as it was written."""
+        """Return it as it was written."""
         return "${" + ".".join((str(self.root), *self.keys)) + "}"
 
 
 class Expression(NamedTuple):
-    """Text with paths in it; one that is a single path keeps the data type of what it leads to."""
+    """Text with paths in it; a single path without text keeps the data type of its value."""
 
     parts: tuple[str | Path, ...]
 
     def __str__(self) -> str:
-        """Spell it as it was written."""
+        """Return it as it was written."""
         return "".join(escape_expressions(p) if isinstance(p, str) else str(p) for p in self.parts)
 
 
 def escape_expressions(text: str) -> str:
-    """Give ``text`` as it must be written to stand for itself."""
+    """Return ``text`` with each ``${`` written so that ``parse`` returns it literally."""
     return text.replace("${", "$${")
 
 
 def parse(text: str) -> str | Expression:
-    """Read the paths in ``text``; a text without one is given back, ``$${`` become ``${``.
+    """Return the parsed ``text``; without a path, the text itself, with ``$${`` replaced by ``${``.
 
-    Raises ``ValueError`` with a sentence for people.
+    Raises ``ValueError`` with a sentence for the user.
     """
     parts: list[str | Path] = []
     literal, position = "", 0
@@ -74,7 +74,7 @@ def parse(text: str) -> str | Expression:
 
 
 def _path(text: str, start: int) -> tuple[Path, int]:
-    """Read one path from after its ``${``; give it and where it ends."""
+    """Parse one path that starts behind ``${``; return it and its end."""
     if scope := _SCOPE.match(text, start):
         return Path(scope[1], tuple(scope[2][1:].split("."))), scope.end()
     head = _HEAD.match(text, start)
@@ -92,26 +92,26 @@ def _path(text: str, start: int) -> tuple[Path, int]:
 
 
 def is_literal(value: Any) -> bool:
-    """Whether a value is what it says, without looking into it: nearly all are."""
+    """Return whether a value certainly contains no path; False for a list or mapping, whose values are not examined."""
     return "${" not in value if type(value) is str else type(value) in SCALAR_TYPES
 
 
 def are_literal(values: Sequence[Any]) -> bool:
-    """Whether all values are what they say, told for thousands at once; of those that hold others nothing is told."""
+    """Return whether ``is_literal`` holds for all values, with one search for thousands of them."""
     kinds = set(map(type, values))
     texts = values if kinds == {str} else [value for value in values if type(value) is str]
     return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)
 
 
 def find_paths(value: Any) -> Iterator[Path]:
-    """Give every path in a value as it is written, at any depth. Raises ``ValueError`` like ``parse``."""
+    """Yield every path in a value, at any depth. Raises ``ValueError`` like ``parse``."""
     if type(value) is str:
         value = parse(value) if "${" in value else None
     if isinstance(value, Expression):
         for path in value.parts:
             if isinstance(path, Path):
                 yield path
-                # The title of a resource may have paths in it itself.
+                # The title of a resource may contain paths itself.
                 yield from find_paths(path.root[1] if isinstance(path.root, tuple) else "")
     elif isinstance(value, Sensitive):
         yield from find_paths(value.reveal())
@@ -121,9 +121,9 @@ def find_paths(value: Any) -> Iterator[Path]:
 
 
 def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:
-    """Give ``value`` with every path replaced by what ``resolve`` says of it.
+    """Return ``value`` with every path replaced by ``resolve(path)``.
 
-    ``resolve`` gives ``UNKNOWN`` for what is not yet known and raises ``ValueError`` for what does not exist.
+    ``resolve`` returns ``UNKNOWN`` for what is not known yet and raises ``ValueError`` for what does not exist.
     """
     if type(value) is str:
         if "${" not in value:
@@ -164,7 +164,7 @@ def _text(source: str | Path, value: Any) -> str:
 
 
 def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
-    """Follow ``keys`` into ``value``. Raises ``ValueError`` naming the key that is not there."""
+    """Return the value at ``keys`` in ``value``. Raises ``ValueError`` naming the missing key."""
     for key in keys:
         secret = isinstance(value, Sensitive)
         inner = value.reveal() if secret else value

@@ -1,7 +1,7 @@
-"""The second net for secrets: known secret values are masked in whatever leaves the process.
+"""Masks known secret values in texts that leave the process.
 
-The first net is the ``Sensitive`` type; this one catches what a program printed or an exception quoted.
-It knows nothing of streams.
+The first protection of secrets is the ``Sensitive`` type; this one covers what programs print and exceptions quote.
+Streams are for ``system.log``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MASKED: Final = "<sensitive>"
 
 
 class Mask:
-    """Secret values seen in this run; calling it gives a text with each of them as ``<sensitive>``."""
+    """The secret values of a run; a call returns a text in which each of them is ``<sensitive>``."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without secrets."""
         self._spellings: set[str] = set()
-        #: How many spellings the pattern is of, and it: another thread may learn more while it is being made.
+        #: The number of spellings in the pattern, and the pattern: another thread may add spellings meanwhile.
         self._pattern: tuple[int, re.Pattern[str]] | None = None
 
     def add(self, value: Any) -> None:
-        """Learn every secret in ``value``, at any depth."""
+        """Add every secret in ``value``, at any depth."""
         if isinstance(value, Sensitive):
             self._learn(value.reveal())
         elif isinstance(value, dict):
@@ -51,11 +51,11 @@ class Mask:
             self._spellings.update(spelt for spelt in _spellings(str(secret)) if len(spelt) >= _SHORTEST)
 
     def __bool__(self) -> bool:
-        """Whether any secret is known."""
+        """Whether there is any secret."""
         return bool(self._spellings)
 
     def __call__(self, text: str) -> str:
-        """Give ``text`` with every known secret masked, the longest first."""
+        """Return ``text`` with every secret masked, the longest first."""
         if not self._spellings:
             return text
         made = self._pattern
@@ -65,7 +65,7 @@ class Mask:
         return made[1].sub(_MASKED, text)
 
     def document(self, value: Any) -> Any:
-        """Give a JSON document with every text in it masked: its numbers and keys stay, so it still is JSON."""
+        """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
         if not self._spellings:
             return value
         if isinstance(value, str):
@@ -78,9 +78,9 @@ class Mask:
 
 
 def _spellings(text: str) -> set[str]:
-    """Give a secret as programs, exceptions and protocols write it."""
+    """Return a secret in the forms in which programs, exceptions and protocols write it."""
     if len(text) == 1 and text.isascii() and text.isprintable():
-        return {text}  # an account that is locked: nobody spells it so long that it would be masked
+        return {text}  # a locked account, for example: too short to be masked in any form
     from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 - only with a secret
     from urllib.parse import quote, quote_plus  # noqa: PLC0415 - the same
 
@@ -96,7 +96,7 @@ def _spellings(text: str) -> set[str]:
 
 
 def _visible(character: str) -> str:
-    """Give a character as logs and plans show it."""
+    """Return a character as logs and plans show it."""
     return character if character.isprintable() else repr(character)[1:-1]
 
 
@@ -105,7 +105,7 @@ def _by_start(spelling: str) -> tuple[str, int]:
 
 
 def _any_of(spellings: list[str]) -> str:
-    """Give a pattern grouped by the first two characters: thousands of plain alternatives are tried one by one."""
+    """Return a pattern grouped by the first two characters; plain alternatives would be tried one by one."""
     groups = []
     for first, same_first in groupby(spellings, key=lambda spelling: spelling[0]):
         inner = [

@@ -1,7 +1,7 @@
 """Names of resources: ``File[/etc/motd]`` within a catalog, a URN across stacks.
 
-What a component has made is named from the outside in, ``Web_site[blog]/File[conf]``. Whether the named resource
-exists is not known here.
+A resource within components is named from the outermost inwards: ``Web_site[blog]/File[conf]``. Whether a resource with
+the name exists is for the callers.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ _QUALIFIED: Final = regex(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
 
 
 class Reference(NamedTuple):
-    """A resource's type (as its file is named) and its title.
+    """A resource's type (the name of its file) and its title.
 
-    It is its text, cut at the first ``[`` and the last ``]``: within a component, ``type`` is the outermost one's.
+    It is its text, cut at the first ``[`` and the last ``]``; within components, ``type`` is that of the outermost one.
     """
 
     type: str
     title: str
 
     def __str__(self) -> str:
-        """Read as people write it: the type with its first letter upper case."""
+        """Return ``Type[title]``, the type with its first letter in upper case."""
         return f"{capitalize_type(self.type)}[{self.title}]"
 
 
 def instance_name(type_name: str, provider: str | None) -> str:
-    """Give what tells the resources of one configured provider from others of their type: ``vm_host@lab``.
+    """Return the identity of a configured provider: ``vm_host@lab``.
 
-    The default provider of a type, which may be called like the type, is the type's name alone.
+    That of the default provider of a type, which may be named like the type, is the type's name.
     """
     return type_name if provider is None or provider == type_name else f"{type_name}@{provider}"
 
 
 @lru_cache
 def split_instance(instance: str) -> tuple[str, str | None]:
-    """Give the type's and the provider's name of an instance, None for the default provider."""
+    """Return the names of the type and of the provider, None for the default provider."""
     type_name, _, provider = instance.partition("@")
     return type_name, provider or None
 
 
 @lru_cache
 def capitalize_type(type_name: str) -> str:
-    """Give a type's name as references spell it: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
+    """Return a type's name as in references: ``ssh_authorized_key`` → ``Ssh_authorized_key``."""
     return type_name[:1].upper() + type_name[1:]
 
 
 def parse(text: str) -> Reference:
-    """Read ``Type[title]``: from the first ``[`` to the last ``]``; the type's first letter in either case.
+    """Parse ``Type[title]``, from the first ``[`` to the last ``]``; the first letter may be in either case.
 
-    Raises ``ValueError`` with a sentence for people.
+    Raises ``ValueError`` with a sentence for the user.
     """
     head, bracket, title = text.partition("[")
     if not bracket or title[-1:] != "]":
@@ -75,7 +75,7 @@ def parse(text: str) -> Reference:
 
 @lru_cache
 def _type_name(head: str) -> str:
-    """Give the type that a reference begins with; ten thousand references name a few."""
+    """Return the type at the beginning of a reference; cached, because 10,000 references name a few types."""
     name = head[:1].lower() + head[1:]
     if not TYPE_NAME.match(name):
         msg = f"'{head}' is not the name of a type"
@@ -84,7 +84,7 @@ def _type_name(head: str) -> str:
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:
-    """Name a resource within the component ``parent``; where that is empty, a resource of its own."""
+    """Return the reference of a resource within the component ``parent``; empty: within none."""
     own = Reference(type_name, title)
     if not parent:
         return own
@@ -93,22 +93,25 @@ def child_reference(parent: str, type_name: str, title: str) -> Reference:
 
 
 def component_chain(parent: str) -> list[Reference]:
-    """Give each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first."""
+    """Return each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first."""
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
 
 def parse_name(text: str) -> Reference:
-    """Read what people call a resource: a reference, or a URN. Raises ``ValueError``."""
+    """Parse a resource's name as users write it: a reference or a URN. Raises ``ValueError``."""
     return parse_urn(text).reference if text.startswith("urn:") else parse(text)
 
 
 def parse_alias(text: str, parent: str, type_name: str) -> Reference:
-    """Read a name that a resource had: a title, a reference, or a URN. Raises ``ValueError``."""
+    """Parse a resource's former name: a title, a reference or a URN. Raises ``ValueError``."""
     return parse_name(text) if "[" in text or text.startswith("urn:") else child_reference(parent, type_name, text)
 
 
 def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
-    """Give the component around a resource of a type, and its own name; a name of another type is given back."""
+    """Split a name into the component around the resource of that type, and the resource's own name.
+
+    A name without such a part is returned whole, with an empty component.
+    """
     text = str(name)
     found = next((each for each in _STEP.finditer(text) if each[1].lower() == type_name), None)
     if name.type == type_name or found is None:
@@ -117,7 +120,7 @@ def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
 
 
 def enclosing_components(parent: str) -> list[str]:
-    """Give ``parent`` and each component around it by its whole reference, the innermost first."""
+    """Return ``parent`` and each component around it by its full reference, the innermost first."""
     names = [parent] if parent else []
     while "]/" in (names[-1] if names else ""):
         names.append(names[-1].rpartition("]/")[0] + "]")
@@ -125,7 +128,7 @@ def enclosing_components(parent: str) -> list[str]:
 
 
 def title_problem(title: str) -> str:
-    """Say why a component cannot have a title: where those of its resources begin could not be told. Or nothing."""
+    """Return why a component cannot have this title, or an empty string: full references must remain parsable."""
     if title[:1] in {"'", '"'}:
         return "the title of a component cannot begin with a quote"
     if title[-1:] == ":":
@@ -135,9 +138,10 @@ def title_problem(title: str) -> str:
 
 
 class URN(NamedTuple):
-    """A resource's name across stacks; ``qualified`` is the chain of its parents' types and its own.
+    """A resource's name across stacks.
 
-    ``title`` is the chain of their titles, joined by ``::``; the last one may hold anything.
+    ``qualified`` holds the types of its components and its own; ``title`` their titles, joined by ``::``, of which the
+    last may contain anything.
     """
 
     stack: str
@@ -146,19 +150,19 @@ class URN(NamedTuple):
     title: str
 
     def __str__(self) -> str:
-        """Spell ``urn:resource:<stack>::<project>::<qualified type>::<title>``."""
+        """Return ``urn:resource:<stack>::<project>::<qualified type>::<title>``."""
         return f"urn:resource:{self.stack}::{self.project}::{'$'.join(self.qualified)}::{self.title}"
 
     @property
     def reference(self) -> Reference:
-        """The name within its own stack."""
+        """The reference within its stack."""
         *parents, title = self.title.split("::", len(self.qualified) - 1)
         outer = "/".join(map(str, map(Reference, self.qualified, parents)))
         return child_reference(outer, self.qualified[-1], title)
 
 
 def make_urn(stack: str, project: str, parent: str, own: Reference) -> URN:
-    """Give the URN of the resource ``own`` within the component ``parent``; empty: within none."""
+    """Return the URN of the resource ``own`` within the component ``parent``; empty: within none."""
     if not parent:
         return URN(stack, project, (own.type,), own.title)
     names = [*component_chain(parent), own]
@@ -166,7 +170,7 @@ def make_urn(stack: str, project: str, parent: str, own: Reference) -> URN:
 
 
 def parse_urn(text: str) -> URN:
-    """Read a URN; there is a title for each type, and the last may hold anything. Raises ``ValueError``."""
+    """Parse a URN, which has a title for each type. Raises ``ValueError``."""
     scheme, _, rest = text.partition("urn:resource:")
     parts = rest.split("::", 3)
     if scheme or len(parts) != 4:  # noqa: PLR2004 - the four parts of the grammar

@@ -1,7 +1,7 @@
-"""How values look to people: one line, no control characters, no secrets.
+"""Values as text for people: one line, no control characters, no secrets.
 
-Every renderer and every log line goes through here, so that nothing read from a machine can move a
-terminal's cursor or forge a line (as advisories about sudo and kubectl have shown). Layout is not decided here.
+Every renderer and every log line uses these functions, so that nothing read from a machine can move a terminal's
+cursor or forge a line (as advisories about sudo and kubectl have shown). Layout is for ``render``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape(text: str) -> str:
-    """Give ``text`` with every character that a terminal would obey spelt out."""
+    """Return ``text`` with every character that controls a terminal written as an escape sequence."""
     return _UNSAFE.sub(_spell, text) if not text.isprintable() else text
 
 
 def escape_lines(text: str) -> str:
-    """Escape ``text`` but keep its line breaks and tabs: for blocks that we lay out ourselves."""
+    """Escape ``text``, but keep line breaks and tabs, for blocks of text."""
     return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
 
 
@@ -35,7 +35,7 @@ def _spell(found: re.Match[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """Give a value on one line as log lines and plans spell it: bare where that is clear, else in quotes."""
+    """Return a value on one line as in log lines and plans: a string without quotes where it is unambiguous."""
     if type(value) is str:
         return value if value and value == value.strip() and value.isprintable() else f"'{escape(value)}'"
     if value is None or value is True or value is False:

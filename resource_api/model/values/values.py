@@ -1,6 +1,6 @@
-"""Values that are more than JSON: not yet known, and sensitive.
+"""Values beyond JSON: secrets, and values that are not known yet.
 
-What a value *means* (its data type) is not decided here, and nothing here performs I/O.
+Data types are in ``datatypes``; nothing here performs I/O.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 
 class Sensitive(Generic[T]):
-    """Wraps a secret from the parser to the provider call; its text form is always ``<sensitive>``."""
+    """A wrapper of a secret, from the parser to the provider; its text is always ``<sensitive>``."""
 
     __slots__ = ("_value",)
 
     def __init__(self, value: T) -> None:
-        """Wrap ``value``; wrapping twice is the same as once."""
+        """Wrap ``value``; a wrapped value is not wrapped again."""
         self._value: T = value._value if isinstance(value, Sensitive) else value  # noqa: SLF001 - our own class
 
     def reveal(self) -> T:
-        """Give what is wrapped; the only way to it."""
+        """Return the wrapped value."""
         return self._value
 
     def __repr__(self) -> str:
@@ -35,48 +35,48 @@ class Sensitive(Generic[T]):
     __structlog__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        """Hide the value, its length too."""
+        """Hide the value, and its length."""
         return "<sensitive>"
 
     def __eq__(self, other: object) -> bool:
-        """Compare what is wrapped; a plain value never equals a sensitive one."""
+        """Compare the wrapped values; a plain value never equals a sensitive one."""
         return isinstance(other, Sensitive) and bool(self._value == other._value)
 
     def __hash__(self) -> int:
-        """Hash what is wrapped."""
+        """Hash the wrapped value."""
         return hash(("sensitive", self._value))
 
     def __copy__(self) -> Sensitive[T]:
-        """Stay sensitive."""
+        """Return a wrapped value."""
         return Sensitive(self._value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Sensitive[T]:
-        """Stay sensitive, with a copy inside."""
+        """Return a wrapped copy."""
         return Sensitive(deepcopy(self._value, memo))
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling: it would write the secret in clear."""
+        """Refuse pickling, which would write the secret in clear."""
         msg = "a sensitive value cannot be pickled"
         raise TypeError(msg)
 
 
 class Unknown:
-    """A value that only doing an earlier step will yield; one instance, ``UNKNOWN``."""
+    """A value that an earlier step will provide; one instance, ``UNKNOWN``."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Read as in a plan."""
+        """Return the text in plans."""
         return "(known after apply)"
 
     __str__ = __repr__
 
     def __copy__(self) -> Unknown:
-        """Stay the one instance."""
+        """Return the one instance."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Unknown:
-        """Stay the one instance."""
+        """Return the one instance."""
         return self
 
     def __reduce__(self) -> str:
@@ -87,27 +87,27 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
-#: What holds nothing else; nearly all values are of these, and are told by one look-up.
+#: The types of values that contain no other values; nearly all values have one of these.
 SCALAR_TYPES: Final = frozenset({str, int, bool, float, type(None)})
 
 
 def is_secret(value: object) -> bool:
-    """Whether ``value`` is sensitive or holds something sensitive at any depth."""
+    """Return whether ``value`` is sensitive or contains a sensitive value at any depth."""
     return type(value) not in SCALAR_TYPES and _any(value, lambda v: isinstance(v, Sensitive))
 
 
 def is_unknown(value: object) -> bool:
-    """Whether ``value`` is unknown or holds something unknown at any depth."""
+    """Return whether ``value`` is unknown or contains an unknown value at any depth."""
     return type(value) not in SCALAR_TYPES and _any(value, lambda v: v is UNKNOWN)
 
 
 def is_flat(resource: Mapping[str, Any]) -> bool:
-    """Whether no value of a resource holds anything else: then there is nothing in it to look for, or to copy."""
+    """Return whether all values of a resource are scalars, which contain no secrets and need no copy."""
     return SCALAR_TYPES.issuperset(map(type, resource.values()))
 
 
 def copy_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a copy of a resource that shares nothing that can be changed."""
+    """Return a copy of a resource that shares nothing mutable with it."""
     if is_flat(resource):
         return dict(resource)
     return {name: value if type(value) in SCALAR_TYPES else deepcopy(value) for name, value in resource.items()}
@@ -126,7 +126,7 @@ def _any(value: object, test: Callable[[object], bool]) -> bool:
 
 
 def reveal(value: Any) -> Any:
-    """Give ``value`` with every sensitive wrapper taken off, at any depth."""
+    """Return ``value`` without any sensitive wrapper, at any depth."""
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
     if isinstance(value, dict):
@@ -139,9 +139,9 @@ def reveal(value: Any) -> Any:
 
 
 def same_value(left: Any, right: Any) -> bool:
-    """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` are three different values.
+    """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ.
 
-    Whether a value came wrapped as sensitive makes no difference.
+    A sensitive wrapper makes no difference.
     """
     if type(left) is str and type(right) is str:
         return left == right

@@ -1,4 +1,4 @@
-"""The version of this program, where every package may read it."""
+"""The version of this program; in this package, so that every other package may import it."""
 
 from __future__ import annotations
 
