@@ -48,7 +48,7 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, A
     All others have only declared attributes, all mandatory ones, and accepted values. Values are checked column by
     column, because thousands of resources have the same attributes.
     """
-    definition, accepted_texts = provider.definition, provider.familiar
+    definition, accepted_texts = provider.definition, provider.accepted_texts
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     found: set[int] = set()
     for places, columns in column_groups(resources):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
     from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.record import Record
     from resource_api.model.values.expression import Path
 
 
@@ -35,13 +36,13 @@ class Due(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Whether a provider instance can be called: ``failure`` is empty if it can.
-
-    ``later``: the failure may go away in this run, because the configuration contains a value that is not yet known.
-    """
+    """Whether a provider instance can be called: ``failure`` is empty if it can."""
 
     failure: str = ""
+    #: The failure may go away in this run, because the configuration contains a value that is not yet known.
     later: bool = False
+    #: The configuration as it is to be recorded, if that has changed.
+    record: Record | None = None
 
 
 class PlannerQueries(Protocol):

@@ -1,6 +1,6 @@
-"""A type together with what its provider answers from its arguments alone, as plain functions.
+"""A type together with those methods of its provider that answer from their arguments alone, as plain functions.
 
-The pure stages compute with these and never see a provider. Where the functions come from is not known here.
+The pure packages compute with these and never see a provider. Where the functions come from must not enter here.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
 
-    #: Which attributes of a resource are compared, and its two states.
+    #: Name of a resource, the attributes to compare, ``is`` and ``should``.
     Question = tuple[Name, Sequence[str], Mapping[str, Any], Mapping[str, Any]]
 
 
 class Planned(NamedTuple):
-    """What a provider with the feature ``plan`` foresees for one resource.
+    """The result of ``plan`` of a provider for one resource."""
 
-    ``state``: attributes that it will have; ``unknown``: those that only doing it will yield; ``replace``: those
-    whose change needs a replacement; ``delete_first``: whether the old one must go first.
-    """
-
+    #: Values that the resource will have.
     state: Mapping[str, Any] = {}
+    #: Attributes whose values are known only after the change.
     unknown: Collection[str] = ()
+    #: Attributes whose change needs a replacement.
     replace: Collection[str] = ()
+    #: Whether a replacement must delete the old resource first; None: the manifest decides.
     delete_first: bool | None = None
 
 
 class ProviderFunctions(NamedTuple):
-    """The pure methods of one type's provider; None where the type does not declare the feature."""
+    """The pure methods of one type's provider; None if the type does not declare the feature."""
 
     definition: TypeDefinition
-    #: Texts that each attribute is known to accept: whoever checks adds to it, so that each is checked once in a run.
-    familiar: dict[str, set[str]]
+    #: Attribute → texts that its data type accepts: a memo, so that each text is checked once in a run.
+    accepted_texts: dict[str, set[str]]
     canonicalize: Callable[[list[Resource]], list[Resource]] | None = None
-    #: Give what is wrong with each of many resources, or the exception that came of one.
+    #: Yields the problems of each resource, or the exception that was raised for it.
     validate: Callable[[Sequence[Mapping[str, Any]]], Iterator[list[Problem] | Exception]] | None = None
-    #: Of each (name, attributes, is, should) give the provider's answers, or the exception that came of one.
+    #: Yields the answers about the attributes of each question, or the exception that was raised for it.
     insync: Callable[[Iterable[Question]], Iterator[list[Any] | Exception]] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
     upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
-    #: Of its configuration: what it is with what the provider adds, and which changes its resources do not survive.
+    #: Returns a configuration with the values that the provider adds.
     check_config: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    #: Returns the values whose change puts resources that were made with the old configuration out of reach.
     diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
-    #: What policies say of one resource: why it is forbidden, or nothing.
+    #: Returns why policies forbid a resource; empty if they do not.
     check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None

@@ -162,7 +162,7 @@ class _Planner:
             return step
         failure, later = "", False
         if self.catalog.instances:
-            failure, later = self.queries.readiness(entry.instance, self._resolve)
+            failure, later, _ = self.queries.readiness(entry.instance, self._resolve)
         imperative = "imperative" in entry.definition.features
         if imperative and not failure:
             return self._imperative_step(entry, should, unknown, noop=noop)
@@ -267,7 +267,7 @@ class _Planner:
 
     def _call(self, call: Call, inputs: Mapping[str, Any]) -> Any:
         """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help."""
-        failure, later = self.queries.readiness(call.instance, self._resolve)
+        failure, later, _ = self.queries.readiness(call.instance, self._resolve)
         try:
             return UNKNOWN if later else self.queries.call(call, inputs)
         except ValueError as error:

@@ -1,1 +1,1 @@
-"""Pure: recorded resources matched to the catalog: who is who, moved names, schema upgrades."""
+"""Pure: recorded resources matched with the catalog: moved names, orphans, provider instances, schema upgrades."""

@@ -48,15 +48,13 @@ class ProviderInstances(NamedTuple):
     recorded: Mapping[str, Record] = {}
 
 
-class DeferredConfiguration(NamedTuple):
-    """A configuration that refers to resources, evaluated; or why it cannot be used.
+class ConfigurationError(Exception):
+    """A configuration cannot be used; ``later``: that may change in this run, because a value is not yet known."""
 
-    ``later``: the failure may go away in this run, because a value is not yet known.
-    """
-
-    config: Mapping[str, Any] = {}
-    failure: str = ""
-    later: bool = False
+    def __init__(self, message: str, *, later: bool = False) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.later = later
 
 
 def provider_records(state: StackState) -> Iterable[Record]:
@@ -125,7 +123,7 @@ class _Matcher:
         if before is not None and before.should != after.should and name in self.in_use:
             try:
                 changed = breaking_changes(before, instance.config, self._functions(name), self._state.salt)
-            except ValueError as error:
+            except ConfigurationError as error:
                 self.refused[name] = str(error)
                 return
             if changed:
@@ -217,7 +215,7 @@ def recorded_config(record: Record, other: Mapping[str, Any], salt: bytes) -> tu
 def breaking_changes(before: Record, config: Mapping[str, Any], functions: ProviderFunctions, salt: bytes) -> list[str]:
     """Return the changed values with which a provider cannot reach what it made with the configuration ``before``.
 
-    Raises ``ValueError`` if ``diff_config`` of the provider fails.
+    Raises ``ConfigurationError`` if ``diff_config`` of the provider fails.
     """
     if functions.diff_config is None:
         return []
@@ -225,38 +223,41 @@ def breaking_changes(before: Record, config: Mapping[str, Any], functions: Provi
         answer = functions.diff_config(recorded_config(before, config, salt)[0], config)
     except Exception as error:  # a method of a provider may raise anything
         msg = f"cannot decide what the changed configuration of provider '{before.name}' means: {reason(error)}"
-        raise ValueError(msg) from error
+        raise ConfigurationError(msg) from error
     known = functions.definition.config.attributes
     if answer is None:
         return []
     if isinstance(answer, (str, bool)) or not all(name in known for name in answer):
         msg = f"diff_config of provider '{before.name}' must return names of its configuration, not {answer!r}"
-        raise ValueError(msg)
+        raise ConfigurationError(msg)
     return sorted(answer)
 
 
 def deferred_configuration(
     instance: ProviderInstance, resolve: Callable[[Path], Any], functions: ProviderFunctions, prior: ProviderInstances
-) -> DeferredConfiguration:
-    """Evaluate and check a configuration that refers to resources; ``resolve`` returns the value of a path."""
+) -> Mapping[str, Any]:
+    """Return a configuration that refers to resources, evaluated and checked; ``resolve`` returns the value of a path.
+
+    Raises ``ConfigurationError``.
+    """
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, Any] = {}
     for name, value in instance.pending.items():
         try:
             values[name] = expression.evaluate(value, resolve)
         except ValueError as error:
-            return DeferredConfiguration(failure=f"{prefix}: {error}")
+            msg = f"{prefix}: {error}"
+            raise ConfigurationError(msg) from error
         if is_unknown(values[name]):
-            return DeferredConfiguration(failure=f"{prefix} is only known after apply: {name}", later=True)
+            msg = f"{prefix} is only known after apply: {name}"
+            raise ConfigurationError(msg, later=True)
     config, problems = provider_config.validate_config(functions, {**instance.config, **values})
     if problems:
-        return DeferredConfiguration(failure=f"{prefix}: {'; '.join(problem.message for problem in problems)}")
+        msg = f"{prefix}: {'; '.join(problem.message for problem in problems)}"
+        raise ConfigurationError(msg)
     before = prior.recorded.get(instance.name)
-    try:
-        changed = breaking_changes(before, config, functions, prior.state.salt) if before is not None else []
-    except ValueError as error:
-        return DeferredConfiguration(failure=str(error))
-    if changed:
+    if before is not None and (changed := breaking_changes(before, config, functions, prior.state.salt)):
         advice = "so that what it has made is out of reach; give the new one another name under providers:"
-        return DeferredConfiguration(failure=f"{prefix} changed ({', '.join(changed)}) {advice}")
-    return DeferredConfiguration(config)
+        msg = f"{prefix} changed ({', '.join(changed)}) {advice}"
+        raise ConfigurationError(msg)
+    return config

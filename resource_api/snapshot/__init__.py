@@ -1,1 +1,1 @@
-"""What is: one batched ``get`` for each type, each row checked."""
+"""Observe: one batched ``get`` per type, every row that is used checked; configure providers."""

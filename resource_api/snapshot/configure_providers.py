@@ -6,10 +6,11 @@ When to configure is decided by the planner and the transaction, not here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.planner_queries import Readiness
 from resource_api.prior.provider_instances import (
+    ConfigurationError,
     deferred_configuration,
     match_instances,
     provider_record,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_instance import ProviderInstance
-    from resource_api.model.record import Record, StackState
+    from resource_api.model.record import StackState
     from resource_api.model.values.expression import Path
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.provider_instances import ProviderInstances
@@ -39,18 +40,7 @@ def configure_instances(catalog: Catalog, state: StackState, providers: Provider
     return instances
 
 
-class Configured(NamedTuple):
-    """The outcome of configuring an instance: why it cannot be called, and what is to be recorded of it.
-
-    ``later``: the failure may go away in this run, because a value of the configuration is not yet known.
-    """
-
-    failure: str = ""
-    later: bool = False
-    record: Record | None = None
-
-
-READY = Configured()
+READY: Final = Readiness()
 
 
 class DeferredInstances:
@@ -68,7 +58,7 @@ class DeferredInstances:
         """Return whether the configuration of an instance refers to resources."""
         return name in self._instances
 
-    def configure(self, name: str, resolve: Callable[[Path], Any]) -> Configured:
+    def configure(self, name: str, resolve: Callable[[Path], Any]) -> Readiness:
         """Configure an instance with the values that are known by now.
 
         Another configuration than before closes the provider that was configured with the old one.
@@ -76,9 +66,10 @@ class DeferredInstances:
         instance = self._instances.get(name)
         if instance is None:
             return READY
-        found = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
-        if found.failure:
-            return Configured(found.failure, found.later)
-        self._providers.configure(name, found.config)
-        record = provider_record(instance, found.config, self._prior.state.salt)
-        return READY if record == self._prior.recorded.get(name) else Configured(record=record)
+        try:
+            config = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
+        except ConfigurationError as error:
+            return Readiness(str(error), error.later)
+        self._providers.configure(name, config)
+        record = provider_record(instance, config, self._prior.state.salt)
+        return READY if record == self._prior.recorded.get(name) else Readiness(record=record)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.functions import invoke
-from resource_api.model.planner_queries import Due, Observation, Readiness
 from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
-    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.planner_queries import Due, Observation, PlannerQueries, Readiness
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.expression import Path
@@ -58,10 +57,10 @@ class _SnapshotQueries:
         return self._snapshot.due(entry, should)
 
     def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
-        configured = self._deferred.configure(instance, resolve)
-        if not configured.failure and instance in self._unread:
+        readiness = self._deferred.configure(instance, resolve)
+        if not readiness.failure and instance in self._unread:
             self._snapshot.read_all([self._unread.pop(instance)])
-        return Readiness(configured.failure, configured.later)
+        return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))

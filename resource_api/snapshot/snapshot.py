@@ -121,10 +121,9 @@ class Snapshot:
         if rows.failure or (missing is not None and not missing):
             self._check(definition.instance, rows, rows.unchecked if names is None else names)
             return
-        filtered = "simple_get_filter" in definition.features
-        request = _Request(missing, missing is None or not filtered, self.epoch)
+        request = self._request(definition, missing)
         try:
-            got = self._get(definition, missing if filtered else None, filtered=filtered)
+            got = self._get(definition, missing)
             if (rows.whole_at or 0) > request.epoch:
                 # Another thread began to read everything after this one did, and has finished first.
                 self._check(definition.instance, rows, rows.unchecked if names is None else names)
@@ -140,11 +139,10 @@ class Snapshot:
 
         A row without ``ensure`` gets the one that means existence. Raises ``ReadError``; a failed read is not repeated.
         """
-        filtered = "simple_get_filter" in definition.features
         rows = self._instances.setdefault(definition.instance, _Rows())
-        request = _Request(names, not filtered, self.epoch)
+        request = self._request(definition, names)
         try:
-            got = self._get(definition, names if filtered else None, filtered=filtered)
+            got = self._get(definition, names)
         except Exception as error:
             self._reject(rows, request, reason(error))
             raise ReadError from error
@@ -171,17 +169,17 @@ class Snapshot:
             found = self._checker.check(self.providers.functions(instance), used)
             rows.checked.update(zip(wanted, found, strict=True))
 
-    def _get(
-        self, definition: TypeDefinition, names: list[Name] | None, *, filtered: bool
-    ) -> tuple[list[Resource], dict[Name, str]]:
+    def _request(self, definition: TypeDefinition, names: list[Name] | None) -> _Request:
+        return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
+
+    def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
         """Call ``get``; return its rows, and the names that it reported as failed with the reason."""
+        filtered = "simple_get_filter" in definition.features
+        arguments = [None if names is None else list(names)] if filtered else []
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-            answer = (
-                provider.get(context, list(names) if names is not None else None) if filtered else provider.get(context)
-            )
-            rows = collect_rows(definition, answer)
+            rows = collect_rows(definition, provider.get(context, *arguments))
         failed = {name: said.reason for name, said in context.outcomes.items() if said.status == "failed"}
         return rows, failed
 
