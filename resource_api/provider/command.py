@@ -1,6 +1,7 @@
-"""What providers run programs with: ``gpg = Command("gpg")`` in the class body, ``self.gpg(...)`` in a method.
+"""Programs that providers run: ``gpg = Command("gpg")`` in the class body, ``self.gpg(...)`` in a method.
 
-It obeys the context: when a program is skipped, and how long it may take. How one is run is ``execution``'s.
+The context of the provider's call decides whether a program is skipped, and how long it may take. How a program is run
+is in ``command_run``, which most runs need not import.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.model.values.values import Sensitive
-    from resource_api.provider.command_run import Call
+    from resource_api.provider.command_run import ProgramRun
 
     Argument = str | int | os.PathLike[str] | os.PathLike[bytes]
 
 
 class CommandResult(NamedTuple):
-    """How a program ended (``exit_code`` is negative after a signal), and what it said; stderr's last 64 KiB."""
+    """How a program ended (``exit_code`` is negative after a signal), and what it wrote; stderr's last 64 KiB."""
 
     exit_code: int
     stdout: str
     stderr: str
 
 
-class Options(TypedDict, total=False):
-    """What a single call may add: variables, text for stdin, seconds until it is stopped, another directory than /."""
+class CallOptions(TypedDict, total=False):
+    """Options of one call: variables, text for stdin, seconds until it is stopped, another directory than /."""
 
     env: Mapping[str, str] | None
     input: str | bytes | Sensitive[Any] | None
@@ -42,14 +43,14 @@ class Options(TypedDict, total=False):
 class Command:
     """A program that a provider runs, without a shell, terminal or inherited environment, for a limited time.
 
-    ``program`` is a full path, or a name that is looked for on ``program.SECURE_PATH`` at its first use. One that is
-    ``read_only`` runs under noop as well. ``timeout`` is in seconds. Every failure is a ``CommandError``.
+    ``program`` is a full path, or a name that is searched on ``trusted_path.SECURE_PATH`` at its first use. One that is
+    ``read_only`` runs with noop as well. ``timeout`` is in seconds. Every failure is a ``CommandError``.
     """
 
     def __init__(
         self, program: str, *, read_only: bool = False, timeout: float = 300.0, env: Mapping[str, str] | None = None
     ) -> None:
-        """Describe the program; nothing is looked for yet."""
+        """Describe the program; it is not searched yet."""
         self.program = program
         self.read_only = read_only
         self.timeout = timeout
@@ -57,58 +58,58 @@ class Command:
         self.provider: object = None
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
-        """Give the command as ``self.gpg``; knowing its provider, it is under noop in the provider's threads too."""
+        """Return the command as ``self.gpg``, bound to its provider: noop holds in the provider's threads too."""
         bound = copy.copy(self)
         bound.provider = instance
         return bound
 
-    def __call__(self, *arguments: Argument, **options: Unpack[Options]) -> CommandResult:
-        """Run the program and give what it said; raises ``CommandError`` for any exit code but 0."""
-        call = self._call(arguments, **options)
-        result = self._run(call)
-        call.check()
+    def __call__(self, *arguments: Argument, **options: Unpack[CallOptions]) -> CommandResult:
+        """Run the program and return its output. Raise ``CommandError`` for any exit code but 0."""
+        run = self._prepare(arguments, **options)
+        result = self._result(run)
+        run.check()
         return result
 
-    def attempt(self, *arguments: Argument, **options: Unpack[Options]) -> CommandResult:
-        """Run the program and give how it ended, whatever its exit code; what keeps it from ending still raises."""
-        return self._run(self._call(arguments, **options))
+    def attempt(self, *arguments: Argument, **options: Unpack[CallOptions]) -> CommandResult:
+        """Run the program and return how it ended, whatever its exit code. Raise ``CommandError`` if it cannot end."""
+        return self._result(self._prepare(arguments, **options))
 
-    def lines(self, *arguments: Argument, **options: Unpack[Options]) -> Iterator[str]:
-        """Stream stdout by line, without line ends, in constant memory; asking for the first line starts the program.
+    def lines(self, *arguments: Argument, **options: Unpack[CallOptions]) -> Iterator[str]:
+        """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.
 
-        Raises ``CommandError`` at the end for any exit code but 0, and for a line over 16 MiB.
-        An iterator that is closed early stops the program.
+        Raise ``CommandError`` at the end for any exit code but 0, and for a line over 16 MiB.
+        Closing the iterator early stops the program.
         """
-        call = self._call(arguments, **options)
-        return iter(()) if self._skipped(call) else call.lines()
+        run = self._prepare(arguments, **options)
+        return iter(()) if self._skip(run) else run.lines()
 
-    def _run(self, call: Call) -> CommandResult:
-        if self._skipped(call):
+    def _result(self, run: ProgramRun) -> CommandResult:
+        if self._skip(run):
             return CommandResult(0, "", "")
-        stdout = call.whole()
-        return CommandResult(call.exit_code, stdout, decode(call.stderr))
+        stdout = run.stdout()
+        return CommandResult(run.exit_code, stdout, decode(run.stderr))
 
-    def _skipped(self, call: Call) -> bool:
-        context = call.context
+    def _skip(self, run: ProgramRun) -> bool:
+        context = run.context
         if context is None or not context.noop or context.reading or self.read_only:
             return False
-        call.log("debug", [f"Skipping '{call.shown}' (noop)"])
+        run.log("debug", [f"Skipping '{run.shown}' (noop)"])
         return True
 
-    def _call(
+    def _prepare(
         self,
         arguments: tuple[Any, ...],
         *,
         env: Mapping[str, str] | None = None,
-        input: str | bytes | Sensitive[Any] | None = None,  # noqa: A002 - what it is called for authors
+        input: str | bytes | Sensitive[Any] | None = None,  # noqa: A002 - the name for authors
         timeout: float | None = None,
         cwd: str | os.PathLike[str] | None = None,
-    ) -> Call:
-        from resource_api.provider.command_run import Call, asked  # noqa: PLC0415 - most runs start no program
+    ) -> ProgramRun:
+        from resource_api.provider.command_run import ProgramRun, invocation  # noqa: PLC0415 - most runs start no program
 
-        invocation = asked(self.program, arguments, {**self.env, **(env or {})}, input, cwd)
+        invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd)
         context = calling_context(self.provider) if self.provider is not None else current.get()
         if context is not None:
             context.conceal(input)
         seconds = self.timeout if timeout is None else timeout
-        return Call(self.program, seconds, context, invocation)
+        return ProgramRun(self.program, seconds, context, invoked)

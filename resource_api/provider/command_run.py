@@ -1,7 +1,7 @@
-"""One run of a program for a provider: its time, its log lines, its words for what went wrong.
+"""One run of a program for a provider: its time limit, its log lines, its error messages.
 
-Which program is trusted and what it is given is ``program``'s; how it is started, read and stopped, ``process``'s.
-Apart from ``command``, since most runs start no program, and those that do load all of these.
+Which programs are trusted, and with which environment, is in ``trusted_path``; how a program is started, read and
+stopped, in ``process``. ``command`` imports this module when the first program is started.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.errors import CommandError
-from resource_api.system.process import trusted_path as program
+from resource_api.system.process import trusted_path
 from resource_api.system.process.line_splitter import LineSplitter, decode
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from resource_api.model.values.values import Sensitive
     from resource_api.provider.context import Context
 
-_KEPT: Final = 64 * 1024 * 1024  # bytes of stdout that a call keeps
+_MAX_STDOUT: Final = 64 * 1024 * 1024  # bytes of stdout that a call keeps
 _TAIL: Final = 64 * 1024  # bytes of stderr that are kept, and of a line in the log
-_LINE: Final = 16 * 1024 * 1024  # bytes of one line that lines() accepts
-_SHOWN: Final = 8192  # characters of a command in messages
+_MAX_LINE: Final = 16 * 1024 * 1024  # bytes of one line that lines() accepts
+_MAX_SHOWN: Final = 8192  # characters of a command in messages
 
 
-def asked(
+def invocation(
     name: str,
     arguments: tuple[Any, ...],
     variables: Mapping[str, str],
-    given: str | bytes | Sensitive[Any] | None,
+    stdin: str | bytes | Sensitive[Any] | None,
     cwd: str | os.PathLike[str] | None,
 ) -> Invocation:
-    """Give what a program is to be run with; raises ``CommandError`` for what it must not be given."""
-    argv = tuple(program.argument(name, value) for value in arguments)
-    environment = program.environment(name, variables)
-    return Invocation("", argv, environment, "/" if cwd is None else os.fspath(cwd), program.stdin(name, given))
+    """Return the arguments, environment and input of a run. Raise ``CommandError`` for values that are refused."""
+    argv = tuple(trusted_path.argument(name, value) for value in arguments)
+    environment = trusted_path.environment(name, variables)
+    return Invocation("", argv, environment, "/" if cwd is None else os.fspath(cwd), trusted_path.stdin(name, stdin))
 
 
-class Call:
-    """One run of a program: its time, its log lines, its words for what went wrong."""
+class ProgramRun:
+    """One run of a program."""
 
     def __init__(self, name: str, seconds: float, context: Context | None, invocation: Invocation) -> None:
-        """Prepare; the clock starts with ``output``."""
+        """Prepare a run of at most ``seconds``, counted from ``output``."""
         self.argv = (name, *invocation.arguments)
         shown = shlex.join(self.argv)
-        self.shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        self.shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
         self.context = context
         self.exit_code = 0
         self.stderr = b""
@@ -57,30 +57,30 @@ class Call:
         self._seconds = seconds
         self._invocation = invocation
 
-    def whole(self) -> str:
-        """Run the program to its end and give its stdout."""
-        kept, size, spoken = [], 0, LineSplitter()
+    def stdout(self) -> str:
+        """Run the program to its end and return its stdout."""
+        chunks, size, logged = [], 0, LineSplitter()
         with closing(self.output()) as output:
             for stdout in output:
-                kept.append(stdout)
+                chunks.append(stdout)
                 size += len(stdout)
-                if size > _KEPT:
-                    self.fail(f"said more than {_KEPT >> 20} MiB; read it with lines()")
-                self.log("debug", spoken.feed(stdout, _TAIL))
-        self.log("debug", spoken.rest())
-        self.conclude()
-        return decode(b"".join(kept))
+                if size > _MAX_STDOUT:
+                    self.fail(f"wrote more than {_MAX_STDOUT >> 20} MiB; read it with lines()")
+                self.log("debug", logged.feed(stdout, _TAIL))
+        self.log("debug", logged.rest())
+        self._log_end()
+        return decode(b"".join(chunks))
 
     def lines(self) -> Iterator[str]:
-        """Run the program and yield its stdout by line; raises ``CommandError`` at the end as ``check`` does."""
-        whole = LineSplitter()
+        """Run the program and yield its stdout by line. Raise ``CommandError`` at the end as ``check`` does."""
+        splitter = LineSplitter()
         with closing(self.output()) as output:
             for stdout in output:
-                yield from whole.feed(stdout)
-                if whole.size > _LINE:
-                    self.fail(f"wrote a line of more than {_LINE >> 20} MiB")
-        yield from whole.rest()
-        self.conclude()
+                yield from splitter.feed(stdout)
+                if splitter.size > _MAX_LINE:
+                    self.fail(f"wrote a line of more than {_MAX_LINE >> 20} MiB")
+        yield from splitter.rest()
+        self._log_end()
         self.check()
 
     def check(self) -> None:
@@ -90,12 +90,12 @@ class Call:
 
     def output(self) -> Generator[bytes, None, None]:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
-        patience = self._clock()
+        seconds_left = self._timer()
         self.log("debug", [f"Executing '{self.shown}'"])
         lines = LineSplitter()
         try:
             with self._start() as process:
-                for stream, chunk in process.chunks(patience):
+                for stream, chunk in process.chunks(seconds_left):
                     if stream == STDOUT:
                         yield chunk
                     else:
@@ -109,50 +109,50 @@ class Call:
             self.fail("was stopped")
         self.exit_code = process.exit_code or 0
 
-    def conclude(self) -> None:
+    def _log_end(self) -> None:
         """Log how it ended."""
         done = f"Successfully executed '{self.shown}'"
         self.log("debug", [f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else done])
 
     def log(self, level: str, messages: list[str]) -> None:
-        """Say each message, where there is a context to say it in."""
+        """Log each message, if there is a context."""
         if self.context is not None:
             for message in messages:
                 self.context.note(level, message)
 
     def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
-        """Raise the error that says ``what`` this program did, and what it said last."""
-        said = decode(self.stderr)
-        last = "; ".join([line.strip() for line in said.splitlines() if line.strip()][-5:])[-2000:]
+        """Raise ``CommandError`` with ``what`` this program did and the last lines of its stderr."""
+        stderr = decode(self.stderr)
+        last = "; ".join([line.strip() for line in stderr.splitlines() if line.strip()][-5:])[-2000:]
         message = f"'{self.shown}' {what}: {last}" if last else f"'{self.shown}' {what}"
-        raise CommandError(message, self.argv, exit_code, said) from None
+        raise CommandError(message, self.argv, exit_code, stderr) from None
 
     def _start(self) -> Process:
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
-        path, where = program.locate(self.argv[0]), self._invocation.cwd
-        if reason := program.directory_error(where):
+        path, where = trusted_path.locate(self.argv[0]), self._invocation.cwd
+        if reason := trusted_path.directory_error(where):
             self.fail(f"was not started: directory '{where}' {reason}")
         try:
             return Process(self._invocation._replace(path=path))
         except OSError as error:
-            program.locate.cache_clear()
+            trusted_path.locate.cache_clear()
             if isinstance(error, FileNotFoundError):
-                program.locate(self.argv[0])  # it has gone meanwhile, or else what its first line names is missing
+                trusted_path.locate(self.argv[0])  # raises if it is gone; otherwise its interpreter is missing
                 self.fail(f"was not started: '{path}' names an interpreter that does not exist")
             self.fail(f"was not started: {error.strerror}")
 
-    def _clock(self) -> Callable[[], float]:
+    def _timer(self) -> Callable[[], float]:
         context, seconds, why = self.context, self._seconds, ""
         now = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - now < seconds:
             seconds, why = max(0.0, context.deadline - now), ", all that was left of its resource's time"
         until = now + seconds
 
-        def patience() -> float:
+        def seconds_left() -> float:
             left = until - time.monotonic()
             if left <= 0:
                 self.fail(f"timed out after {seconds:.4g} s{why}")
             return left
 
-        return patience
+        return seconds_left

@@ -31,13 +31,13 @@ LOST: Final = {
     "exits_hard": "the worker of 'bad' ended with exit code 3 while in set",
     "is_killed": "the worker of 'bad' was killed by SIGKILL while in set, perhaps for want of memory",
     "eats_memory": "MemoryError",
-    "talks_nonsense": "the worker of 'bad' said what is no frame while in set: b'GET / HT' begins no frame",
+    "talks_nonsense": "the worker of 'bad' sent bytes that are no frame while in set: b'GET / HT' begins no frame",
 }
 #: Reading fails, for all of them.
 UNREADABLE: Final = {
     "segfaults_reading": "the worker of 'bad' was killed by SIGSEGV while in get",
     "segfaults_made": "the worker of 'bad' was killed by SIGSEGV while in get",
-    "answers_without_end": "said more than 256 MiB at once",
+    "answers_without_end": "sent more than 256 MiB at once",
 }
 #: Never ends, whatever it is told.
 HANGING: Final = ("spins", "hangs_in_c")
@@ -162,7 +162,7 @@ def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
     box.provider("good", f"{slow}        super().set(context, changes)\n")
     done = apply(box, "dies_between_calls")
     assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)
-    told = "Warning: bad: its worker ended with exit code 9 while nothing was asked of it; another is started"
+    told = "Warning: bad: its worker ended with exit code 9 while it was idle; another is started"
     assert told in done.text
 
 
@@ -285,15 +285,13 @@ def test_two_versions_do_not_talk(box: Box, side: str) -> None:
     box.write(
         "lib/sitecustomize.py",
         f"import sys\nif {worker if side == 'worker' else f'not ({worker})'}:\n"
-        "    import resource_api.plugins.worker.messages\n    resource_api.plugins.worker.messages.PROTOCOL = 7\n",
+        "    import resource_api.plugins.worker.protocol\n    resource_api.plugins.worker.protocol.VERSION = 7\n",
     )
     box.env["PYTHONPATH"] = f"{box.path / 'lib'}{os.pathsep}{box.env['PYTHONPATH']}"
     box.manifest({"Good[a]": {}})
     done = apply_only(box)
     ours, theirs = (1, 7) if side == "worker" else (7, 1)
-    told = (
-        f"the worker of 'good' speaks protocol {theirs} and this run {ours}: resource-api has been replaced meanwhile"
-    )
+    told = f"the worker of 'good' uses protocol {theirs} and this run {ours}: resource-api has been replaced meanwhile"
     assert told in done.text
     assert done.code != 0
     assert box.shelf("good") == {}

@@ -1,44 +1,43 @@
-"""One call of a provider in a worker: what is said from its first frame to its last, and for how long.
+"""One call of a provider in a worker, as the runtime conducts it: from its first frame to its last, and for how long.
 
-Which worker makes the call, and what becomes of one that is lost, is not known here.
+Which worker makes the call, and what follows when it is lost, is decided in ``proxy``.
 """
 
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.plugins.worker import exceptions as failure
-from resource_api.plugins.worker.process import Lost
-from resource_api.plugins.worker.relay import hear
+from resource_api.plugins.worker.process import WorkerLost
+from resource_api.plugins.worker.protocol import decode_error
+from resource_api.provider.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.type_definition import Name
-    from resource_api.plugins.worker.messages import Frame
-    from resource_api.plugins.worker.process import Worker
+    from resource_api.plugins.worker.process import WorkerProcess
+    from resource_api.plugins.worker.protocol import Frame
     from resource_api.provider.context import Context, RunContext
 
-#: Seconds that a call may go on after its time, once it has been asked to end.
+#: Seconds that a call may go on after its deadline, once it has been asked to end.
 GRACE: Final = 5.0
 
 
-def never(_name: Name) -> bool:
-    """Block no name."""
+def never_blocked(_name: Name) -> bool:
+    """Return that no name is blocked."""
     return False
 
 
-class Overdue(Exception):  # noqa: N818 - reads as what it says
-    """The time of a call is over, and so is the grace after it."""
+class CallTimeout(Exception):  # noqa: N818 - caught by name, never shown
+    """A call has not ended at its deadline, nor in the grace period after it."""
 
 
-class Exchange:
-    """One call, from its first frame to its last."""
+class WorkerCall:
+    """One call of a method in a worker."""
 
     def __init__(self, run: RunContext, context: Context, method: str, config: Mapping[str, Any] | None) -> None:
-        """Call ``method`` with ``context`` of a provider that is configured with ``config``; None: not yet."""
+        """Prepare a call; ``config`` is the configuration of the provider, None while it has none."""
         self._run = run
         self._context = context
         self._method = method
@@ -46,43 +45,40 @@ class Exchange:
         self._seconds = None if context.deadline is None else context.deadline - time.monotonic()
         self._cancelled = False
 
-    def carry_out(self, worker: Worker, arguments: Sequence[Any], *, fresh: bool) -> Callable[[], Any]:
-        """Have it done; gives what gives the answer or raises what the provider raised. Raises ``Lost``."""
+    def run(self, worker: WorkerProcess, arguments: Sequence[Any], *, fresh: bool) -> Frame:
+        """Conduct the call and return its last frame, see ``result``; ``fresh`` has the provider made anew.
+
+        Raise ``WorkerLost`` when the worker ends or sends nonsense, ``CallTimeout``, and ``KeyboardInterrupt`` where
+        all workers are being stopped.
+        """
         if self._run.stopping and not self._context.reading:
-            # Workers have been stopped, and nothing is to be changed any more.
             raise KeyboardInterrupt
-        blocked: Callable[[Name], bool] = never
+        blocked: Callable[[Name], bool] = never_blocked
         if self._method == "set":
             changes = arguments[0]
             blocked = changes.blocked
             left_out = [name for name in changes.offered if blocked(name)]
             arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
-        lender = worker.lending()
+        worker.begin_call()
         try:
-            told = {"terms": self._terms(), "fresh": fresh, "config": self._config}
-            worker.send("call", method=self._method, arguments=list(arguments), **told)
-            while (frame := worker.receive(lambda: self._tick(worker))).kind not in {"done", "raised"}:
-                if frame.kind == "blocked":
-                    worker.send("answer", value=blocked(frame.body["name"]))
-                elif frame.kind in {"open", "member", "read"}:
-                    kind, answer = lender.answer(frame.kind, frame.body)
-                    worker.send(kind, **answer)
-                else:
-                    hear(self._run, self._context, *frame)
+            terms = {"terms": self._terms(), "fresh": fresh, "config": self._config}
+            worker.send("call", method=self._method, arguments=list(arguments), **terms)
+            while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
+                self._handle(worker, frame, blocked)
             worker.drain()
-            return partial(_give, frame)
-        except (Lost, ValueError, LookupError, TypeError) as error:
+        except (WorkerLost, ValueError, LookupError, TypeError) as error:
             if worker.stopped:
-                # By somebody who stops everything that runs.
                 raise KeyboardInterrupt from error
-            lost = error if isinstance(error, Lost) else Lost("said what nobody understands", f": {error}")
+            lost = error if isinstance(error, WorkerLost) else WorkerLost("sent an invalid frame", f": {error}")
             msg = f"the worker of '{self._context.type.name}' {lost.how} while in {self._method}{lost.more}"
-            raise Lost(msg) from error
+            raise WorkerLost(msg) from error
+        else:
+            return frame
         finally:
-            lender.close()
+            worker.assets.close()
 
-    def give_up(self) -> None:
-        """Say of what the call was about, and has no status yet, that its time is over."""
+    def fail_undecided(self) -> None:
+        """Report that the call timed out for each of its names that has no status yet."""
         outcomes, names = self._context.outcomes, self._context.subjects
         undecided = [name for name in names if name not in outcomes or outcomes[name].status is None]
         self._context.failed(
@@ -100,17 +96,44 @@ class Exchange:
             "seconds": self._seconds,
         }
 
-    def _tick(self, worker: Worker) -> None:
-        """Ask the call to end once the run or its time is over; raises ``Overdue`` when it does not."""
+    def _handle(self, worker: WorkerProcess, frame: Frame, blocked: Callable[[Name], bool]) -> None:
+        """Answer a request of the worker, or take over what it reports."""
+        if frame.kind == "blocked":
+            worker.send("answer", value=blocked(frame.body["name"]))
+        elif frame.kind in {"open", "member", "read"}:
+            kind, answer = worker.assets.answer(frame.kind, frame.body)
+            worker.send(kind, **answer)
+        else:
+            apply_report(self._run, self._context, frame)
+
+    def _check_time(self, worker: WorkerProcess) -> None:
+        """Ask the call to end once the run is cancelled or its time is over. Raise ``CallTimeout`` after the grace."""
         over = self._context.deadline is not None and time.monotonic() - self._context.deadline
         if (self._run.cancelled or over > 0) and not self._cancelled:
             self._cancelled = True
             worker.send("cancel")
         if over > GRACE:
-            raise Overdue
+            raise CallTimeout
 
 
-def _give(frame: Frame) -> Any:
+def result(frame: Frame) -> Any:
+    """Return the value of the last frame of a call; raise what the provider raised."""
     if frame.kind == "raised":
-        raise failure.restore(frame.body)
+        raise decode_error(frame.body)
     return frame.body["value"]
+
+
+def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
+    """Log, mask or record what a worker has reported. Raise ``ValueError`` for a frame that is no report."""
+    body = frame.body
+    if frame.kind == "line":
+        run.log.write(body["level"], body["subject"], body["text"])
+    elif frame.kind == "status":
+        context.outcomes.copy_status(body["name"], body["status"], body["reason"])
+    elif frame.kind == "attribute":
+        context.outcomes.setdefault(body["name"], Outcome()).attributes.append(body["difference"])
+    elif frame.kind == "conceal":
+        run.log.mask.add(body["value"])
+    else:
+        msg = f"a frame '{frame.kind}' in the middle of a call"
+        raise ValueError(msg)

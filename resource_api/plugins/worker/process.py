@@ -1,7 +1,7 @@
-"""A worker process as the runtime sees it: started, spoken to, heard, ended with all that it has started.
+"""A worker process as the runtime sees it: start it, exchange frames, read its output, end it and its programs.
 
-It is executed anew, not forked: a fork would take along every secret, lock and connection of this process. What is
-said is the callers' business; of the words for people only how a worker ended is known here.
+It is a new interpreter, not a fork: a fork would inherit every secret, lock and connection of this process. What the
+frames mean is in ``call`` and ``proxy``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ProviderError
-from resource_api.plugins.worker.assets import Lender
-from resource_api.plugins.worker.channel import DISCONNECTED
-from resource_api.plugins.worker.messages import Splitter, pack
+from resource_api.plugins.worker.asset_transfer import AssetSender
+from resource_api.plugins.worker.protocol import Decoder, encode
+from resource_api.plugins.worker.runtime_connection import DISCONNECTED
 from resource_api.system.process import process_tree
 from resource_api.system.process.line_splitter import LineSplitter
 from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
@@ -29,50 +29,50 @@ from resource_api.system.process.spawn import Invocation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from resource_api.plugins.worker.messages import Frame
+    from resource_api.plugins.worker.protocol import Frame
 
 _CHUNK: Final = 1 << 16
-_LINE: Final = 1 << 16  # bytes of a line that are waited for
-_TICK: Final = 0.2  # seconds between two looks at what may have changed on our side
-_OWED: Final = 8  # chunks that two pipes can hold, and some more
+_MAX_LINE: Final = 1 << 16  # bytes of a line; a longer one is split
+_TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
+_MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
 _BOOT: Final = (
-    "import json, sys; given = json.loads(sys.argv[4]); sys.path[:] = given['path'];"
-    " from resource_api.plugins.worker.server import main; main(*map(int, sys.argv[1:4]), given['places'])"
+    "import json, sys; options = json.loads(sys.argv[4]); sys.path[:] = options['path'];"
+    " from resource_api.plugins.worker.server import main; main(*map(int, sys.argv[1:4]), options['directories'])"
 )
 
 
-class Lost(ProviderError):  # noqa: N818 - reads as what it says
-    """A worker has ended, or had to be ended, before it answered; ``how``, and what more is to be said of that."""
+class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
+    """A worker has ended, or had to be killed, before it answered: ``how``, and ``more`` about that."""
 
     def __init__(self, how: str, more: str = "") -> None:
-        """Say both."""
+        """Keep both; together they are the message."""
         super().__init__(how + more)
         self.how = how
         self.more = more
 
 
-class Worker(Process):
-    """A process that serves one provider; ``places`` is its module path. Raises ``OSError`` if it cannot be started.
+class WorkerProcess(Process):
+    """A process that serves one provider. One thread at a time may use it."""
 
-    ``say`` takes each line that is written to its standard output (1) or error (2). One thread at a time may use it.
-    """
+    def __init__(self, directories: Sequence[str], log: Callable[[int, str], None]) -> None:
+        """Start the process; ``directories`` is its module path. Raise ``OSError`` if it cannot be started.
 
-    def __init__(self, places: Sequence[str], say: Callable[[int, str], None]) -> None:
-        """Start it; nothing is said yet."""
+        ``log`` is called with each line that it writes to its standard output (1) or error (2).
+        """
         requests, replies, lifeline = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        #: What the worker gets: requests, replies, and what tells it, whatever it does, that we are gone.
+        #: The ends of the pipes: requests, replies, and one whose closing shows the worker that this process is gone.
         self._theirs = (requests[0], replies[1], lifeline[0])
         self._ours = (requests[1], replies[0], lifeline[1])
-        self._say = say
+        self._log = log
         self._lines = {STDOUT: LineSplitter(), STDERR: LineSplitter()}
         self._frames: deque[Frame] = deque()
-        self._splitter = Splitter()
-        self.lender = self.lending()
+        self._decoder = Decoder()
+        self.begin_call()
         self._programs: dict[int, process_tree.Row] = {}
-        self._left = False
-        given = json.dumps({"path": sys.path, "places": list(places)})
+        self._closed = False
+        options = json.dumps({"path": sys.path, "directories": list(directories)})
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
-        arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), given)
+        arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
         try:
             super().__init__(Invocation(sys.executable, arguments, os.environ, os.curdir))
         except BaseException:
@@ -84,56 +84,55 @@ class Worker(Process):
         for fd in (self._out, self._err, self._ours[1], self._watch):
             self._poller.register(fd, select.POLLIN)
 
-    def lending(self) -> Lender:
-        """Begin a call: give what lends the contents in it."""
-        self.lender = Lender()
-        self._splitter.content = self.lender.content
-        return self.lender
+    def begin_call(self) -> None:
+        """Begin a call: the worker may read the assets and archives that are sent from now on, and no others."""
+        self.assets = AssetSender()
+        self._decoder.content = self.assets.content
 
     def send(self, kind: str, **body: Any) -> None:
-        """Send a frame; that nobody hears it any more is told by ``receive``. Raises ``ProviderError``: too large."""
-        data = memoryview(pack(kind, body, self.lender.lend))
+        """Send a frame; nothing happens when the worker is gone. Raise ``ProviderError`` for one that is too large."""
+        data = memoryview(encode(kind, body, self.assets.add))
         with suppress(BrokenPipeError):
-            while data and not self._left:
+            while data and not self._closed:
                 data = data[os.write(self._ours[0], data) :]
 
-    def receive(self, tick: Callable[[], None] = lambda: None) -> Frame:
-        """Wait for the next frame; ``tick`` is called now and then and ends the waiting by raising.
+    def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
+        """Wait for the next frame; ``check`` is called now and then, and ends the waiting by raising.
 
-        Raises ``Lost`` when the worker has ended, or has said what is no frame.
+        Raise ``WorkerLost`` when the worker has ended, or has sent bytes that are no frame.
         """
-        owed = _OWED
+        left = _MAX_CHUNKS
         while True:
             while self._frames:
                 frame = self._frames.popleft()
                 if frame.kind != "program":
                     return frame
-                self._note(**frame.body)
-            tick()
-            came = self._read(_TICK)
-            # What it has forked may write on for ever.
-            owed -= self.has_ended()
-            if self.has_ended() and (owed < 0 or not came):
+                self._note_program(**frame.body)
+            check()
+            received = self._read(_TICK)
+            # Children that it has forked may keep the pipes open and write on for ever.
+            left -= self.has_ended()
+            if self.has_ended() and (left < 0 or not received):
                 raise self.lost()
 
     def drain(self) -> None:
-        """Hear what has been written until now, the end of a line or not."""
-        for _ in range(_OWED):
+        """Log what it has written until now, also an unfinished line."""
+        for _ in range(_MAX_CHUNKS):
             if not self._read(0):
                 break
         for stream, lines in self._lines.items():
             for line in lines.rest():
-                self._say(stream, line)
+                self._log(stream, line)
 
     def end(self, grace: float) -> Iterable[Frame]:
-        """Let it end by itself, as told before; what it has started in peace is left. Then it is killed alone.
+        """Wait ``grace`` seconds until it ends, then kill it, but not the programs that it has left running.
 
-        Gives what it has said until then.
+        Return the frames that it has sent until then.
         """
-        if self._left:
+        if self._closed:
             return ()
         until = time.monotonic() + grace
-        with suppress(Lost):
+        with suppress(WorkerLost):
             while not self.has_ended() and (left := until - time.monotonic()) > 0:
                 self._read(left)
             self.drain()
@@ -145,53 +144,54 @@ class Worker(Process):
         return self._frames
 
     def kill(self) -> None:
-        """End it at once, with everything that it has started, also when it has ended by itself."""
-        if self._left:
+        """Kill it at once, with everything that it has started, also when it has ended by itself."""
+        if self._closed:
             return
         self.stop(0)
         if not self.stopped and self._row is not None:
             programs = self._programs.values()
             known = [each for each in programs if (now := process_tree.row(each.pid)) and now.start == each.start]
             with process_tree.adopting():
-                # Descent is lost with it; its own children are in its session, and each program leads another.
+                # Its children are no descendants of ours any more: they are found by its session, and the programs
+                # that it has reported lead sessions of their own.
                 process_tree.Tree(self._row, lambda: (process_tree.table(), None), known).kill()
-        # Only now may its number, and that of its session, become somebody else's.
+        # Only now may the system give its process id, which is that of its session, to another process.
         self._reap()
         self._leave()
 
+    def lost(self) -> WorkerLost:
+        """Kill what a worker that has ended left running, and return how it ended."""
+        self.drain()
+        self.kill()
+        if self.exit_code == DISCONNECTED:
+            return WorkerLost("lost the descriptors that it answers on")
+        if (self.exit_code or 0) >= 0:
+            return WorkerLost(f"ended with exit code {self.exit_code}")
+        memory = self.exit_code == -signal.SIGKILL and not self.stopped
+        return WorkerLost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
+
     def _read(self, seconds: float) -> bool:
-        """Read what comes within some seconds; gives whether anything did. Raises ``Lost`` for what is no frame."""
+        """Read what arrives within some seconds; return whether anything did. Raise ``WorkerLost`` for no frames."""
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd != self._watch]
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):
                 self._poller.unregister(fd)
             elif fd != self._ours[1]:
-                self._hear(STDOUT if fd == self._out else STDERR, data)
+                self._log_lines(STDOUT if fd == self._out else STDERR, data)
             else:
                 try:
-                    self._frames.extend(self._splitter.feed(data))
+                    self._frames.extend(self._decoder.feed(data))
                 except (ValueError, LookupError, TypeError) as error:
-                    lost = Lost("said what is no frame", f": {error}")
+                    lost = WorkerLost("sent bytes that are no frame", f": {error}")
                     raise lost from error
         return bool(ready)
 
-    def _hear(self, stream: int, data: bytes) -> None:
-        for line in self._lines[stream].feed(data, _LINE):
-            self._say(stream, line)
+    def _log_lines(self, stream: int, data: bytes) -> None:
+        for line in self._lines[stream].feed(data, _MAX_LINE):
+            self._log(stream, line)
 
-    def lost(self) -> Lost:
-        """End what it has left, and give how it ended."""
-        self.drain()
-        self.kill()
-        if self.exit_code == DISCONNECTED:
-            return Lost("lost the descriptors that it answers on")
-        if (self.exit_code or 0) >= 0:
-            return Lost(f"ended with exit code {self.exit_code}")
-        memory = self.exit_code == -signal.SIGKILL and not self.stopped
-        return Lost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
-
-    def _note(self, pid: int, *, running: bool) -> None:
-        """Remember which programs run, to end them should the worker no longer be able to."""
+    def _note_program(self, pid: int, *, running: bool) -> None:
+        """Note which programs it runs: they are killed here when it can no longer do so."""
         row = process_tree.row(pid) if running else None
         if row is not None:
             self._programs[pid] = row
@@ -212,7 +212,7 @@ class Worker(Process):
         )
 
     def _leave(self) -> None:
-        self._left = True
+        self._closed = True
         super()._leave()
         _close(self._ours)
 

@@ -1,6 +1,6 @@
-"""Providers that run in workers: what stands in for one here, and the worker processes behind it.
+"""A provider that runs in workers, as the runtime calls it, and the pool of its worker processes.
 
-A worker answers one call at a time; calls side by side get a worker each. What is lost with one is its call.
+A worker makes one call at a time; calls side by side get a worker each. A lost worker loses its own call only.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Changes
 from resource_api.model.values.errors import DefinitionError, ProviderError
-from resource_api.plugins.worker import exceptions as failure
-from resource_api.plugins.worker.call import Exchange, Overdue, never
-from resource_api.plugins.worker.messages import PROTOCOL
-from resource_api.plugins.worker.process import Lost, Worker
-from resource_api.plugins.worker.relay import hear
+from resource_api.plugins.worker import protocol
+from resource_api.plugins.worker.call import CallTimeout, WorkerCall, apply_report, never_blocked, result
+from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
 from resource_api.provider.context import Context
 
 if TYPE_CHECKING:
@@ -24,219 +22,225 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import Question
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
-    from resource_api.plugins.worker.messages import Frame
+    from resource_api.plugins.worker.protocol import Frame
     from resource_api.provider.context import RunContext
 
 #: Seconds that a worker has to end by itself.
-PATIENCE: Final = 2.0
+CLOSE_TIMEOUT: Final = 2.0
 
+#: The log level of what a worker writes to its standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
 
 class WorkerProvider:
-    """Stands in for a provider that runs in workers: it has the same methods."""
+    """A provider that runs in workers: it has the methods of ``BaseProvider``, and each is a call."""
 
-    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: RunContext) -> None:
-        """Start the first worker. Raises ``DefinitionError`` when it cannot load the type and its provider."""
-        self._workers = _Workers(definition, places, run)
+    def __init__(self, definition: TypeDefinition, directories: Sequence[str], run: RunContext) -> None:
+        """Start the first worker. Raise ``DefinitionError`` when it cannot load the type and its provider."""
+        self._workers = _WorkerPool(definition, directories, run)
         self._finalizer = weakref.finalize(self, self._workers.close)
-        self._workers.warm()
+        self._workers.start_first()
 
     def get(self, context: Context, *names: Any) -> Any:
-        """Give what exists."""
+        """Return what exists."""
         return self._workers.call(context, "get", *names)
 
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
         """Bring every name from ``is_`` to ``should``."""
-        self._workers.call(context, "set", changes if isinstance(changes, Changes) else Changes(changes, never))
+        offered = changes if isinstance(changes, Changes) else Changes(changes, never_blocked)
+        self._workers.call(context, "set", offered)
 
     def refresh(self, context: Context, names: Sequence[Name]) -> None:
-        """Refresh what was notified."""
+        """Refresh names that were notified."""
         self._workers.call(context, "refresh", names)
 
     def due(self, context: Context, name: Name, should: Resource) -> Any:
-        """Tell whether to run."""
+        """Return whether to run."""
         return self._workers.call(context, "due", name, should)
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> Any:
-        """Give resources in their one form."""
+        """Return resources in canonical form."""
         return self._workers.call(context, "canonicalize", resources)
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
-        """Give what is wrong with each of many resources, asked for in one go."""
-        for found in self._each(context, "validate", [[(should,)] for should in resources]):
+        """Yield what is wrong with each resource, found in one call."""
+        for found in self._answers(context, "validate", [[(should,)] for should in resources]):
             yield found if isinstance(found, Exception) else found[0]
 
     def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
-        """Give whether attributes of many resources are as they should be, asked for in one go."""
-        asked = [[(name, each, is_, should) for each in some] for name, some, is_, should in questions]
-        return self._each(context, "insync", asked)
-
-    def _each(self, context: Context, method: str, questions: list[list[tuple[Any, ...]]]) -> Iterator[Any]:
-        """Put questions, each a list of the arguments of its calls; gives what those returned, or the first error."""
-        try:
-            answers = self._workers.call(context, method, questions) if questions else []
-        except Exception as error:  # noqa: BLE001 - the answer to each
-            answers = [{"raised": failure.describe(error)}] * len(questions)
-        for found in answers:
-            yield failure.contained(found["raised"]) if "raised" in found else found["value"]
+        """Yield the answers of ``insync`` for the attributes of each question, found in one call."""
+        return self._answers(
+            context, "insync", [[(name, each, is_, should) for each in some] for name, some, is_, should in questions]
+        )
 
     def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
-        """Foresee."""
+        """Return what the provider foresees."""
         return self._workers.call(context, "plan", name, is_, should)
 
     def upgrade(self, version: int, values: Resource) -> Any:
-        """Bring recorded values to the type's version."""
-        return self._workers.call(self._workers.nobody, "upgrade", version, values)
+        """Return recorded values in the form of the type's schema version."""
+        return self._workers.call(self._workers.no_call, "upgrade", version, values)
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
-        """Be configured: each worker is, before its first call that needs it."""
+        """Set the configuration; each worker gets it before its first call that needs it."""
         self._workers.config = dict(config)
 
     def check_config(self, context: Context, config: Resource) -> Any:
-        """Give the configuration with what only the provider can tell."""
+        """Return the configuration, completed by the provider."""
         return self._workers.call(context, "check_config", config)
 
     def diff_config(self, context: Context, is_: Resource, should: Resource) -> Any:
-        """Tell which changes put what was made out of reach."""
+        """Return the names of attributes whose change makes existing resources unreachable."""
         return self._workers.call(context, "diff_config", is_, dict(should))
 
     def __getattr__(self, name: str) -> Any:
-        """Give a function of the provider: it takes its inputs by name."""
+        """Return a function of the provider, which takes its inputs by name."""
         if name.startswith("_") or name not in self._workers.functions:
             raise AttributeError(name)
         return lambda context, **inputs: self._workers.call(context, name, inputs)
 
     def cancel(self) -> None:
-        """Be interrupted: each provider is told before it is closed."""
+        """Have ``cancel`` of each provider called before it is closed."""
         self._workers.interrupted = True
 
     def begin_close(self) -> None:
-        """Tell the workers to end, and do not wait."""
+        """Ask the workers to end, and do not wait."""
         self._workers.begin_close()
 
     def close(self) -> None:
         """End the workers."""
         self._finalizer()
 
+    def _answers(self, context: Context, method: str, questions: list[list[tuple[Any, ...]]]) -> Iterator[Any]:
+        """Yield for each question, a list of the arguments of calls, what these returned, or the first error."""
+        try:
+            answers = self._workers.call(context, method, questions) if questions else []
+        except Exception as error:  # noqa: BLE001 - the answer to each
+            answers = [{"raised": protocol.encode_error(error)}] * len(questions)
+        for answer in answers:
+            yield protocol.decode_exception(answer["raised"]) if "raised" in answer else answer["value"]
 
-class _Workers:
+
+class _WorkerPool:
     """The worker processes of one provider."""
 
-    def __init__(self, definition: TypeDefinition, places: Sequence[str], run: RunContext) -> None:
+    def __init__(self, definition: TypeDefinition, directories: Sequence[str], run: RunContext) -> None:
         self._definition = definition
-        self._places = places
+        self._directories = directories
         self._run = run
         self.functions = definition.functions
-        #: What the provider is configured with; None: nothing yet.
+        #: The configuration of the provider; None while it has none.
         self.config: Mapping[str, Any] | None = None
         self.interrupted = False
-        #: What is said in no call is said in this one.
-        self.nobody = Context(definition, run, reading=True)
+        #: The context of what belongs to no call of the runtime.
+        self.no_call = Context(definition, run, reading=True)
         self._lock = threading.Lock()
-        self._idle: list[Worker] = []
-        self._leaving: list[Worker] = []
-        #: How many calls have changed something, and how many of those each worker has made or been renewed after.
+        self._idle: list[WorkerProcess] = []
+        self._closing: list[WorkerProcess] = []
+        #: The number of calls that have changed something. Of each worker: the number up to which its provider's
+        #: cached data are valid; a call after other changes has the provider made anew.
         self._changes = 0
-        self._known: dict[Worker, int] = {}
+        self._seen_changes: dict[WorkerProcess, int] = {}
 
-    def warm(self) -> None:
-        """Start a worker, to wait for the first call."""
+    def start_first(self) -> None:
+        """Start a worker, which waits for the first call."""
         self._idle.append(self._start())
 
     def call(self, context: Context, method: str, *arguments: Any) -> Any:
-        """Have one worker carry out a call. Raises what the provider raises, and ``Lost``."""
+        """Return the answer of a provider's method. Raise what the method raises, and ``WorkerLost``."""
         worker, before = self._take(), self._changes
-        call = Exchange(self._run, context, method, self.config)
+        call = WorkerCall(self._run, context, method, self.config)
         try:
-            answer = call.carry_out(worker, arguments, fresh=self._known.get(worker) != before)
-        except Overdue:
-            self._drop(worker, context)
-            call.give_up()
+            last = call.run(worker, arguments, fresh=self._seen_changes.get(worker) != before)
+        except CallTimeout:
+            self._discard(worker, context)
+            call.fail_undecided()
             return None
         except BaseException:
-            self._drop(worker, context)
+            self._discard(worker, context)
             raise
+        changed = not context.reading
         with self._lock:
-            self._changes += not context.reading
-            # Whose call was the only one to change something meanwhile need not forget what it has cached.
-            self._known[worker] = self._changes if self._changes == before + (not context.reading) else -1
+            self._changes += changed
+            # What this worker's provider has cached stays valid if no other call has changed anything meanwhile.
+            self._seen_changes[worker] = self._changes if self._changes == before + changed else -1
             self._idle.append(worker)
-        return answer()
+        return result(last)
 
     def begin_close(self) -> None:
-        """Tell the workers that nothing more is asked of them."""
+        """Ask the idle workers to end."""
         with self._lock:
-            leaving, self._idle = self._idle, []
-        self._leaving += leaving
-        for worker in leaving:
+            closing, self._idle = self._idle, []
+        self._closing += closing
+        for worker in closing:
             worker.send("close", interrupted=self.interrupted)
 
     def close(self) -> None:
-        """Wait until the workers have ended, but not for long."""
+        """Wait until the workers have ended, for a limited time."""
         self.begin_close()
-        while self._leaving:
-            for frame in self._leaving.pop().end(PATIENCE):
+        while self._closing:
+            for frame in self._closing.pop().end(CLOSE_TIMEOUT):
                 if frame.kind in {"line", "conceal"}:
-                    hear(self._run, self.nobody, *frame)
+                    apply_report(self._run, self.no_call, frame)
 
-    def _take(self) -> Worker:
+    def _take(self) -> WorkerProcess:
+        """Return an idle worker, or a new one."""
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is not None and worker.has_ended():
             lost = worker.lost()
-            self._known.pop(worker, None)
+            self._seen_changes.pop(worker, None)
             if not worker.stopped:
-                text = f"its worker {lost.how} while nothing was asked of it{lost.more}; another is started"
+                text = f"its worker {lost.how} while it was idle{lost.more}; another is started"
                 self._run.log.write("warning", self._definition.name, text)
             worker = None
         return worker or self._start()
 
-    def _drop(self, worker: Worker, context: Context) -> None:
+    def _discard(self, worker: WorkerProcess, context: Context) -> None:
         worker.kill()
         with self._lock:
             self._changes += not context.reading
-            self._known.pop(worker, None)
+            self._seen_changes.pop(worker, None)
 
-    def _start(self) -> Worker:
+    def _start(self) -> WorkerProcess:
         name = self._definition.name
         try:
-            worker = Worker(self._places, self._say)
+            worker = WorkerProcess(self._directories, self._log_output)
         except OSError as error:
             msg = f"the worker of '{name}' cannot be started: {error.strerror}"
             raise ProviderError(msg) from error
         try:
             instance = self._definition.instance
-            worker.send("hello", protocol=PROTOCOL, instance=instance, level=self._run.log.level)
+            worker.send("hello", protocol=protocol.VERSION, instance=instance, level=self._run.log.level)
             answer = worker.receive()
             while answer.kind not in {"ready", "raised"}:
                 answer = worker.receive()
         except BaseException as error:
             worker.kill()
-            if not isinstance(error, Lost):
+            if not isinstance(error, WorkerLost):
                 raise
             msg = f"the worker of '{name}' {error.how} while it loaded the type and its provider{error.more}"
             raise DefinitionError(msg) from error
         worker.drain()
-        if problem := self._unfit(answer):
+        if problem := self._problem(answer):
             worker.kill()
             raise problem
-        self._known[worker] = self._changes
+        self._seen_changes[worker] = self._changes
         return worker
 
-    def _unfit(self, answer: Frame) -> BaseException | None:
-        """Give why a worker cannot serve."""
+    def _problem(self, answer: Frame) -> BaseException | None:
+        """Return why a worker that has answered ``hello`` cannot be used."""
         if answer.kind == "raised":
-            return failure.restore(answer.body)
-        name, definition, said = self._definition.name, self._definition, answer.body
-        if said.get("protocol") != PROTOCOL:
+            return protocol.decode_error(answer.body)
+        name, definition, ready = self._definition.name, self._definition, answer.body
+        if ready.get("protocol") != protocol.VERSION:
             return ProviderError(
-                f"the worker of '{name}' speaks protocol {said.get('protocol')} and this run {PROTOCOL}:"
+                f"the worker of '{name}' uses protocol {ready.get('protocol')} and this run {protocol.VERSION}:"
                 " resource-api has been replaced meanwhile; run again"
             )
-        if said.get("schema_version") != definition.schema_version or said.get("features") != definition.features:
+        if ready.get("schema_version") != definition.schema_version or ready.get("features") != definition.features:
             return DefinitionError(f"the worker of '{name}' has loaded another version of the type; run again")
         return None
 
-    def _say(self, stream: int, line: str) -> None:
+    def _log_output(self, stream: int, line: str) -> None:
         self._run.log.write(_LEVELS[stream], self._definition.name, line)

@@ -1,7 +1,7 @@
-"""What a worker process does: it makes the provider of one type and answers the runtime's calls, one after the other.
+"""The program of a worker process: it makes the provider of one type and answers the runtime's calls one by one.
 
-Runs in a process of its own, see ``plugins.worker.process``; the provider is made, lent a context and guarded
-as it is anywhere. Which frames there are is in ``docs/isolation.md``.
+The provider is made, given a context and guarded as it is in the runtime. Which frames there are is in
+``docs/isolation.md``; how the process is started is in ``process``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +24,14 @@ from resource_api.model.values.reference import split_instance
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
-from resource_api.plugins.worker import exceptions as failure
-from resource_api.plugins.worker.channel import DISCONNECTED, Channel, Disconnected, secured
-from resource_api.plugins.worker.messages import PROTOCOL
-from resource_api.plugins.worker.relay import DistantRun
+from resource_api.plugins.worker import protocol
+from resource_api.plugins.worker.runtime_connection import (
+    DISCONNECTED,
+    Channel,
+    Disconnected,
+    WorkerRun,
+    move_descriptor,
+)
 from resource_api.provider.base import call_arguments, collect_rows
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -38,33 +43,33 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import TypeDefinition
 
-#: What is only called of a provider that has its configuration.
+#: Methods that need a configured provider.
 _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due"})
-#: What is asked of many resources in one call.
-_OF_MANY: Final = frozenset({"validate", "insync"})
-#: What a provider may leave out.
+#: Methods of which one frame holds the questions about many resources.
+_BATCHED: Final = frozenset({"validate", "insync"})
+#: Methods that a provider may leave out.
 _OPTIONAL: Final = frozenset({"check_config", "diff_config"})
 
 
-def main(requests: int, replies: int, lifeline: int, places: Sequence[str]) -> None:
-    """Serve the provider that the first frame names, found in ``places``, until ``close``."""
-    _die_with(lifeline)
+def main(requests: int, replies: int, lifeline: int, directories: Sequence[str]) -> None:
+    """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``."""
+    _end_with_runtime(lifeline)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
     channel = Channel(requests, replies)
     try:
         hello = channel.receive().body
-        if hello["protocol"] != PROTOCOL:
-            channel.send("ready", protocol=PROTOCOL)
+        if hello["protocol"] != protocol.VERSION:
+            channel.send("ready", protocol=protocol.VERSION)
             return
-        _Server(channel, Registry(ModulePath(places, distributions=False)), hello).serve()
+        _Server(channel, Registry(ModulePath(directories, distributions=False)), hello).serve()
     except Disconnected:
         os._exit(DISCONNECTED)
 
 
-def _die_with(lifeline: int) -> None:
-    """Have the kernel kill this process when the other end of a pipe is closed, whatever we are busy with."""
-    lifeline = secured(lifeline)
+def _end_with_runtime(lifeline: int) -> None:
+    """Have the kernel kill this process, whatever it does, when the runtime's end of the pipe is closed."""
+    lifeline = move_descriptor(lifeline)
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
@@ -78,30 +83,30 @@ class _Server:
     def __init__(self, channel: Channel, registry: Registry, hello: Mapping[str, Any]) -> None:
         self._channel = channel
         self._instance: str = hello["instance"]
-        self._run = DistantRun(channel, hello["level"])
+        self._run = WorkerRun(channel, hello["level"])
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
         self._pid = os.getpid()
         process.set_listener(lambda pid, *, running: channel.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
-            import faulthandler  # noqa: PLC0415 - only for those who debug
+            import faulthandler  # noqa: PLC0415 - only for debugging
 
             faulthandler.enable()
 
     def serve(self) -> None:
-        """Load the type, say so, and answer until ``close``."""
-        if not self._attempt("ready", self._load):
+        """Load the type, report that it is ready, and answer calls until the frame ``close``."""
+        if not self._answer("ready", self._load):
             return
         while (frame := self._channel.receive()).kind != "close":
             if frame.kind == "call":
-                self._attempt("done", lambda call=frame.body: {"value": self._call(**call)})
-        self._attempt("closed", lambda: self._close(**frame.body))
+                self._answer("done", partial(self._call_frame, frame.body))
+        self._answer("closed", lambda: self._close(**frame.body))
 
     def _load(self) -> Mapping[str, Any]:
         definition = self._definition()
         self._registry.provider(definition.name)
         return {
-            "protocol": PROTOCOL,
+            "protocol": protocol.VERSION,
             "schema_version": definition.schema_version,
             "features": definition.features,
         }
@@ -113,11 +118,11 @@ class _Server:
         self._providers.close(interrupted=interrupted)
         return {}
 
-    def _attempt(self, kind: str, work: Any) -> bool:
-        """Do something, and say what came of it: a frame of ``kind``, or what was raised."""
+    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, Any]]) -> bool:
+        """Send a frame of ``kind``, or one with the error that its body raised; return whether it was the first."""
         try:
             try:
-                body = work()
+                body = make_body()
             finally:
                 if os.getpid() != self._pid:
                     os._exit(70)
@@ -127,44 +132,46 @@ class _Server:
             self._channel.send(kind, **body)
         except Disconnected:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the runtime decides what to do about it
-            self._channel.send("raised", **failure.describe(error))
+        except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
+            self._channel.send("raised", **protocol.encode_error(error))
             return False
         return True
+
+    def _call_frame(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"value": self._call(**body)}
 
     def _call(
         self, method: str, arguments: Sequence[Any], *, terms: Mapping[str, Any], fresh: bool, config: Any = None
     ) -> Any:
-        """Call the provider; ``terms`` are those of the context, ``fresh`` asks for one that has cached nothing.
+        """Call the provider; ``terms`` are those of the context, ``fresh`` has the provider made anew.
 
-        Without a ``config`` only what answers from its arguments alone can be called of a type that is configured.
+        Without a ``config``, a provider that needs one can answer pure methods only.
         """
-        with self._run.attending():
+        with self._run.call():
             if fresh:
                 self._providers.close()
             if config is not None:
                 self._providers.configure(self._instance, config)
-            function = method in self._definition().functions
-            provider = self._providers.instance(self._instance, configured=function or method in _CONFIGURED)
+            is_function = method in self._definition().functions
+            provider = self._providers.instance(self._instance, configured=is_function or method in _CONFIGURED)
             context = self._context(**terms)
             with process_guard.protected(), context.activate(provider):
-                return self._ask(provider, context, method, arguments)
+                return self._call_method(provider, context, method, arguments)
 
-    def _ask(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:
-        """Call one method as its provider expects it; gives plain data."""
+    def _call_method(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:
+        """Call one method with the arguments that it expects; return plain data."""
         if method in _OPTIONAL and not hasattr(provider, method):
-            # Of what may be left out, nothing is said.
             return arguments[0] if method == "check_config" else None
-        ask = getattr(provider, method)
-        if method in _OF_MANY:
-            return [_answer(context, method, ask, calls) for calls in arguments[0]]
+        call = getattr(provider, method)
+        if method in _BATCHED:
+            return [_answer_question(context, method, call, calls) for calls in arguments[0]]
         if method in context.type.functions:
-            return ask(context, **arguments[0])
+            return call(context, **arguments[0])
         if method == "set":
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
-            ask(context, self._changes(**arguments[0]), **extra)
+            call(context, self._changes(**arguments[0]), **extra)
             return None
-        return _data(context.type, method, ask(*call_arguments(method, context, arguments)))
+        return _plain_data(context.type, method, call(*call_arguments(method, context, arguments)))
 
     def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
         return Context(
@@ -177,29 +184,29 @@ class _Server:
         )
 
     def _changes(self, offered: Sequence[Any], blocked: Sequence[Any]) -> Changes:
-        before = set(blocked)
-        changes = {name: Change(_fixed(change.is_), _fixed(change.should)) for name, change in offered}
-        return Changes(changes, lambda name: name in before or self._run.blocked(name))
+        blocked_before = set(blocked)
+        changes = {name: Change(_read_only(change.is_), _read_only(change.should)) for name, change in offered}
+        return Changes(changes, lambda name: name in blocked_before or self._run.blocked(name))
 
 
-def _answer(
-    context: Context, method: str, ask: Callable[..., Any], calls: Sequence[Sequence[Any]]
+def _answer_question(
+    context: Context, method: str, call: Callable[..., Any], calls: Sequence[Sequence[Any]]
 ) -> Mapping[str, Any]:
-    """Answer one of many questions, each alone with what it raises."""
+    """Return the answers to one of many questions, or the error that one of its calls raised."""
     try:
-        return {"value": [_data(context.type, method, ask(context, *call)) for call in calls]}
+        return {"value": [_plain_data(context.type, method, call(context, *each)) for each in calls]}
     except Disconnected:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the runtime decides what to do about it
-        return {"raised": failure.describe(error)}
+    except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
+        return {"raised": protocol.encode_error(error)}
 
 
-def _fixed(state: Any) -> Any:
+def _read_only(state: Any) -> Any:
     return None if state is None else MappingProxyType(state)
 
 
-def _data(definition: TypeDefinition, method: str, answer: Any) -> Any:
-    """Give an answer as plain data, where what is asked for may be more than that."""
+def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
+    """Return an answer as plain data where the provider may return other objects, such as iterators."""
     if method == "get":
         return collect_rows(definition, answer)
     if method == "refresh":

@@ -25,7 +25,7 @@ from resource_api.model.values.values import Sensitive
 from resource_api.provider.command import Command, CommandResult
 from resource_api.provider.context import Context, RunContext, Subject
 from resource_api.system.log import Line, Log
-from resource_api.system.process import trusted_path as program
+from resource_api.system.process import trusted_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,7 +142,7 @@ def test_a_line_without_end_is_no_memory_leak() -> None:
 def test_output_without_end_is_no_memory_leak() -> None:
     """A call keeps 64 MiB of stdout and 64 KiB of stderr; beyond, it is stopped or its beginning dropped."""
     assert message(lambda: Provider().cat("/dev/zero")) == (
-        "'cat /dev/zero' said more than 64 MiB; read it with lines()"
+        "'cat /dev/zero' wrote more than 64 MiB; read it with lines()"
     )
     assert Provider().sh("-c", "yes x | head -c 1M >&2; echo end >&2").stderr.endswith("x\nend\n")
     assert len(Provider().sh("-c", "yes x | head -c 1M >&2").stderr) == 65536
@@ -434,6 +434,6 @@ def test_a_cancelled_run_lets_a_running_program_end(lent: Lent) -> None:
 
 
 def test_without_a_context_a_command_just_runs() -> None:
-    """ProviderFunctions and tests use commands as they are."""
+    """Tools and tests use commands as they are."""
     assert Command("sh", read_only=True)("-c", "echo x").stdout == "x\n"
-    assert program.locate("sh") in {"/usr/bin/sh", "/bin/sh"}
+    assert trusted_path.locate("sh") in {"/usr/bin/sh", "/bin/sh"}

@@ -17,9 +17,8 @@ from resource_api.model.change import Difference
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.assets import Archive, Asset, Content
 from resource_api.model.values.errors import CannotList, ResourceError, reason
-from resource_api.plugins.worker import exceptions as failure
-from resource_api.plugins.worker import messages as frame
-from resource_api.plugins.worker.messages import Frame, Splitter, pack
+from resource_api.plugins.worker import protocol
+from resource_api.plugins.worker.protocol import Decoder, Frame, decode_error, encode, encode_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +50,7 @@ VALUES = st.recursive(SCALARS, containers, max_leaves=20)
 
 def back(value: Any) -> Any:
     """Send a value through a frame."""
-    (found,) = Splitter().feed(pack("kind", {"value": value}))
+    (found,) = Decoder().feed(encode("kind", {"value": value}))
     assert found.kind == "kind"
     return found.body["value"]
 
@@ -78,9 +77,9 @@ def test_data_comes_out_as_it_went_in(value: Any) -> None:
 @given(st.lists(VALUES, max_size=4), st.integers(1, 40))
 def test_frames_may_be_cut_anywhere(values: list[Any], size: int) -> None:
     """Bytes come in pieces of any size, several frames in one of them."""
-    data = b"".join(pack("kind", {"value": value}) for value in values)
-    splitter = Splitter()
-    found = [each for at in range(0, len(data), size) for each in splitter.feed(data[at : at + size])]
+    data = b"".join(encode("kind", {"value": value}) for value in values)
+    decoder = Decoder()
+    found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
     assert found == [Frame("kind", {"value": value}) for value in values]
 
 
@@ -152,7 +151,7 @@ def test_contents_go_along_as_digests_and_are_lent() -> None:
     inner = Asset("1" * 64, "text", "hello")
     archive = Archive("2" * 64, "files", (("a", inner),))
     lent: list[Content] = []
-    (found,) = Splitter().feed(pack("kind", {"value": {"content": archive}}, lent.append))
+    (found,) = Decoder().feed(encode("kind", {"value": {"content": archive}}, lent.append))
     assert found.body["value"] == {"content": archive}
     assert lent == [archive, inner]
     assert found.body["value"]["content"].given[0][1].text == "hello"
@@ -165,16 +164,16 @@ def test_contents_go_along_as_digests_and_are_lent() -> None:
 def test_what_is_no_frame_is_refused(data: bytes) -> None:
     """At its first eight bytes, or when it is whole."""
     with pytest.raises(ValueError, match=r".*"):
-        list(Splitter().feed(data))
+        list(Decoder().feed(data))
 
 
 def test_what_is_too_large_is_refused_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a byte of it is sent."""
-    monkeypatch.setattr(frame, "LONGEST", 1 << 20)
-    with pytest.raises(ProviderError, match="said more than 1 MiB at once"):
-        pack("kind", {"value": "x" * (1 << 20)})
+    monkeypatch.setattr(protocol, "MAX_FRAME", 1 << 20)
+    with pytest.raises(ProviderError, match="sent more than 1 MiB at once"):
+        encode("kind", {"value": "x" * (1 << 20)})
     with pytest.raises(ProviderError, match="a value cannot be passed on: Exceeds the limit"):
-        pack("kind", {"value": 10**5000})
+        encode("kind", {"value": 10**5000})
 
 
 class OwnError(CommandError):
@@ -212,7 +211,7 @@ RAISED: dict[str, Callable[[], BaseException]] = {
 def test_errors_say_the_same_on_the_other_side(case: str) -> None:
     """And are caught by the same clauses, as far as those name ours, ``OSError`` or what is no ``Exception``."""
     error = RAISED[case]()
-    found = failure.restore(back(failure.describe(error)))
+    found = decode_error(back(encode_error(error)))
     assert reason(found) == reason(error)
     assert type(found).__name__ == type(error).__name__
     for kind in (Exception, OSError, ResourceError, CannotList, CommandError, KeyboardInterrupt, SystemExit):
@@ -221,8 +220,8 @@ def test_errors_say_the_same_on_the_other_side(case: str) -> None:
 
 def test_errors_of_ours_keep_what_they_carry() -> None:
     """What a program said, which problems a manifest has."""
-    found: Any = failure.restore(back(failure.describe(CommandError("failed", ["ls", "x"], 2, "no such"))))
+    found: Any = decode_error(back(encode_error(CommandError("failed", ["ls", "x"], 2, "no such"))))
     assert (found.argv, found.status, found.stderr) == (("ls", "x"), 2, "no such")
     problem = Problem("size", "is odd", line=3)
-    found = failure.restore(back(failure.describe(ManifestError([problem]))))
+    found = decode_error(back(encode_error(ManifestError([problem]))))
     assert (found.problems, found.exit_code) == ([problem], 65)

@@ -1,0 +1,207 @@
+"""A worker's connection to the runtime: frames over two pipes, and the run, outcomes and mask that send them.
+
+A provider in a worker gets an ordinary ``Context``; only what writes, records and requests is replaced here. The rules
+of reporting are checked in the worker, where the report is made. The runtime's end is ``process``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import threading
+from collections import deque
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import ProviderError
+from resource_api.model.values.masking import Mask
+from resource_api.model.values.values import is_secret
+from resource_api.plugins.worker.asset_transfer import requesting_content
+from resource_api.plugins.worker.protocol import Decoder, decode_error, encode
+from resource_api.provider.context import RunContext
+from resource_api.provider.outcomes import CallOutcomes
+from resource_api.system.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api.model.change import Difference
+    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.plugins.worker.protocol import Frame
+    from resource_api.system.log import Line
+
+#: The exit code of a worker that has lost its connection.
+DISCONNECTED: Final = 71
+
+_CHUNK: Final = 1 << 16
+#: Our descriptors get high numbers: a provider that closes low ones, or expects them for its own files, may.
+_LOWEST_DESCRIPTOR: Final = 200
+
+
+class Disconnected(BaseException):
+    """The connection is lost; no ``Exception``, because a provider must not handle it."""
+
+
+class Channel:
+    """Frames from one descriptor and to another. Only the process that made it sends: forked children do not."""
+
+    def __init__(self, source: int, target: int) -> None:
+        """Take over two descriptors; executed programs do not inherit them."""
+        self._source = move_descriptor(source)
+        self._target = move_descriptor(target)
+        self._pid = os.getpid()
+        self.decoder = Decoder()
+        self._frames: deque[Frame] = deque()
+        self._sending = threading.Lock()
+
+    def send(self, kind: str, **body: Any) -> None:
+        """Send a frame. Raise ``Disconnected``, and ``ProviderError`` for one that is too large."""
+        data = memoryview(encode(kind, body))
+        if os.getpid() != self._pid:
+            return
+        try:
+            with self._sending:
+                while data:
+                    data = data[os.write(self._target, data) :]
+        except OSError as error:
+            raise Disconnected from error
+
+    def receive(self) -> Frame:
+        """Wait for the next frame. Raise ``Disconnected``."""
+        while not self._frames:
+            self._read()
+        return self._frames.popleft()
+
+    def has_input(self) -> bool:
+        """Whether ``receive`` would return or raise at once. Raise ``Disconnected``."""
+        try:
+            return bool(self._frames or select.select([self._source], [], [], 0)[0])
+        except (OSError, ValueError) as error:
+            raise Disconnected from error
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._source, _CHUNK)
+            self._frames.extend(self.decoder.feed(data))
+        except (OSError, ValueError) as error:
+            raise Disconnected from error
+        if not data:
+            raise Disconnected
+
+
+def move_descriptor(descriptor: int) -> int:
+    """Return a duplicate with a high number that executed programs do not inherit; the original is closed."""
+    try:
+        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
+    except OSError:  # the limit of descriptors is lower
+        fcntl.fcntl(descriptor, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+        return descriptor
+    os.close(descriptor)
+    return high
+
+
+class WorkerRun(RunContext):
+    """The run as a worker sees it: log lines, outcomes and requests go through the channel."""
+
+    def __init__(self, channel: Channel, level: str) -> None:
+        """Send log lines from ``level`` on."""
+        self._channel = channel
+        #: Held while something is requested and the answer awaited.
+        self._lock = threading.Lock()
+        #: The number of the current call: a context that a thread keeps from an earlier one sends nothing.
+        self._call = 0
+        self._calling = False
+        self._cancelled = False
+        self._any_failed = False
+        channel.decoder.content = requesting_content(self.request)
+        super().__init__(Log(level, self._send_line))
+        self.log.mask = _SendingMask(channel)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the runtime has asked the current call to end soon."""
+        with self._lock:
+            while self._calling and not self._cancelled and self._channel.has_input():
+                self._cancelled = self._channel.receive().kind == "cancel"
+            return self._cancelled
+
+    @cancelled.setter
+    def cancelled(self, value: bool) -> None:
+        """Ignore the initial value that ``RunContext`` sets: only the runtime cancels."""
+
+    def isolates(self, definition: TypeDefinition) -> bool:
+        """Return False: this is the worker."""
+        del definition
+        return False
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Begin and end a call: only within it may frames of the runtime be read here."""
+        with self._lock:
+            self._call += 1
+            self._calling, self._cancelled, self._any_failed = True, False, False
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calling = False
+
+    def new_outcomes(self, *arguments: Any, **keywords: Any) -> CallOutcomes:
+        """Return outcomes that are also sent to the runtime."""
+        return _SendingOutcomes(partial(self._send_outcome, self._call), *arguments, **keywords)
+
+    def blocked(self, name: Name) -> bool:
+        """Request whether a prerequisite of a name has failed; while nothing has failed in this call, none can have."""
+        return self._any_failed and bool(self.request("blocked", name=name))
+
+    def request(self, kind: str, **body: Any) -> Any:
+        """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
+        with self._lock:
+            if not self._calling:
+                msg = f"'{kind}' is requested after the call has ended that it belongs to"
+                raise ProviderError(msg)
+            self._channel.send(kind, **body)
+            while (answer := self._channel.receive()).kind == "cancel":
+                self._cancelled = True
+        if answer.kind == "refused":
+            raise decode_error(answer.body)
+        return answer.body["value"]
+
+    def _send_outcome(self, call: int, kind: str, **body: Any) -> None:
+        if self._calling and call == self._call:
+            self._any_failed = self._any_failed or body.get("status") == "failed"
+            self._channel.send(kind, **body)
+
+    def _send_line(self, line: Line) -> None:
+        self._channel.send("line", level=line.level, subject=line.subject, text=line.text)
+
+
+class _SendingOutcomes(CallOutcomes):
+    """Outcomes that are sent to the runtime once the rules of reporting have been checked."""
+
+    def __init__(self, send: Callable[..., None], *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._send = send
+
+    def set_status(self, names: list[Name], status: str, why: object = "") -> None:
+        for name in names:
+            super().set_status([name], status, why)
+            self._send("status", name=name, status=status, reason=self[name].reason)
+
+    def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
+        super().add_attribute(name, difference, text)
+        self._send("attribute", name=name, difference=difference)
+
+
+class _SendingMask(Mask):
+    """Sends secrets to the runtime, which masks them."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def add(self, value: Any) -> None:
+        if is_secret(value):
+            self._channel.send("conceal", value=value)
