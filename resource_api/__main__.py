@@ -1,4 +1,4 @@
-"""The process of the command ``resource-api``: what is settled before anything else is imported, and how it ends."""
+"""The process of the command ``resource-api``: garbage collection before the first import, and the exit code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import gc
 import sys
 from typing import Final
 
-#: So many more objects than before are looked through for circles at once.
+#: How many more objects than before cause a collection.
 _YOUNG: Final = 300_000
 
 
 def main() -> None:
     """Run the command line and end the process with the documented exit code."""
-    # A run makes many objects and no rubbish in circles: looking for it more often, or at the end, finds none.
+    # A run makes many objects and hardly any cycles: collecting more often, or at the end, frees nothing.
     gc.set_threshold(_YOUNG, 50, 50)
-    from resource_api.cli.main import run  # noqa: PLC0415 - click alone would have it look some fifteen times
+    from resource_api.cli.main import run  # noqa: PLC0415 - importing click alone would cause some fifteen collections
 
     code = run()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""The command ``resource-api``: finds the subcommand, maps every error to its exit code.
+"""The command ``resource-api``: finds the subcommand and returns the exit code.
 
-Importing it costs click and nothing else: each subcommand is a module that is imported when it is called.
+Importing this module imports click and nothing else: the module of a subcommand is imported when it is called.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ COMMANDS: Final = {
     "validate": "Check a manifest without touching the system.",
     "schema": "Print a JSON Schema of manifests, for editors.",
     "graph": "Print the relationships in a manifest.",
-    "import": "Take over an existing thing into state.",
+    "import": "Take over an existing resource into state.",
     "refresh": "Read everything again into state; change nothing else.",
-    "state": "Look at and mend what is recorded.",
+    "state": "Show and edit what is recorded.",
     "output": "Show a stack's outputs.",
     "new": "Write a new type or a new key, ready to use.",
 }
@@ -44,14 +44,14 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the same
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
         if cmd_name not in COMMANDS:
             return None
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         command: click.Command = getattr(import_module(f"resource_api.cli.commands.{name}"), name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -66,7 +66,7 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; gives the exit code: 64 for wrong usage, what the command says otherwise."""
+    """Run a command line, that of the process unless given, and return its exit code; 64 for wrong usage."""
     try:
         code: Any = cli.main(args=arguments, prog_name="resource-api", standalone_mode=False)
     except click.ClickException as error:
@@ -75,15 +75,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except OSError as error:
-        return _unwritten(error)
+        return _report_unwritten(error)
     return code if isinstance(code, int) else 0
 
 
-def _unwritten(error: OSError) -> int:
-    """Say that help or the version could not be written: click writes them, and no session is around it."""
+def _report_unwritten(error: OSError) -> int:
+    """Report that click could not write help or the version, which no session surrounds; return the exit code."""
     import os  # noqa: PLC0415 - only here
 
-    # The interpreter flushes once more at its end; what is left goes nowhere.
+    # Otherwise the interpreter fails once more on the rest of the buffer at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with suppress(OSError):
         sys.stderr.write(f"resource-api: cannot write: {error.strerror}\n")

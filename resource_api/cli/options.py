@@ -1,4 +1,4 @@
-"""The options that subcommands share, so that each is spelt, documented and parsed once."""
+"""The options that commands share: each is declared, documented and parsed once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def _group(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
             function = decorator(function)
@@ -26,8 +26,8 @@ def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def _name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Refuse the name of a stack or project that could not stand in a URN."""
-    from resource_api.model.values.reference import STACK_NAME  # noqa: PLC0415 - only for a command that knows stacks
+    """Refuse a name of a stack or project that a URN cannot contain."""
+    from resource_api.model.values.reference import STACK_NAME  # noqa: PLC0415 - only for commands with a stack
 
     if value is None or STACK_NAME.match(value):
         return value
@@ -36,12 +36,12 @@ def _name(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def key(_context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
-    """Give the key of that name; its passphrase leaves the environment, so that no child inherits it."""
+    """Return the key of a URL; its passphrase is removed from the environment, where child processes would see it."""
     if value is None:
         return None
     import os  # noqa: PLC0415 - only with a key
 
-    from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - the same
+    from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - see above
 
     try:
         return key_from_url(value, os.environ)
@@ -50,13 +50,13 @@ def key(_context: click.Context, _option: click.Parameter, value: str | None) ->
 
 
 class _Directory(click.Path):
-    """A directory that exists; in a variable's list an empty element means none, as a trailing colon leaves one."""
+    """An existing directory; empty elements of a variable's list, as after a trailing colon, are ignored."""
 
     def split_envvar_value(self, rv: str) -> list[str]:
         return [directory for directory in super().split_envvar_value(rv) if directory]
 
 
-common = _stack(
+common = _group(
     click.option(
         "--module-path",
         multiple=True,
@@ -72,10 +72,8 @@ common = _stack(
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."),
 )
 
-stacked = _stack(
-    click.option(
-        "--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for nowhere."
-    ),
+state = _group(
+    click.option("--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for none."),
     click.option(
         "--key",
         envvar="RESOURCE_API_KEY",
@@ -96,59 +94,63 @@ stacked = _stack(
     ),
 )
 
-given_inputs = _stack(
+manifest_inputs = _group(
     click.option("-i", "given", multiple=True, metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
     click.option("--inputs", "input_files", multiple=True, type=click.Path(), help="A YAML or JSON file of inputs."),
 )
 
-chosen = _stack(
+selection = _group(
     click.option(
         "--target", "targets", multiple=True, metavar="REF", help="Exactly these resources; * and ? are wild."
     ),
     click.option("--exclude", "excludes", multiple=True, metavar="REF", help="All but these resources."),
-    click.option("--with-dependencies", is_flag=True, help="Targets and what they depend on."),
-    click.option("--with-dependents", is_flag=True, help="Targets and what depends on them."),
+    click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
+    click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
     click.option("--tags", default="", metavar="T,...", help="Only resources with one of these tags."),
     click.option("--skip-tags", default="", metavar="T,...", help="No resources with one of these tags."),
 )
 
-changing = _stack(
+planning = _group(
     click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
 )
 
-running = _stack(
-    click.option(
-        "--strict",
-        type=click.Choice(["error", "warning", "off"]),
-        default="error",
-        help="How far providers are held to their word.",
-    ),
+strict = click.option(
+    "--strict",
+    type=click.Choice(["error", "warning", "off"]),
+    default="error",
+    help="What happens when a provider breaks its type's declaration.",
+)
+
+detailed_exitcodes = click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
+
+execution = _group(
+    strict,
     click.option(
         "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N calls side by side."
     ),
     click.option("--fail-fast", is_flag=True, help="Start nothing after the first failure."),
-    click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both."),
+    detailed_exitcodes,
 )
 
 isolate = click.option(
     "--isolate", is_flag=True, envvar="RESOURCE_API_ISOLATE", help="Run every provider in a process of its own."
 )
 
-noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Touch nothing; show what would be done.")
+noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Change nothing; show what would be done.")
 
 
-#: What a plan is made of: once it is saved, nothing of it can be wished otherwise.
+#: Parameters that decide what a plan contains; they cannot be given with a saved plan.
 _PLANNED: Final = frozenset(
     {"targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"}
     | {"replace", "prune", "strict", "given", "input_files"}
 )
-#: Whose state a plan is about: what it was saved for may be named once more.
-_WHOSE: Final = frozenset({"stack", "project"})
+#: Parameters that select the state; with a saved plan they must be those of the plan.
+_STATE: Final = frozenset({"stack", "project"})
 
 
-def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields of ``Options`` from a subcommand's settings."""
+def run_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of ``Runtime``'s methods from a command's parameters."""
     names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "strict")
     found = {name: settings[name] for name in (*names, "parallel", "fail_fast") if name in settings}
     for name in ("tags", "skip_tags"):
@@ -156,10 +158,10 @@ def wishes(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def of_saved_plan(settings: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Give how a saved plan is to be carried out.
+def saved_plan_options(settings: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with which a saved plan is applied.
 
-    Raises ``UsageError`` for an option about what is to be done, and where another stack or project is named.
+    Raise ``UsageError`` for an option that decides what a plan contains, and for another stack or project.
     """
     context = click.get_current_context()
     for parameter in context.command.params:
@@ -168,16 +170,16 @@ def of_saved_plan(settings: Mapping[str, Any], document: Mapping[str, Any]) -> d
             msg = f"{parameter.opts[0]} cannot be given with a saved plan, which does what it shows; plan again"
             raise UsageError(msg)
         given = source is not click.core.ParameterSource.DEFAULT and settings.get(name)
-        if name in _WHOSE and given and given != document.get(name):
+        if name in _STATE and given and given != document.get(name):
             msg = f"{parameter.opts[0]} {given}: the plan is about the {name} '{document.get(name)}'"
             raise UsageError(msg)
     return {name: settings[name] for name in ("noop", "parallel", "fail_fast")}
 
 
 def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give inputs by name: files first, then ``-i``.
+    """Return the inputs by name: those of files first, then those of ``-i``.
 
-    Raises ``UsageError`` for what cannot be read, ``ManifestError`` for a file of inputs that is wrong.
+    Raise ``UsageError`` for a file that cannot be read, ``ManifestError`` for a wrong file of inputs.
     """
     from resource_api.manifest.scope import FileInput, TextInput  # noqa: PLC0415 - only with a manifest
 
@@ -203,11 +205,11 @@ def _content(path: str, errors: str = "strict") -> str:
 
 
 def _input_file(path: str) -> dict[str, Any]:
-    """Give what a file of inputs says. Raises ``ManifestError`` for one that is wrong."""
-    from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with such a file
-    from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - the same
+    """Return the inputs of a file. Raise ``ManifestError`` for a wrong one."""
+    from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with a file of inputs
+    from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - see above
 
-    # What is no UTF-8 the reader refuses, and says where.
+    # The reader refuses bytes that are not UTF-8, with their position.
     raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
     data = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path).data
     if not isinstance(data, dict):

@@ -1,7 +1,7 @@
-"""What a signal does to a command: the first lets the running segment end, the second stops programs, the third us.
+"""Signals: the first lets the running segment finish, the second stops child processes, the third ends the process.
 
-Handlers only set a flag while a run is in its segments; an exception is raised in a provider's call alone, so that
-none lands inside what writes state.
+During a run a handler only sets a flag; it raises an exception only within a provider's call, never in code that writes
+state.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-#: Seconds that threads which a provider left behind may keep a command that has done its work from ending.
+#: Seconds that a finished command waits for threads which a provider has left running.
 _PATIENCE: Final = 2.0
 
 
 class Interrupts:
-    """While entered, signals stop the run in an orderly way; ``exit_code`` tells which one came."""
+    """A context in which signals stop the run in an orderly way; ``exit_code`` depends on the last signal."""
 
     def __init__(self, run: RunContext) -> None:
-        """Watch over ``run``."""
+        """Stop ``run`` when a signal arrives."""
         self._run = run
         self._before: dict[int, Any] = {}
         self._count = 0
@@ -37,7 +37,7 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """130 after an interrupt, 143 after a termination; 1 when nothing came."""
+        """130 after an interrupt, 143 after a termination; 1 when no signal came."""
         return 128 + self._signal if self._signal else 1
 
     @property
@@ -46,7 +46,7 @@ class Interrupts:
         return self._signal != 0
 
     def __enter__(self) -> Self:
-        """Take over the signals; one that the caller had ignored (``nohup``) stays ignored."""
+        """Install the handlers; a signal that the caller ignores (``nohup``) stays ignored."""
         for number in _SIGNALS:
             if (before := signal.getsignal(number)) is not signal.SIG_IGN:
                 self._before[number] = before
@@ -54,7 +54,7 @@ class Interrupts:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Give the signals back."""
+        """Restore the handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -65,9 +65,8 @@ class Interrupts:
         if self._count == 1 and self._run.applying:
             # The signal may have come in the middle of a write to the very stream that this line goes to.
             with suppress(RuntimeError):
-                self._run.log.write(
-                    "warning", "", "interrupted: the running step ends, nothing new starts; again to stop it"
-                )
+                text = "interrupted: finishing the current step; press Ctrl-C again to stop it"
+                self._run.log.write("warning", "", text)
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
             from resource_api.system.process import process  # noqa: PLC0415 - only when interrupted
 
@@ -79,8 +78,8 @@ class Interrupts:
             os._exit(self.exit_code)
 
 
-def leave_in_time(code: int) -> None:
-    """End with ``code`` even if a provider has left a thread that does not."""
+def exit_despite_threads(code: int) -> None:
+    """End the process with ``code`` after some seconds, even if a thread that a provider has left still runs."""
     threading = sys.modules.get("threading")
     if threading is None or all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
         return

@@ -1,6 +1,6 @@
-"""The stack that a command is about, the resource that its words mean, and writing to it under the lock.
+"""The recorded stack that a command is about: finding it and its resources, and changing it under the lock.
 
-Every command that writes leaves a line in the history. No provider is called.
+Every command that changes it leaves a line in the history. No provider is called.
 """
 
 from __future__ import annotations
@@ -23,39 +23,37 @@ if TYPE_CHECKING:
     from resource_api.state.store import StateStore
 
 
-class Recorded:
-    """The stack that a command is about."""
+class Stack:
+    """One stack of a store."""
 
-    def __init__(self, session: Session, *, everything: bool = False) -> None:
-        """Open the store; unless ``everything`` is asked for, find out which stack is meant."""
-        self.session = session
+    def __init__(self, session: Session, name: StackName | None = None) -> None:
+        """Open the store; use the stack ``name``, or else the one that the command's options select."""
         self.store: StateStore = session.runtime.store
-        self.timeout: float = session.settings.get("lock_timeout") or 0.0
-        self.name = StackName("", "") if everything else _meant(self.store, session.settings)
+        self._timeout: float = session.settings.get("lock_timeout") or 0.0
+        self.name = name or _selected(self.store, session.settings)
 
     @property
     def state(self) -> StackState:
-        """What is known of it."""
+        """What is recorded of the stack."""
         return self.store.load(self.name)
 
     @contextmanager
-    def changing(self, command: str) -> Iterator[StackState]:
-        """Hold the lock and give what is known; note in the history that the command was run."""
-        with self.running(command):
-            yield self.state
-
-    @contextmanager
-    def running(self, command: str) -> Iterator[None]:
-        """Hold the lock, and note in the history that the command was run."""
+    def changing(self, command: str) -> Iterator[None]:
+        """Hold the lock, and add ``command`` to the history at the end."""
         started = time.time()
-        with self.store.lock(command, self.timeout):
+        with self.store.lock(command, self._timeout):
             yield
             run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
             self.store.finish_run(self.name, run)
 
 
-def _meant(store: StateStore, settings: Mapping[str, Any]) -> StackName:
-    """Give the stack that is named, or the only recorded project's."""
+def none_recorded(session: Session) -> bool:
+    """Whether the store is empty and no project is named: then there is nothing to show, which is no error."""
+    return not session.settings["project"] and not session.runtime.store.stacks()
+
+
+def _selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
+    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
     stack, project = settings.get("stack") or "default", settings.get("project")
     if project is not None:
         return StackName(project, stack)
@@ -66,17 +64,16 @@ def _meant(store: StateStore, settings: Mapping[str, Any]) -> StackName:
     listed = ", ".join(f"{name.project} (stack {name.stack})" for name in found or known)
     if found:
         msg = f"several projects are recorded: {listed}; --project names one"
-        raise UsageError(msg)
-    if known:
+    elif known:
         msg = f"nothing is recorded in the stack '{stack}'; recorded are: {listed}; --stack names one"
-        raise UsageError(msg)
-    msg = "nothing is recorded yet"
+    else:
+        msg = "nothing is recorded yet"
     raise UsageError(msg)
 
 
 def find(known: StackState, text: str) -> Record:
-    """Give the record of ``Type[title]``, or of that type and name. Raises ``UsageError``."""
-    wanted = parsed(text)
+    """Return the record of a ``Type[title]``, a ``Type[name]`` or a URN. Raise ``UsageError``."""
+    wanted = parse(text)
     found = next((record for record in known.records.values() if record.reference == wanted), None)
     found = found or known.records.get((wanted.type, wanted.title))
     if found is None:
@@ -86,15 +83,15 @@ def find(known: StackState, text: str) -> Record:
     return found
 
 
-def all_of(known: StackState, text: str) -> list[Record]:
-    """Give the record of a resource, or those of all that a component has made. Raises ``UsageError``."""
-    wanted = str(parsed(text))
-    made = [record for record in known.records.values() if wanted in reference.enclosing_components(record.parent)]
-    return made or [find(known, text)]
+def find_all(known: StackState, text: str) -> list[Record]:
+    """Return the record of a resource, or the records of every resource of a component. Raise ``UsageError``."""
+    wanted = str(parse(text))
+    members = [each for each in known.records.values() if wanted in reference.enclosing_components(each.parent)]
+    return members or [find(known, text)]
 
 
-def parsed(text: str) -> Reference:
-    """Read a reference, or a URN, from the command line. Raises ``UsageError``."""
+def parse(text: str) -> Reference:
+    """Return the reference that a reference or URN of the command line means. Raise ``UsageError``."""
     try:
         return reference.parse_name(text)
     except ValueError as error:

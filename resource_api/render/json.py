@@ -1,6 +1,6 @@
-"""Plans, reports and events as JSON documents: the machine's view, field by field as documented.
+"""Plans, reports and events as JSON documents, with the documented fields.
 
-Secrets are ``"<sensitive>"`` in every document, what is not yet known is ``null`` and named under ``unknown``.
+Secrets are ``"<sensitive>"`` in every document; a value that is not yet known is ``null`` and named under ``unknown``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMAT_VERSION = 1
 
 
 def plain(value: Any) -> Any:
-    """Give a value as JSON has it, secrets hidden, unknowns ``null``."""
+    """Return a value as JSON data, secrets masked, unknowns ``null``."""
     if isinstance(value, (Sensitive, Sealed)):
         return "<sensitive>"
     if value is UNKNOWN:
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 
 def plan(planned: Plan) -> dict[str, Any]:
-    """Give the one document of ``plan --json``."""
+    """Return the document of ``plan --json``."""
     manifest = planned.catalog.manifest
     return {
         "format_version": FORMAT_VERSION,
@@ -64,7 +64,7 @@ def plan(planned: Plan) -> dict[str, Any]:
 
 
 def step(each: Step) -> dict[str, Any]:
-    """Give one step of a plan's document."""
+    """Return one step of a plan's document."""
     hidden = each.definition.write_only
     document = {
         "reference": str(each.reference),
@@ -77,7 +77,7 @@ def step(each: Step) -> dict[str, Any]:
         "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
         "unknown": list(each.unknown),
         "expressions": {
-            name: "<sensitive>" if name in hidden or name in each.definition.sensitive else _spelt(value)
+            name: "<sensitive>" if name in hidden or name in each.definition.sensitive else _expression(value)
             for name, value in each.expressions.items()
         },
         "sensitive": each.sensitive,
@@ -94,25 +94,25 @@ def step(each: Step) -> dict[str, Any]:
 
 
 def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
-    """Give one resource's drift: what was recorded (``is`` of then) and what is now, by attribute."""
+    """Return one resource's drift: the recorded value (``was``) and the present one, by attribute."""
     return {
         "reference": reference,
         "changes": [{"attribute": c.attribute, "was": plain(c.is_), "is": plain(c.should)} for c in changes],
     }
 
 
-def _spelt(value: Any) -> Any:
+def _expression(value: Any) -> Any:
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):
-        return [_spelt(item) for item in value]
+        return [_expression(item) for item in value]
     if isinstance(value, dict):
-        return {key: _spelt(item) for key, item in value.items()}
+        return {key: _expression(item) for key, item in value.items()}
     return str(value)
 
 
 def change(difference: Difference) -> dict[str, Any]:
-    """Give one attribute's change."""
+    """Return one attribute's change."""
     return {
         "attribute": difference.attribute,
         "is": plain(difference.is_),
@@ -122,7 +122,7 @@ def change(difference: Difference) -> dict[str, Any]:
 
 
 def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
-    """Give what a plan says of one attribute: the change, its kind, and where in a hash or an array it is."""
+    """Return one attribute's change in a plan: with its kind, and the paths that differ in a hash or an array."""
     replaces = "-replace" if difference.attribute in each.decision.replaces_because else ""
     document = {**change(difference), "kind": f"{difference_kind(difference)}{replaces}"}
     if not (is_secret(difference.is_) or is_secret(difference.should)):
@@ -135,7 +135,7 @@ def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
 
 
 def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dict[str, Any]:
-    """Give the counts of a plan or a run."""
+    """Return the counts of a plan, or of a run, which has an exit code."""
     document = counts._asdict()
     if exit_code is not None:
         document |= {"exit_code": exit_code, "run": run}
@@ -143,7 +143,7 @@ def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dic
 
 
 def problem(found: Problem) -> dict[str, Any]:
-    """Give a diagnostic."""
+    """Return a diagnostic."""
     return {
         "severity": found.severity,
         "code": found.code,
@@ -158,7 +158,7 @@ def problem(found: Problem) -> dict[str, Any]:
 
 
 def step_end(done: StepReport) -> dict[str, Any]:
-    """Give what became of one step."""
+    """Return the outcome of one step."""
     return {
         "reference": done.reference,
         "urn": done.urn,
@@ -172,7 +172,7 @@ def step_end(done: StepReport) -> dict[str, Any]:
 
 
 def report(done: Report) -> dict[str, Any]:
-    """Give a whole run as one document."""
+    """Return a whole run as one document."""
     return {
         "steps": [step_end(each) for each in done.steps],
         "outputs": plain(done.outputs),
@@ -181,18 +181,18 @@ def report(done: Report) -> dict[str, Any]:
 
 
 def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Give one object of ``apply --json``: its type and when it was, then the body."""
+    """Return one object of ``apply --json``: its type, the present time, and the body."""
     return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
 
 
-def log(said: Line) -> dict[str, Any]:
-    """Give a log line as an object."""
-    reference = said.subject if "[" in said.subject else None
-    return line("log", {"level": said.level, "reference": reference, "subject": said.subject, "message": said.text})
+def log(entry: Line) -> dict[str, Any]:
+    """Return a log line as an object."""
+    reference = entry.subject if "[" in entry.subject else None
+    return line("log", {"level": entry.level, "reference": reference, "subject": entry.subject, "message": entry.text})
 
 
-def told(happened: event.Event) -> dict[str, Any] | None:
-    """Give an event as an object; the last, ``summary``, is written by the command, which knows the exit code."""
+def event_line(happened: event.Event) -> dict[str, Any] | None:
+    """Return an event as an object; None for the end of a run, whose ``summary`` needs the exit code."""
     if isinstance(happened, event.StepEnd):
         return line("step_end", step_end(happened.report))
     if isinstance(happened, event.Diagnosed):

@@ -1,8 +1,8 @@
 """Saved plans: one JSON document that embeds the manifest and its inputs.
 
-Applying one plans again, from what is embedded, and compares: there is no second executor. It is refused as a whole
-when state has moved on, when a step could not be planned, or when a resource is no longer what the plan saw. With a key
-what is embedded is ciphertext, bound to all that the plan shows; only then may there be secrets in it.
+Applying a saved plan makes a new plan from the embedded manifest and compares the two: there is no second executor. The
+whole plan is refused when state has changed, when a step could not be planned, or when a resource is not as the plan
+saw it. With a key, what is embedded is encrypted and bound to the rest of the document; only then may it hold secrets.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ from resource_api.runtime.options import to_options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from resource_api.model.report import Report
-    from resource_api.plan.planner import Plan
+    from resource_api.runtime.results import Plan, Report
     from resource_api.runtime.runtime import Runtime
     from resource_api.state.encryption.keys import Key
 
-#: What must be as the plan saw it, step by step.
+#: The fields of a step that must be as they were saved.
 _COMPARED: Final = ("reference", "action", "is", "should", "unknown", "changes", "previous", "refreshed_by")
 
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
-    """Save a plan. Raises ``ResourceAPIError`` when it holds a secret and there is no ``key`` to encrypt it with."""
-    if key is None and (what := _secret(plan)):
-        msg = f"a plan with secrets cannot be saved without a key: {what} holds one; name a key, or apply the manifest"
+    """Save a plan. Raise ``ResourceAPIError`` when it holds a secret and there is no ``key`` to encrypt it with."""
+    if key is None and (name := _find_secret(plan)):
+        msg = f"a plan with secrets cannot be saved without a key: {name} holds one; name a key, or apply the manifest"
         raise ResourceAPIError(msg)
     document = documents.plan(plan)
     embedded = {
@@ -46,7 +45,7 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
-    document["manifest"] = embedded if key is None else _locked(plan, document, embedded, key)
+    document["manifest"] = embedded if key is None else _encrypted(plan, document, embedded, key)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
@@ -57,8 +56,8 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
         raise ResourceAPIError(msg) from error
 
 
-def spare(path: str, files: Iterable[str]) -> None:
-    """Raise ``UsageError`` where a plan that is saved at ``path`` would take the place of what it was made of."""
+def check_target(path: str, files: Iterable[str]) -> None:
+    """Raise ``UsageError`` when ``path`` is one of the files that the plan is made of."""
     for file in files:
         with suppress(OSError):
             if os.path.samefile(path, file):  # noqa: PTH121 - text
@@ -66,8 +65,8 @@ def spare(path: str, files: Iterable[str]) -> None:
                 raise UsageError(msg)
 
 
-def _secret(plan: Plan) -> str:
-    """Give what holds a secret in a plan or in the manifest that goes with it; empty: nothing does."""
+def _find_secret(plan: Plan) -> str:
+    """Return the name of a resource or input that holds a secret; empty when none does."""
     for entry in plan.catalog.entries:
         hidden = entry.definition.sensitive | entry.definition.write_only
         if any(map(is_secret, entry.should.values())) or not hidden.isdisjoint(entry.should):
@@ -75,8 +74,8 @@ def _secret(plan: Plan) -> str:
     return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
 
 
-def _locked(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
-    """Encrypt what is embedded, with what its secrets are compared by, bound to all the rest of the document."""
+def _encrypted(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
+    """Return what is embedded, encrypted, with digests of the plan's secrets, bound to the rest of the document."""
     from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
 
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
@@ -84,11 +83,11 @@ def _locked(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any]
     return {"sealing": data_key.wrapped, "box": data_key.encrypt(kept, document)}
 
 
-def _unlocked(document: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
-    """Give what is embedded.
+def _decrypted(document: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
+    """Return what is embedded.
 
-    Raises ``UsageError`` without the key, ``StateError`` for a plan that was altered, ``ManifestError`` for one that
-    has no key where there is one.
+    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
+    encrypted when a key is named.
     """
     embedded: Mapping[str, Any] = document["manifest"]
     if "sealing" not in embedded:
@@ -103,7 +102,7 @@ def _unlocked(document: Mapping[str, Any], path: str, key: Key | None) -> Mappin
 
 
 def _secrets(plan: Plan, salt: bytes) -> list[list[str]]:
-    """Give, by step, the digest of the secrets in its two states, which the document itself does not show."""
+    """Return [URN, reference, digest] of each step with secrets in its two states, which the document masks."""
     found = []
     for step in plan.steps:
         states = seal_secrets([dict(step.is_ or {}), {k: v for k, v in step.should.items() if not is_unknown(v)}], salt)
@@ -117,12 +116,13 @@ def _plain(value: Any) -> Any:
 
 
 def read(path: str) -> dict[str, Any] | None:
-    """Give the document of a saved plan, whatever its file is called; None when it is none, but (it may be) a manifest.
+    """Return the document of a saved plan; None for any other file, as a manifest.
 
-    Of a file that does not begin like one no more than its beginning is read, and no manifest is parsed for this.
+    The file's name is not considered. A file that does not begin with ``{`` is not read further, and one without the
+    text ``"format_version"`` is not parsed.
     """
     try:
-        # A named pipe would wait for its other end, and what it holds could be read once only.
+        # Opening a named pipe would wait for its other end, and its content could be read only once.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not (stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.peek().lstrip().startswith(b"{")):
                 return None
@@ -137,38 +137,38 @@ def apply(
     runtime: Runtime,
     document: Mapping[str, Any],
     path: str,
-    how: Mapping[str, Any] = MappingProxyType({}),
-    show: Callable[[Plan], None] = lambda _plan: None,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    on_plan: Callable[[Plan], None] = lambda _plan: None,
 ) -> Report:
-    """Carry out a saved plan; ``how`` are the fields of ``Options`` that are no part of what it shows.
+    """Apply a saved plan with the ``given`` execution options; ``on_plan`` receives the new plan when it is checked.
 
-    Raises ``ManifestError`` when it is stale, not applicable, or not one of ours.
+    Raise ``ManifestError`` when the saved plan is stale, not applicable, or no document of this program.
     """
     if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
         raise _refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
     if not document.get("applicable"):
         raise _refused(path, "the plan is not applicable: a step of it could not be planned")
     try:
-        embedded = _unlocked(document, path, runtime.key)
+        embedded = _decrypted(document, path, runtime.key)
         project, stack = str(document["project"]), str(document["stack"])
         options = to_options(embedded["options"])
         inputs, manifest = dict(embedded["inputs"]), reading.from_texts(embedded["files"], str(embedded["directory"]))
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
-    options = options._replace(**how, saved=True)
+    options = options._replace(**given, saved=True)
 
     def check(plan: Plan) -> None:
         _check(document, planned, documents.plan(plan), path)
         if "salt" in embedded:
             _check_secrets(embedded, plan, path)
-        show(plan)
+        on_plan(plan)
 
     return runtime.for_stack(project, stack).apply_manifest(manifest, inputs, options, check)
 
 
 def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:
-    """Compare what was planned with what would be planned now."""
+    """Compare the saved steps with those of a new plan. Raise ``ManifestError`` when they differ."""
     for field in ("lineage", "serial"):
         if document.get(field) != now[field]:
             raise _refused(path, f"the plan is stale: {field} was {document.get(field)!r} and is {now[field]!r}")
@@ -176,25 +176,25 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
         why = f"{failing['reference']} cannot be done any more: {failing['error']}"
         raise _refused(path, f"the plan is stale: {why}")
     current = {(step["urn"], step["action"]): step for step in now["steps"]}
-    moved = [
+    changed = [
         str((planned.get(key) or current[key]).get("reference"))
         for key in dict.fromkeys((*planned, *current))
-        if _essence(planned.get(key)) != _essence(current.get(key))
+        if _compared(planned.get(key)) != _compared(current.get(key))
     ]
-    if moved:
-        names = ", ".join(dict.fromkeys(moved))
+    if changed:
+        names = ", ".join(dict.fromkeys(changed))
         raise _refused(path, f"the plan is stale: {names} moved since it was made")
 
 
 def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
-    """Compare the secrets that were planned with those that would be planned now."""
+    """Compare the digests of the saved plan's secrets with those of a new plan. Raise ``ManifestError``."""
     before = {urn: (reference, digest) for urn, reference, digest in embedded["secrets"]}
     now = {urn: (reference, digest) for urn, reference, digest in _secrets(plan, bytes.fromhex(embedded["salt"]))}
-    if moved := [(before.get(urn) or now[urn])[0] for urn in {**before, **now} if before.get(urn) != now.get(urn)]:
-        raise _refused(path, f"the plan is stale: secrets of {', '.join(moved)} moved since it was made")
+    if names := [(before.get(urn) or now[urn])[0] for urn in {**before, **now} if before.get(urn) != now.get(urn)]:
+        raise _refused(path, f"the plan is stale: secrets of {', '.join(names)} moved since it was made")
 
 
-def _essence(step: Mapping[str, Any] | None) -> Any:
+def _compared(step: Mapping[str, Any] | None) -> Any:
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 

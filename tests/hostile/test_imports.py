@@ -55,8 +55,11 @@ def test_the_version_loads_no_module_of_ours_but_the_command(box: Box) -> None:
     _, names = json.loads(done.stderr.splitlines()[-1])
     assert {name for name in names if name.startswith("resource_api")} == {
         "resource_api",
-        "resource_api.faces",
+        "resource_api.cli",
         "resource_api.cli.main",
+        "resource_api.model",
+        "resource_api.model.values",
+        "resource_api.model.values.version",
     }
 
 

@@ -333,7 +333,7 @@ def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 130
     assert _read(box.path / "survived") == "survived"
-    assert b"interrupted: the running step ends" in said
+    assert b"interrupted: finishing the current step" in said
     assert b"1 skipped" in said or b"2 skipped" in said
 
 

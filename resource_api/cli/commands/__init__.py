@@ -1,1 +1,1 @@
-"""One module for each command, or for commands that share nearly everything."""
+"""The commands, one module each: the command NAME is the function ``NAME`` in the module ``NAME``."""

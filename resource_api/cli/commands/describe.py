@@ -1,31 +1,28 @@
-"""``types``, ``describe``, ``validate``, ``schema`` and ``graph``: what can be seen without touching the system."""
+"""``describe``: show the documentation of one type or component."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session, named
+from resource_api.cli.session import with_session
+from resource_api.render import describe as rendering
+
+if TYPE_CHECKING:
+    from resource_api.cli.session import Session
 
 
 @click.command()
 @click.argument("type_name", metavar="TYPE")
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @options.common
-def describe(type_name: str, form: str, **settings: Any) -> int:
+@with_session()
+def describe(session: Session, type_name: str, form: str, **_settings: Any) -> None:
     """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
-    session = Session(settings)
-
-    def work() -> int:
-        from resource_api.render import describe as describing  # noqa: PLC0415 - only for this command
-
-        found = named(lambda name: describing.definition_of(session.registry, name), type_name)
-        if session.json:
-            session.print_json(describing.document(found))
-        else:
-            session.print(describing.markdown(found) if form == "markdown" else describing.text(found))
-        return 0
-
-    return session.carry(work)
+    found = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
+    session.show(
+        lambda: rendering.document(found),
+        lambda: rendering.markdown(found) if form == "markdown" else rendering.text(found),
+    )

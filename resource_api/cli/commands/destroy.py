@@ -1,64 +1,56 @@
-"""``destroy``: the plan of the empty manifest, shown and asked for before it is carried out."""
+"""``destroy``: show the plan of the empty manifest, ask, and carry it out."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session
+from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.render import json as documents
-from resource_api.render import text as render
+from resource_api.render import text
+
+if TYPE_CHECKING:
+    from resource_api.cli.session import Session
 
 
 @click.command()
 @click.argument("manifest", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.noop
-@options.given_inputs
-@options.chosen
-@options.running
-@options.stacked
+@options.manifest_inputs
+@options.selection
+@options.execution
+@options.state
 @options.isolate
 @options.common
-def destroy(manifest: str, **settings: Any) -> int:
+@with_session(runs=True)
+def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
-    session = Session(settings, manifest=manifest, stream=True)
-
-    def work() -> int:
-        if not (settings["yes"] or settings["noop"] or sys.stdin.isatty()):
-            msg = "destroy needs --yes where nobody can be asked"
-            raise UsageError(msg)
-        inputs, wishes = options.inputs(settings), options.wishes(settings)
-        if not (settings["yes"] or session.json) or settings["noop"]:
-            planned = session.runtime.plan_destroy(manifest, inputs, **wishes)
-            if not session.json:
-                session.print(render.plan(planned, color=session.color))
-            if not settings["noop"] and planned.summary.changed and not _confirmed(session):
-                return 1
-        report = session.runtime.destroy(manifest, inputs, **wishes)
-        code = session.exit_code(report, detailed=settings["detailed_exitcodes"])
-        if session.json:
-            session.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
-        else:
-            session.print(render.report(report))
-        return code
-
-    return session.carry(work)
+    if not (yes or noop or sys.stdin.isatty()):
+        msg = "destroy needs --yes where nobody can be asked"
+        raise UsageError(msg)
+    inputs, given = options.inputs(settings), options.run_options({**settings, "noop": noop})
+    if noop or not (yes or session.json):
+        planned = session.runtime.plan_destroy(manifest, inputs, **given)
+        if not session.json:
+            session.output.print(text.plan(planned, color=session.output.color))
+        if not noop and planned.summary.changed and not _confirmed(session):
+            return 1
+    return session.show_report(session.runtime.destroy(manifest, inputs, **given))
 
 
 def _confirmed(session: Session) -> bool:
-    """Ask on the terminal; anything but yes is no, the end of what is typed too."""
-    session.err.write("Delete all this? Only 'yes' is accepted [no]: ")
-    session.flush()
+    """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
+    session.output.stderr.write("Delete all this? Only 'yes' is accepted [no]: ")
+    session.output.flush()
     answer = b""
     try:
-        # click would tell an interrupt from the end no more; and bytes that are no text are no yes.
+        # click.confirm cannot tell an interrupt from the end of the input, and fails on bytes that are no text.
         answer = sys.stdin.buffer.readline()
     finally:
         if not answer.endswith(b"\n"):
-            session.err.write("\n")
+            session.output.stderr.write("\n")
     return answer.strip() == b"yes"

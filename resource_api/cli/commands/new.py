@@ -1,4 +1,4 @@
-"""``new``: write what a new type or a new key needs, ready to use."""
+"""``new``: write the files of a new type, component or key."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session
+from resource_api.cli.session import with_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+
+    from resource_api.cli.session import Session
 
 
 @click.group()
@@ -26,53 +28,41 @@ _directory = click.option("--directory", type=click.Path(file_okay=False), defau
 @click.argument("name")
 @_directory
 @options.common
-def new_type(name: str, directory: str, **settings: Any) -> int:
+@with_session()
+def new_type(session: Session, name: str, directory: str, **_settings: Any) -> None:
     """Write types/NAME.py, providers/NAME.py and a test."""
-    from resource_api.cli import scaffold  # noqa: PLC0415 - only for this command
+    from resource_api.cli import scaffold  # noqa: PLC0415 - only for types and components
 
-    return _write(settings, lambda: scaffold.new_type(name, Path(directory)))
+    _show(session, scaffold.new_type(name, Path(directory)))
 
 
 @new.command("component")
 @click.argument("name")
 @_directory
 @options.common
-def new_component(name: str, directory: str, **settings: Any) -> int:
+@with_session()
+def new_component(session: Session, name: str, directory: str, **_settings: Any) -> None:
     """Write components/NAME.py."""
-    from resource_api.cli import scaffold  # noqa: PLC0415 - only for this command
+    from resource_api.cli import scaffold  # noqa: PLC0415 - see above
 
-    return _write(settings, lambda: scaffold.new_component(name, Path(directory)))
+    _show(session, scaffold.new_component(name, Path(directory)))
 
 
-def _write(settings: dict[str, Any], make: Callable[[], list[Path]]) -> int:
-    session = Session(settings)
-
-    def work() -> int:
-        written = [str(path) for path in make()]
-        if session.json:
-            session.print_json({"written": written})
-        else:
-            session.print(written)
-        return 0
-
-    return session.carry(work)
+def _show(session: Session, paths: Sequence[Path]) -> None:
+    written = list(map(str, paths))
+    session.show(lambda: {"written": written}, lambda: written)
 
 
 @new.command("key")
 @click.argument("path", type=click.Path(dir_okay=False))
 @options.common
-def new_key(path: str, **settings: Any) -> int:
+@with_session()
+def new_key(session: Session, path: str, **_settings: Any) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
-    session = Session(settings)
+    from resource_api.state.encryption import keys  # noqa: PLC0415 - only for keys
 
-    def work() -> int:
-        from resource_api.state.encryption import keys  # noqa: PLC0415 - only for this command
-
-        keys.create_key_file(path)
-        if session.json:
-            session.print_json({"written": [path], "key": f"file:{path}"})
-        else:
-            session.print([path, "Keep a copy elsewhere: without it what it encrypts is lost."])
-        return 0
-
-    return session.carry(work)
+    keys.create_key_file(path)
+    session.show(
+        lambda: {"written": [path], "key": f"file:{path}"},
+        lambda: [path, "Keep a copy elsewhere: without it what it encrypts is lost."],
+    )

@@ -1,4 +1,4 @@
-"""``state`` and ``output``: what is recorded, looked at, verified, recovered, and carried elsewhere."""
+"""``output``: show the recorded outputs of a stack."""
 
 from __future__ import annotations
 
@@ -7,48 +7,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session
-from resource_api.cli.stack import Recorded
+from resource_api.cli.session import with_session
+from resource_api.cli.stack import Stack, none_recorded
 from resource_api.model.values.errors import ResourceAPIError, nearest
-from resource_api.render import text as render
+from resource_api.render import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from resource_api.cli.session import Session
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
-@options.stacked
+@options.state
 @options.common
-def output(name: str | None, *, reveal: bool, **settings: Any) -> int:
+@with_session()
+def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> None:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
-    session = Session(settings)
-
-    def work() -> int:
-        if not settings["project"] and not session.runtime.store.stacks():
-            outputs: dict[str, Any] = {}
-        else:
-            outputs = dict(Recorded(session).state.outputs)
-        if name is not None and name not in outputs:
-            hint = nearest(name, outputs)
-            msg = f"there is no output '{name}'"
-            raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
-        chosen = outputs if name is None else {name: outputs[name]}
-        chosen = _revealed(chosen) if reveal else chosen
-        if session.json:
-            session.print_json(chosen if name is None else chosen[name])
-        elif name is None:
-            session.print(render.outputs(chosen))
-        else:
-            session.print(render.output(chosen[name], terminal=session.out.isatty()))
-        return 0
-
-    return session.carry(work)
+    outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
+    if name is None:
+        shown = _revealed(outputs) if reveal else outputs
+        session.show(lambda: shown, lambda: text.outputs(shown))
+        return
+    if name not in outputs:
+        hint = nearest(name, outputs)
+        msg = f"there is no output '{name}'"
+        raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
+    value = _revealed({name: outputs[name]})[name] if reveal else outputs[name]
+    session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
 
 
 def _revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Give outputs in clear. Raises ``ResourceAPIError`` for those of which only a digest is known."""
+    """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
     from resource_api.model import codec  # noqa: PLC0415 - only for secrets
     from resource_api.model.values import values  # noqa: PLC0415 - only for secrets
 

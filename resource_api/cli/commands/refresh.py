@@ -1,34 +1,33 @@
-"""``import`` and ``refresh``: state is brought to what is."""
+"""``refresh``: read every recorded resource again and record what has changed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session
+from resource_api.cli.session import with_session
 from resource_api.model.values.text import escape
 from resource_api.runtime import refresh as refreshing
+
+if TYPE_CHECKING:
+    from resource_api.cli.session import Session
 
 
 @click.command()
 @click.argument("manifest", type=click.Path())
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
-@options.given_inputs
-@options.stacked
+@options.manifest_inputs
+@options.state
 @options.isolate
 @options.common
-def refresh(manifest: str, **settings: Any) -> int:
+@with_session()
+def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    session = Session(settings, manifest=manifest)
-
-    def work() -> int:
-        moved = refreshing.refresh(session.runtime, manifest, options.inputs(settings))
-        if session.json:
-            session.print_json({"refreshed": moved, "exit_code": 0})
-        else:
-            session.print([*(f"<= {escape(reference)}" for reference in moved), f"{len(moved)} refreshed."])
-        return 2 if settings["detailed_exitcodes"] and moved else 0
-
-    return session.carry(work)
+    drifted = refreshing.refresh(session.runtime, manifest, options.inputs(settings))
+    session.show(
+        lambda: {"refreshed": drifted, "exit_code": 0},
+        lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed."],
+    )
+    return 2 if detailed_exitcodes and drifted else 0

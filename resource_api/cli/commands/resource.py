@@ -7,26 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session, named
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ManifestError, UsageError, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import reveal
 from resource_api.render import json as documents
-from resource_api.render import yaml as yaml_writer
+from resource_api.render import yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.cli.session import Session
     from resource_api.model.type_definition import Name, TypeDefinition
-
-
-class Wish(NamedTuple):
-    """What one resource is to be like: as it is called here, who it is, and what is given of it."""
-
-    title: str
-    identity: Name
-    given: Mapping[str, Any]
 
 
 @click.command()
@@ -34,34 +26,25 @@ class Wish(NamedTuple):
 @click.argument("name", required=False)
 @click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1)
 @options.noop
-@click.option(
-    "--strict",
-    type=click.Choice(["error", "warning", "off"]),
-    default="error",
-    help="How far providers are held to their word.",
-)
-@click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
-@options.stacked
+@options.strict
+@options.detailed_exitcodes
+@options.state
 @options.isolate
 @options.common
-def resource(type_name: str, name: str | None, changes: tuple[str, ...], **settings: Any) -> int:
+@with_session()
+def resource(session: Session, type_name: str, name: str | None, changes: tuple[str, ...], **_settings: Any) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
-    session = Session(settings)
-
-    def work() -> int:
-        definition = named(session.registry.type, type_name)
-        if name is None:
-            return _list(session, definition)
-        given = _attributes(definition, name, changes)
-        identity, code = _identity(session, definition, name, given), 0
-        if not given.keys() <= set(definition.namevars):
-            code = _change(session, definition, Wish(name, identity, given))
-            if code not in {0, 2}:
-                return code
-        _show(session, definition, _read(session, definition, identity))
-        return code
-
-    return session.carry(work)
+    definition = session.find_definition(session.registry.type, type_name)
+    if name is None:
+        return _list(session, definition)
+    given = _attributes(definition, name, changes)
+    identity, code = _identity(session, definition, name, given), 0
+    if not given.keys() <= set(definition.namevars):
+        code = _change(session, definition, Reference(definition.name, name), identity, given)
+        if code not in {0, 2}:
+            return code
+    _show(session, definition, _read(session, definition, identity))
+    return code
 
 
 def _list(session: Session, definition: TypeDefinition) -> int:
@@ -77,19 +60,16 @@ def _read(session: Session, definition: TypeDefinition, identity: Name) -> list[
 
 
 def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> None:
-    if session.json:
-        session.print_json(
-            [
-                {"title": yaml_writer.title(definition, row), **documents.plain(row)}
-                for row in sorted(rows, key=lambda row: yaml_writer.title(definition, row))
-            ]
-        )
-    else:
-        session.print(yaml_writer.resources(definition, rows))
+    session.show(lambda: _documents(definition, rows), lambda: yaml.resources(definition, rows))
+
+
+def _documents(definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = [{"title": yaml.title(definition, row), **documents.plain(row)} for row in rows]
+    return sorted(found, key=lambda each: each["title"])
 
 
 def _identity(session: Session, definition: TypeDefinition, title: str, given: Mapping[str, Any]) -> Name:
-    """Give the canonical name that a title on the command line means, with the namevars ``given`` beside it."""
+    """Return the canonical name of a title of the command line, with the namevars among the ``given`` attributes."""
     from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for a name
 
     named = {key: value for key, value in given.items() if key in definition.namevars}
@@ -97,7 +77,7 @@ def _identity(session: Session, definition: TypeDefinition, title: str, given: M
     row = {**(captured or {}), **named}
     if len(row) != len(definition.namevars):
         missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
-        msg = f"{Reference(definition.name, title)}: the title does not say every namevar; add {missing} as ATTR=VALUE"
+        msg = f"{Reference(definition.name, title)}: the title does not hold every namevar; add {missing} as ATTR=VALUE"
         raise UsageError(msg)
     try:
         for key in row.keys() - named.keys():
@@ -110,25 +90,25 @@ def _identity(session: Session, definition: TypeDefinition, title: str, given: M
     return definition.name_of(canonicalize([row])[0] if canonicalize else row)
 
 
-def _change(session: Session, definition: TypeDefinition, wish: Wish) -> int:
-    from resource_api.render import text as render  # noqa: PLC0415 - only for changes
-
-    (row,) = _read(session, definition, wish.identity)
-    # Of what exists only what is given is needed.
+def _change(
+    session: Session, definition: TypeDefinition, reference: Reference, identity: Name, given: Mapping[str, Any]
+) -> int:
+    """Change one resource to the ``given`` attributes; return the exit code."""
+    (row,) = _read(session, definition, identity)
+    # An existing resource must be declared with its mandatory attributes too.
     kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
-    reference = Reference(definition.name, wish.title)
-    manifest = {"resources": {str(reference): _escaped({**kept, **wish.given})}}
-    wishes = {key: session.settings[key] for key in ("noop", "strict")}
+    manifest = {"resources": {str(reference): _escaped({**kept, **given})}}
+    settings = session.settings
     try:
-        report = session.runtime.change(manifest, **wishes)
+        report = session.runtime.change(manifest, noop=settings["noop"], strict=settings["strict"])
     except ManifestError as error:
         raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
-    session.log.write("info", "", render.report(report))
-    return session.exit_code(report, detailed=session.settings["detailed_exitcodes"])
+    session.log.write("info", "", str(report))
+    return session.exit_code(report)
 
 
 def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:
-    """Read ``ATTR=VALUE`` pairs; text is coerced to each attribute's data type."""
+    """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``."""
     from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for changes
 
     found: dict[str, Any] = {}
@@ -151,7 +131,7 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
 
 
 def _escaped(value: Any) -> Any:
-    """Give a value in which nothing is read as a reference."""
+    """Return a value in which ``${`` is literal."""
     if isinstance(value, list):
         return [_escaped(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``types``, ``describe``, ``validate``, ``schema`` and ``graph``: what can be seen without touching the system."""
+"""``schema``: print a JSON Schema of manifests."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import Session
+from resource_api.cli.session import with_session
 from resource_api.model.values.errors import DefinitionError
+from resource_api.render.describe import definition_of
+from resource_api.render.manifest_schema import manifest_schema
 
 if TYPE_CHECKING:
+    from resource_api.cli.session import Session
     from resource_api.model.component import ComponentDefinition
     from resource_api.model.type_definition import TypeDefinition
 
 
-def _definitions(session: Session) -> list[TypeDefinition | ComponentDefinition]:
-    """Give every type and component that works; a broken file disables itself only, and is told."""
-    from resource_api.render.describe import definition_of  # noqa: PLC0415 - only for this command
+@click.command()
+@options.common
+@with_session()
+def schema(session: Session, **_settings: Any) -> None:
+    """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
+    session.output.print(json.dumps(manifest_schema(_definitions(session)), indent=2))
 
+
+def _definitions(session: Session) -> list[TypeDefinition | ComponentDefinition]:
+    """Return every type and component; one whose file is broken is left out, with a warning."""
     found = []
     for name in (*session.registry.names(), *session.registry.component_names()):
         try:
@@ -27,19 +36,3 @@ def _definitions(session: Session) -> list[TypeDefinition | ComponentDefinition]
         except DefinitionError as error:
             session.log.write("warning", name, str(error))
     return found
-
-
-@click.command()
-@options.common
-def schema(**settings: Any) -> int:
-    """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
-    session = Session(settings)
-
-    def work() -> int:
-        from resource_api.render import manifest_schema as describing  # noqa: PLC0415 - only for this command
-
-        found = _definitions(session)
-        session.print(json.dumps(describing.manifest_schema(found), indent=2))
-        return 0
-
-    return session.carry(work)

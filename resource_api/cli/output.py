@@ -1,0 +1,155 @@
+"""The command's streams: results on stdout, log lines and errors on stderr, secrets masked in both.
+
+What a provider prints goes to stderr, masked and escaped; what its child processes print goes there as it is. A closed
+pipe or a full log never stops a run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from resource_api.model.values.text import escape, escape_lines
+from resource_api.provider.context import current
+from resource_api.render import json as documents
+from resource_api.system.log import Line, Log, console, json_lines, line_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from resource_api.model.values.errors import Problem
+
+#: The codes of problems whose message may have several lines.
+_SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
+
+
+class Output:
+    """The streams of one command; from its creation on, stdout belongs to the command alone."""
+
+    def __init__(self, settings: Mapping[str, Any], *, stream: bool) -> None:
+        """Use the options about output; ``stream``: write JSON as one object per line, log lines among them."""
+        _open_closed_streams()
+        self.stderr: TextIO = sys.stderr
+        self.stdout = _private_stdout(by_line=stream)
+        #: Why stdout cannot be written to; empty: it can, or its reader has closed it.
+        self.write_error = ""
+        #: Log lines come from any thread of a provider.
+        self._lock = RLock()
+        self._json_log = settings.get("log_format") == "json"
+        self.color = _colored(settings.get("color", "auto"), self.stdout)
+        self.log = Log(_threshold(settings), self._sink(settings))
+        sys.stdout, sys.stderr = line_stream(self._provider_printed, 1), line_stream(self._provider_printed, 2)
+        if stream:
+            self.log.sinks.append(lambda line: self.emit(documents.log(line)))
+
+    def _sink(self, settings: Mapping[str, Any]) -> Callable[[Line], None]:
+        if self._json_log:
+            return json_lines(self.stderr)
+        return console(self.stderr, color=_colored(settings.get("color", "auto"), self.stderr))
+
+    def print(self, lines: str | Iterable[str]) -> None:
+        """Write lines to stdout; nothing where there are none."""
+        text = lines if isinstance(lines, str) else "\n".join(lines)
+        self._write(self.log.mask(text) + "\n" if text else "")
+
+    def print_json(self, document: Any) -> None:
+        """Write the only document of a command with ``--json``."""
+        self._write(self._json(document, indent=2))
+
+    def emit(self, document: Mapping[str, Any]) -> None:
+        """Write one object of a stream, on one line."""
+        self._write(self._json(document))
+
+    def _json(self, document: Any, indent: int | None = None) -> str:
+        masked = self.log.mask.document(document)
+        return json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text) + "\n"
+
+    def _masked_text(self, value: Any) -> str:
+        return self.log.mask(str(value))
+
+    def _write(self, text: str) -> None:
+        try:
+            with self._lock:
+                self.stdout.write(text)
+        except (OSError, ValueError) as error:
+            self._note(error)
+            self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+
+    def _note(self, error: Exception) -> None:
+        """Keep why stdout cannot be written to, unless its reader has closed it."""
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            self.write_error = f"{error.strerror}"
+
+    def problem(self, problem: Problem) -> None:
+        """Write an error or a warning to stderr, in the form of the log."""
+        is_error = problem.severity == "error"
+        if self._json_log:
+            self.log.sinks[0](Line("err" if is_error else "warning", problem.reference, self.log.mask(str(problem))))
+            return
+        text = str(problem) if problem.code in _SEVERAL_LINES else escape(str(problem))
+        prefix = "" if problem.file else "Error: " if is_error else "Warning: "
+        self.error_text(prefix + text)
+
+    def error_text(self, text: str) -> None:
+        """Write text to stderr, known secrets masked and control characters escaped."""
+        with suppress(OSError, ValueError):
+            self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
+
+    def _provider_printed(self, text: str) -> None:
+        if self._json_log:
+            context = current.get()
+            self.log.sinks[0](Line("notice", context.type.name if context else "", self.log.mask(text)))
+        else:
+            self.error_text(text)
+
+    def flush(self) -> None:
+        """Write out what is buffered; a reader that has closed the stream is no error."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        for ours in (self.stdout, self.stderr):
+            try:
+                ours.flush()
+            except (OSError, ValueError) as error:
+                if ours is self.stdout:
+                    self._note(error)
+                # Otherwise the interpreter fails on the rest of the buffer at its end, with exit code 120.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
+
+
+def _open_closed_streams() -> None:
+    """Put /dev/null where a standard stream is closed; the next opened file would get its number, and our output."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - open until the process ends
+            setattr(sys, name, stream)
+
+
+def _private_stdout(*, by_line: bool) -> TextIO:
+    """Return a stream for stdout, and point descriptor 1 to stderr for everything that child processes print."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    buffering = 1 if by_line or os.isatty(ours) else -1
+    return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace", buffering=buffering)
+
+
+def _colored(choice: str, stream: TextIO) -> bool:
+    if choice == "auto":
+        return stream.isatty() and not os.environ.get("NO_COLOR")
+    return choice == "always"
+
+
+def _threshold(settings: Mapping[str, Any]) -> str:
+    """Return the lowest level of log lines that are shown."""
+    levels = {"debug": "debug", "verbose": "info", "quiet": "err"}
+    return next((level for option, level in levels.items() if settings.get(option)), "notice")
