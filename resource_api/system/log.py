@@ -1,7 +1,7 @@
 """The log: levels, lines, and the sinks that print them; the only module that uses structlog.
 
-A line below the threshold is not built, and structlog is imported with the first line that needs it: a run without
-log output does not pay for it. Importing this module configures nothing. The wording of lines must not enter here.
+A line below the threshold is not built, and structlog is imported with the first line for an embedding program.
+Importing this module configures nothing. The wording of lines must not enter here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
 _LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
@@ -91,7 +91,7 @@ class Log:
 
         Other threads wait until the block ends. A log with a sink that takes single lines is not buffered.
         """
-        if self._pending is not None or not all(isinstance(sink, _Sink) for sink in self.sinks):
+        if self._pending is not None or not all(isinstance(sink, _StreamSink) for sink in self.sinks):
             yield
             return
         with self._lock:
@@ -106,27 +106,29 @@ class Log:
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
     """Return a sink that writes lines for people. A closed stream does not stop the run."""
 
-    # Without structlog: these lines need no processors, and there may be ten thousand of them.
     def write(lines: Sequence[Line]) -> None:
         colors = _COLORS if color else {}
         texts = [f"{code}{line}{_RESET}\n" if (code := colors.get(line.level)) else f"{line}\n" for line in lines]
         stream.write("".join(texts))
         stream.flush()
 
-    return _Sink(lambda: write)
+    return _StreamSink(write)
 
 
 def json_lines(stream: TextIO) -> Callable[[Line], None]:
-    """Return a sink that writes one JSON object per line."""
+    """Return a sink that writes one JSON object per line, with the time in UTC; a closed stream stops no run."""
 
-    def render(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-        import structlog.processors as p  # noqa: PLC0415 - with the first line
+    def write(lines: Sequence[Line]) -> None:
+        import json  # noqa: PLC0415 - with the first line
+        from datetime import UTC, datetime  # noqa: PLC0415 - the same
 
-        event = p.TimeStamper(fmt="iso", utc=True)(logger, method, event)
-        event["message"] = event.pop("event")
-        return str(p.JSONRenderer(sort_keys=True)(logger, method, event))
+        time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        for level, subject, text in lines:
+            event = {"level": level, "message": text, "subject": subject, "timestamp": time}
+            stream.write(f"{json.dumps(event)}\n")
+        stream.flush()
 
-    return _Sink(lambda: _logger(stream, render))
+    return _StreamSink(write)
 
 
 def structured() -> Callable[[Line], None]:
@@ -144,34 +146,18 @@ def structured() -> Callable[[Line], None]:
     return sink
 
 
-class _Sink:
-    """A writer to one stream, made with the first line; drops lines once the stream is closed."""
+class _StreamSink:
+    """A sink that writes to a stream, and drops lines once the stream is closed."""
 
-    def __init__(self, make: Callable[[], Callable[[Sequence[Line]], None]]) -> None:
-        self._make = make
-        self._write: Callable[[Sequence[Line]], None] | None = None
+    def __init__(self, write: Callable[[Sequence[Line]], None]) -> None:
+        self._write = write
 
     def __call__(self, *lines: Line) -> None:
-        if not lines:
-            return
-        if self._write is None:
-            self._write = self._make()
-        try:
-            self._write(lines)
-        except (OSError, ValueError):
-            self._write = lambda _lines: None
-
-
-def _logger(stream: TextIO, render: Callable[..., str]) -> Callable[[Sequence[Line]], None]:
-    """Return a structlog logger of one stream."""
-    import structlog  # noqa: PLC0415 - with the first line
-
-    class Lines(structlog.BoundLoggerBase):
-        def __call__(self, lines: Sequence[Line]) -> None:
-            for line in lines:
-                self._proxy_to_logger("msg", line.text, level=line.level, subject=line.subject)
-
-    return Lines(structlog.WriteLogger(stream), processors=[render], context={})
+        if lines:
+            try:
+                self._write(lines)
+            except (OSError, ValueError):
+                self._write = lambda _lines: None
 
 
 def line_stream(write: Callable[[str], None], descriptor: int) -> TextIO:

@@ -1,4 +1,4 @@
-"""Archives as others make them: what is in an honest one comes out, and what could do harm is refused or bounded."""
+"""Reading archives: an honest one is read completely, and a harmful one is refused or bounded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TREE: dict[str, Any] = {"a": None, "a/x": b"one\n", "a/b": None, "a/b/y": b"", "
 
 
 def tarred(tree: Mapping[str, Any], form: int = tarfile.PAX_FORMAT, **extra: Any) -> bytes:
-    """Pack a tree as tar does; ``extra`` are fields of every member."""
+    """Return a tree packed as tar does; ``extra`` are fields of every member."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=form) as archive:
         for name, content in tree.items():
@@ -47,7 +47,7 @@ def tarred(tree: Mapping[str, Any], form: int = tarfile.PAX_FORMAT, **extra: Any
 
 
 def zipped(tree: Mapping[str, Any]) -> bytes:
-    """Pack a tree as zip does."""
+    """Return a tree packed as zip does."""
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in tree.items():
@@ -67,7 +67,7 @@ PACKERS: dict[str, Callable[[Mapping[str, Any]], bytes]] = {
 
 
 def unpacked(raw: bytes, limits: Limits = LIMITS) -> dict[str, Any]:
-    """Give what is in a packed tree, as ``TREE`` is written."""
+    """Return the content of a packed tree in the form of ``TREE``."""
     return {
         member.name: {"file": b"".join(member.parts), "directory": None, "link": member.target}[member.kind]
         for member in archives.members(io.BytesIO(raw), limits)
@@ -75,11 +75,11 @@ def unpacked(raw: bytes, limits: Limits = LIMITS) -> dict[str, Any]:
 
 
 class TestHonest:
-    """What people pack."""
+    """Archives as users pack them."""
 
     @pytest.mark.parametrize("form", PACKERS)
-    def test_what_was_packed_comes_out(self, form: str) -> None:
-        """Files, directories and links of all formats."""
+    def test_packed_members_are_read(self, form: str) -> None:
+        """Files, directories and links are read from all formats."""
         assert unpacked(PACKERS[form](TREE)) == TREE
 
     @pytest.mark.parametrize("form", PACKERS)
@@ -93,12 +93,12 @@ class TestHonest:
         )
     )
     def test_names_and_contents_are_kept(self, form: str, tree: dict[str, bytes]) -> None:
-        """Whatever characters a name has, however long it is."""
+        """Any characters and any length of a name are kept."""
         assert unpacked(PACKERS[form](tree)) == tree
 
     @pytest.mark.parametrize("form", ["gnu", "pax", "ustar"])
-    def test_what_tar_packs_comes_out(self, tmp_path: Path, form: str) -> None:
-        """The program itself, with names too long for the old format."""
+    def test_the_output_of_tar_is_read(self, tmp_path: Path, form: str) -> None:
+        """An archive of the tar program is read, with names too long for the old format."""
         deep = tmp_path / "in" / ("d" * 90) / ("e" * 90)
         deep.mkdir(parents=True)
         (deep / "x").write_bytes(b"x" * 100_000)
@@ -106,12 +106,12 @@ class TestHonest:
         found = unpacked((tmp_path / "t").read_bytes())
         assert found == {"d" * 90: None, f"{'d' * 90}/{'e' * 90}": None, f"{'d' * 90}/{'e' * 90}/x": b"x" * 100_000}
 
-    def test_directories_that_nobody_packed_are_implied(self) -> None:
-        """They come before what they hold."""
+    def test_directories_that_were_not_packed_are_implied(self) -> None:
+        """They are yielded before their content."""
         assert list(unpacked(tarred({"a/b/x": b""}))) == ["a", "a/b", "a/b/x"]
 
-    def test_members_that_nobody_looks_into_are_passed_over(self) -> None:
-        """Their names alone are enough for a list."""
+    def test_members_need_not_be_read(self) -> None:
+        """A list of names does not require reading contents."""
         for form in PACKERS.values():
             found = [member.name for member in archives.members(io.BytesIO(form(TREE)), LIMITS)]
             assert found == list(TREE)
@@ -123,35 +123,35 @@ class TestHonest:
             *[(0o666, 0o644, 0o744), (0o055, 0o644, 0o755), (0o700, 0o700, 0o700), (0, 0o600, 0o700)],
         ],
     )
-    def test_modes_lose_what_could_do_harm(self, packed: int, file: int, directory: int) -> None:
-        """No set-id bits, no writing for others, nothing to run for others than the owner; the owner keeps reach."""
+    def test_harmful_bits_of_modes_are_dropped(self, packed: int, file: int, directory: int) -> None:
+        """Set-id bits and write permission for others are dropped; the owner keeps access."""
         assert (archives.packed_file_mode(packed), archives.packed_directory_mode(packed)) == (file, directory)
 
-    def test_an_empty_archive_is_one(self) -> None:
-        """There is nothing in it."""
+    def test_an_empty_archive_is_valid(self) -> None:
+        """It has no members."""
         assert [unpacked(form({})) for form in PACKERS.values()] == [{}] * len(PACKERS)
 
 
 class TestHostile:
-    """What others may pack."""
+    """Archives as an attacker may pack them."""
 
     @pytest.mark.parametrize("form", PACKERS)
     @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "a/.."])
-    def test_a_name_that_leads_out_is_refused(self, form: str, name: str) -> None:
-        """Whatever it would reach."""
+    def test_a_name_outside_the_archive_is_refused(self, form: str, name: str) -> None:
+        """The target does not matter."""
         with pytest.raises(ResourceError, match="leads out of the archive's directory"):
             unpacked(PACKERS[form]({name: b"x"}))
 
     @pytest.mark.parametrize("form", PACKERS)
     @pytest.mark.parametrize("target", ["/etc", "..", "../x", "a/../../x", "a/.."])
-    def test_a_link_that_leads_out_is_refused(self, form: str, target: str) -> None:
-        """Or could, by way of another link."""
+    def test_a_link_out_of_the_archive_is_refused(self, form: str, target: str) -> None:
+        """So is a link that could lead out through another link."""
         with pytest.raises(ResourceError, match="the link 'l' leads out of it, or up behind a name"):
             unpacked(PACKERS[form]({"l": target}))
 
     @pytest.mark.parametrize("form", PACKERS)
     def test_nothing_is_written_through_a_link(self, form: str) -> None:
-        """Nor through a file."""
+        """A member below a link or a file is refused."""
         with pytest.raises(ResourceError, match="'a/x' is beneath 'a', which is a link"):
             unpacked(PACKERS[form]({"b": None, "a": "b", "a/x": b"x"}))
         with pytest.raises(ResourceError, match="'a/x' is beneath 'a', which is a file"):
@@ -160,8 +160,8 @@ class TestHostile:
     @pytest.mark.parametrize(
         ("first", "second"), [(b"1", b"2"), (b"1", "b"), ("b", b"1"), (b"1", None), (None, b"1"), (None, "b")]
     )
-    def test_a_name_stands_once(self, first: Any, second: Any) -> None:
-        """What comes later must not replace what was looked at."""
+    def test_a_name_occurs_once(self, first: Any, second: Any) -> None:
+        """A later member must not replace one that was checked."""
         raw = tarred({"a": first})[: 512 * (1 + (first is not None and first != "b"))]
         with pytest.raises(ResourceError, match="'a' is in it twice"):
             unpacked(raw + tarred({"a": second}))
@@ -173,12 +173,12 @@ class TestHostile:
             (tarfile.LNKTYPE, "is a hard link; pack it with tar --hard-dereference"),
         ],
     )
-    def test_what_is_no_file_is_refused(self, kind: bytes, message: str) -> None:
-        """Devices, pipes, and hard links."""
+    def test_special_files_are_refused(self, kind: bytes, message: str) -> None:
+        """Devices, pipes and hard links are refused."""
         with pytest.raises(ResourceError, match=message):
             unpacked(tarred({"a": b"", "x": b""}, type=kind, linkname="a", size=0))
 
-    def test_a_file_with_holes_is_refused(self, tmp_path: Path) -> None:
+    def test_a_sparse_file_is_refused(self, tmp_path: Path) -> None:
         """It could claim to be larger than any disk."""
         with (tmp_path / "holes").open("wb") as file:
             file.truncate(1 << 19)
@@ -191,7 +191,7 @@ class TestHostile:
 
     @pytest.mark.parametrize("form", PACKERS)
     def test_more_bytes_than_allowed_are_refused(self, form: str) -> None:
-        """Together, whoever reads how much of which."""
+        """The limit is for all files together, however much of each is read."""
         raw = PACKERS[form]({"a": bytes(600), "b": bytes(600)})
         assert unpacked(raw, Limits(1200, 2))
         with pytest.raises(ResourceError, match="its files are larger than 1199 bytes together"):
@@ -199,12 +199,12 @@ class TestHostile:
 
     @pytest.mark.parametrize("form", PACKERS)
     def test_more_members_than_allowed_are_refused(self, form: str) -> None:
-        """Directories that are only implied count."""
+        """Implied directories count too."""
         with pytest.raises(ResourceError, match="it has more than 2 members"):
             unpacked(PACKERS[form]({"a/b/x": b""}), Limits(10, 2))
 
-    def test_a_bomb_is_refused_before_it_bursts(self, tmp_path: Path) -> None:
-        """A gibibyte of nothing in a mebibyte, described or real, costs neither memory nor time."""
+    def test_a_decompression_bomb_is_refused(self, tmp_path: Path) -> None:
+        """A gibibyte packed into a mebibyte, as headers or content, costs neither memory nor time."""
         raw = tmp_path / "bomb"
         with gzip.open(raw, "wb", compresslevel=1) as file:
             info = tarfile.TarInfo("x")
@@ -227,8 +227,8 @@ class TestHostile:
         assert "its headers are too long" in done.stdout
 
     @pytest.mark.parametrize("form", PACKERS)
-    def test_what_is_cut_is_not_taken_for_all(self, form: str) -> None:
-        """At every length there is an error, never less than was packed."""
+    def test_a_truncated_archive_is_an_error(self, form: str) -> None:
+        """Truncation at every length raises an error."""
         raw = PACKERS[form]({"a": os.urandom(700), "b": b"x" * 10})
         whole = unpacked(raw)
         for length in range(0, len(raw), 61):
@@ -239,14 +239,14 @@ class TestHostile:
             assert found == whole
 
     @given(st.binary(max_size=2000), st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08"]))
-    def test_what_is_no_archive_is_said_to_be_none(self, raw: bytes, start: bytes) -> None:
-        """Whatever the bytes are."""
+    def test_bytes_that_are_no_archive_are_refused(self, raw: bytes, start: bytes) -> None:
+        """It holds for any bytes."""
         with suppress(ResourceError):
             unpacked(start + raw)
 
     @given(st.integers(0, 3000), st.integers(0, 255), st.sampled_from(sorted(PACKERS)))
     def test_a_flipped_byte_never_leads_out(self, place: int, byte: int, form: str) -> None:
-        """It may go unnoticed in a name; it is never more than another honest archive, or refused."""
+        """A changed byte yields another valid archive or an error, never a member outside."""
         raw = bytearray(PACKERS[form](TREE))
         raw[place % len(raw)] = byte
         try:
@@ -256,7 +256,7 @@ class TestHostile:
         assert all(name and not name.startswith("/") and ".." not in name.split("/") for name in found)
 
 
-def test_members_of_any_origin_are_held_to_the_same_rules() -> None:
-    """Also those that come from nobody's file."""
+def test_the_same_rules_hold_for_members_of_any_origin() -> None:
+    """``bounded`` checks members that come from no file too."""
     with pytest.raises(ResourceError, match="'a' is in it twice"):
         list(archives.bounded([Member("a", "file", 0), Member("a", "file", 0)], LIMITS))

@@ -1,4 +1,4 @@
-"""Contents as manifests spell them, and as they are read: what was looked at is what comes out, or nothing does."""
+"""Reading assets and archives: the content that was hashed is read, or an error is raised."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ PART = 1 << 18
 
 
 def sha(raw: bytes) -> str:
-    """Give a digest as everybody computes it."""
+    """Return the SHA-256 of bytes."""
     return hashlib.sha256(raw).hexdigest()
 
 
 def make(value: Any, place: Path | str = "/nowhere") -> Any:
-    """Make contents as a manifest in a directory says."""
+    """Build the contents in ``value`` for a manifest in the directory ``place``."""
     assets = AssetReader()
     return build_contents(value, lambda wish: assets(wish, f"{place}/site.yaml"))
 
 
 def unpacked(archive: Archive, limits: Limits = LIMITS) -> dict[str, Any]:
-    """Give what is in an archive: bytes of files, None for directories, where links lead."""
+    """Return the members of an archive: bytes of files, None for directories, targets of links."""
     return {
         member.name: {"file": b"".join(member.parts), "directory": None, "link": member.target}[member.kind]
         for member in archive.members(limits)
@@ -56,23 +56,23 @@ def unpacked(archive: Archive, limits: Limits = LIMITS) -> dict[str, Any]:
 
 
 class TestSpelling:
-    """What a manifest says of contents."""
+    """How a manifest declares contents."""
 
     @given(st.text(st.characters(exclude_categories=["Cs"])))
-    def test_a_text_is_its_bytes(self, text: str) -> None:
-        """In UTF-8, with their digest."""
+    def test_a_text_is_its_bytes_in_utf_8(self, text: str) -> None:
+        """The digest is that of these bytes."""
         asset = make({"asset": {"text": text}})
         assert asset.sha256 == sha(text.encode())
         assert asset.open().read() == text.encode()
         assert asset.text == text
 
     def test_contents_are_found_at_any_depth(self) -> None:
-        """In lists and mappings; everything else stays as it is."""
+        """Lists and mappings are searched; all other values stay as they are."""
         found = make({"a": [1, {"asset": {"text": "x"}}], "b": {"asset": {"text": "y"}, "c": 2}})
         assert found == {"a": [1, Asset(sha(b"x"))], "b": {"asset": {"text": "y"}, "c": 2}}
 
-    def test_one_secret_makes_a_secret_of_the_whole(self) -> None:
-        """Its digest is derived from the secret, so it is one too."""
+    def test_a_content_with_a_secret_is_a_secret(self) -> None:
+        """Its digest is derived from the secret."""
         found = make({"archive": {"files": {"a": {"asset": {"text": Sensitive("hunter2")}}}}})
         assert isinstance(found, Sensitive)
         assert str(found) == "<sensitive>"
@@ -105,38 +105,38 @@ class TestSpelling:
             ),
         ],
     )
-    def test_what_cannot_be_is_said_in_one_sentence(self, spelt: Any, message: str) -> None:
-        """With what to write instead."""
+    def test_an_invalid_content_raises_one_sentence(self, spelt: Any, message: str) -> None:
+        """The message contains the correction."""
         with pytest.raises(ValueError, match=r".") as caught:
             make(spelt)
         assert message in str(caught.value)
 
-    def test_what_was_made_is_spelt_again(self) -> None:
-        """So that it can be made anew."""
+    def test_contents_are_written_as_a_manifest_declares_them(self) -> None:
+        """The result can be built again."""
         inner = {"a": {"asset": {"text": "x"}}, "b": {"asset": {"url": "https://x/y", "sha256": "0" * 64}}}
         written = {"one": [{"archive": {"files": inner}}], "two": 2}
         assert spell_contents(make(written)) == written
 
     def test_a_digest_alone_has_no_content(self) -> None:
-        """What comes from state says so."""
+        """A content from state raises an error when it is opened."""
         with pytest.raises(ResourceError, match="only the SHA-256 of this asset is known"):
             Asset("0" * 64).open()
         with pytest.raises(ResourceError, match="only the SHA-256 of this archive is known"):
             Archive("0" * 64).members(LIMITS)
 
-    def test_contents_are_told_apart_by_kind_and_digest(self) -> None:
-        """Not by where they come from."""
+    def test_contents_are_equal_by_kind_and_digest(self) -> None:
+        """Their origin does not count."""
         assert Asset("a" * 64, "file", "x") == Asset("a" * 64, "url", "y") != Asset("b" * 64, "file", "x")
         assert Asset("a" * 64) != Archive("a" * 64)
         assert len({Asset("a" * 64), Asset("a" * 64, "file", "x"), Archive("a" * 64)}) == 2
 
 
 class TestNames:
-    """Names of members, and where links may lead."""
+    """Names of members, and targets of links."""
 
     @given(st.lists(st.sampled_from(["a", "b", ".", "..", "", "/"]), max_size=8).map("/".join))
     def test_a_name_stays_inside_or_is_refused(self, spelt: str) -> None:
-        """As the kernel would walk it from an empty directory."""
+        """The kernel's path resolution from an empty directory is the reference."""
         try:
             name = member_name(spelt)
         except ValueError:
@@ -149,7 +149,7 @@ class TestNames:
         st.lists(st.sampled_from(["a", "b", ".", "..", ""]), min_size=1, max_size=6).map("/".join),
     )
     def test_a_link_leads_inside_or_is_refused(self, name: str, target: str) -> None:
-        """Up first and then down; what goes down first may meet another link and is refused."""
+        """A target may go up first and then down; one that goes down first may meet another link and is refused."""
         parts = [part for part in target.split("/") if part not in {"", "."}]
         ends_in = os.path.normpath(f"/top/{name}/../{target}")
         leads = parts == sorted(parts, key=lambda part: part != "..")
@@ -161,7 +161,7 @@ class TestFiles:
     """Files and directories beside the manifest."""
 
     def test_a_file_is_relative_to_the_manifest(self, tmp_path: Path) -> None:
-        """Its digest is known at once, its bytes when they are asked for."""
+        """Its digest is computed at once, its bytes are read when needed."""
         (tmp_path / "logo").write_bytes(b"\x00\xff")
         asset = make({"asset": {"file": "logo"}}, tmp_path)
         assert (asset.sha256, asset.text) == (sha(b"\x00\xff"), None)
@@ -169,8 +169,8 @@ class TestFiles:
             assert stream.read() == b"\x00\xff"
 
     @pytest.mark.parametrize("size", [0, 5, PART, 3 * PART + 1])
-    def test_a_file_that_has_changed_has_no_end(self, tmp_path: Path, size: int) -> None:
-        """Whoever reads all of it gets an error in place of the end, so that nothing else is taken for it."""
+    def test_reading_a_changed_file_ends_with_an_error(self, tmp_path: Path, size: int) -> None:
+        """The error comes in place of the end of the file."""
         file = tmp_path / "f"
         file.write_bytes(bytes(size))
         asset = make({"asset": {"file": "f"}}, tmp_path)
@@ -180,8 +180,8 @@ class TestFiles:
         with asset.open() as stream, pytest.raises(ResourceError, match="f has changed since this run"):
             b"".join(iter(lambda: stream.read(PART), b""))
 
-    def test_a_directory_is_what_is_beneath_it(self, tmp_path: Path) -> None:
-        """Names, contents, links and who may run what make its digest; times and the order of listing do not."""
+    def test_the_digest_of_a_directory_covers_its_content(self, tmp_path: Path) -> None:
+        """Names, contents, links and execute permission count; times and the order of listing do not."""
         top = tmp_path / "site"
         (top / "a").mkdir(parents=True)
         (top / "a" / "x").write_text("x", encoding="utf-8")
@@ -195,7 +195,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "a/../../../x"])
     def test_a_directory_with_a_link_out_of_it_is_refused(self, tmp_path: Path, target: str) -> None:
-        """Unpacked elsewhere it would lead to something else."""
+        """The link would lead elsewhere after unpacking."""
         (tmp_path / "site").mkdir()
         (tmp_path / "site" / "l").symlink_to(target)
         with pytest.raises(ValueError, match="the link 'l' leads out of"):
@@ -208,35 +208,35 @@ class TestFiles:
         with pytest.raises(ValueError, match="not a regular file"):
             make({"archive": {"directory": "site"}}, tmp_path)
 
-    def test_a_file_of_a_directory_that_has_changed_has_no_end(self, tmp_path: Path) -> None:
-        """As any other."""
+    def test_reading_a_changed_file_of_a_directory_ends_with_an_error(self, tmp_path: Path) -> None:
+        """The law for single files holds for directories too."""
         (tmp_path / "x").write_text("one", encoding="utf-8")
         archive = make({"archive": {"directory": "."}}, tmp_path)
         (tmp_path / "x").write_text("two", encoding="utf-8")
         with pytest.raises(ResourceError, match="x has changed since this run"):
             unpacked(archive)
 
-    def test_a_map_is_its_assets_and_archives(self) -> None:
-        """Nested as deep as one likes; directories on the way are implied."""
+    def test_a_mapping_consists_of_its_assets_and_archives(self) -> None:
+        """It can be nested at any depth; directories above are implied."""
         text = {"asset": {"text": "x"}}
         archive = make({"archive": {"files": {"a/b/c": text, "d": {"archive": {"files": {"e": text}}}}}})
         assert unpacked(archive) == {"a": None, "a/b": None, "a/b/c": b"x", "d": None, "d/e": b"x"}
 
-    def test_a_map_that_beats_itself_is_refused(self) -> None:
-        """Nothing is beneath a file."""
+    def test_a_contradictory_mapping_is_refused(self) -> None:
+        """Nothing can be below a file."""
         text = {"asset": {"text": "x"}}
         with pytest.raises(ResourceError, match="'a/b' is beneath 'a', which is a file"):
             unpacked(make({"archive": {"files": {"a": text, "a/b": text}}}))
 
 
 class Server(BaseHTTPRequestHandler):
-    """Answers by path, and counts."""
+    """Answers by path, and counts requests."""
 
     asked: ClassVar[list[str]] = []
     body = b"content"
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer one request."""
         self.asked.append(self.path)
         if self.path == "/away":
             self.send_response(302)
@@ -261,12 +261,12 @@ class Server(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def log_message(self, *_arguments: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Serve on loopback; gives the beginning of URLs."""
+    """Run a server on loopback; return the beginning of its URLs."""
     Server.asked.clear()
     server = HTTPServer(("127.0.0.1", 0), Server)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -280,10 +280,10 @@ def serving() -> Iterator[str]:
 
 
 class TestUrls:
-    """What a server says, if it is what the manifest says."""
+    """Contents from URLs."""
 
     def test_a_url_is_fetched_once_and_only_when_it_is_opened(self) -> None:
-        """Its digest is given, so that a plan needs no network."""
+        """Its digest is declared, so a plan needs no network."""
         with serving() as base:
             assets = AssetReader()
             wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
@@ -303,24 +303,24 @@ class TestUrls:
             ("/away", "cannot be fetched"),
         ],
     )
-    def test_what_cannot_be_fetched_says_why(self, path: str, message: str) -> None:
-        """Nothing that is cut, too large or elsewhere is taken."""
+    def test_a_failed_download_raises_its_reason(self, path: str, message: str) -> None:
+        """A truncated, too large or redirected response is refused."""
         with serving() as base, pytest.raises(ResourceError, match=message):
             download.fetch(base + path, sha(Server.body), largest=1000)
 
     def test_other_bytes_are_refused(self) -> None:
-        """Whoever stands between cannot put anything there."""
+        """An attacker in the network cannot change the content."""
         with serving() as base, pytest.raises(ResourceError, match=f"has the SHA-256 {sha(Server.body)}, not 000"):
             download.fetch(f"{base}/it", "0" * 64)
 
-    def test_a_server_that_is_not_there_is_named(self) -> None:
-        """With what the system says."""
+    def test_an_unreachable_server_is_named(self) -> None:
+        """The message contains the error of the system."""
         with pytest.raises(ResourceError, match=r"http://127.0.0.1:1/ cannot be fetched: .*refused"):
             download.fetch("http://127.0.0.1:1/", "0" * 64)
 
 
-def test_contents_say_where_they_come_from() -> None:
-    """A text is not repeated."""
+def test_the_text_form_contains_the_origin() -> None:
+    """A text is not repeated in it."""
     assert str(Asset("ab" * 32, "file", "motd.txt")) == "sha256:abababababab (motd.txt)"
     assert str(Asset("ab" * 32, "text", "secret")) == "sha256:abababababab"
     assert repr(Content("ab" * 32)) == "<content sha256:abababababab>"

@@ -1,4 +1,4 @@
-"""Files are changed whole, durably, by nobody's leave but ours: on the real system, watched through strace."""
+"""File changes are atomic, durable and safe against other users: checked on the real system, through strace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as s
 
 
 def run(program: str, *arguments: object, strace: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program that begins with ``files`` imported, watched where asked."""
+    """Run a program that begins with ``files`` imported, under strace if asked."""
     head = "import os, sys; from resource_api.system.filesystem import files\n"
     return subprocess.run(
         [*(["strace", "-f", "-s", "200", *strace] if strace else []), sys.executable, "-c", head + program]
@@ -44,7 +44,7 @@ def run(program: str, *arguments: object, strace: list[str] | None = None) -> su
 
 
 def trace(tmp_path: Path, program: str, *arguments: object, inject: str = "") -> list[str]:
-    """Give the calls that a program makes; ``inject`` is for strace."""
+    """Return the system calls of a program; ``inject`` is an option of strace."""
     log = tmp_path.parent / f"{tmp_path.name}.strace"
     options = ["-y", "-o", str(log), "-e", f"trace={CALLS}", *(["-e", f"inject={inject}"] if inject else [])]
     done = run(program, *arguments, strace=options)
@@ -53,25 +53,25 @@ def trace(tmp_path: Path, program: str, *arguments: object, inject: str = "") ->
 
 
 def mode(path: Path) -> int:
-    """Give the permission bits."""
+    """Return the permission bits of a file."""
     return stat.S_IMODE(path.lstat().st_mode)
 
 
 def names(directory: Path) -> list[str]:
-    """Give what is in a directory."""
+    """Return the names in a directory."""
     return sorted(path.name for path in directory.iterdir())
 
 
 def left(directory: Path) -> list[str]:
-    """Give the temporary names in a directory."""
+    """Return the temporary names in a directory."""
     return [name for name in names(directory) if name.endswith(temporary_names.SUFFIX)]
 
 
 class TestDurability:
-    """On disk before it is seen, all of it, or not at all."""
+    """A file is on disk before it is visible, whole or not at all."""
 
     def test_a_file_is_complete_and_on_disk_before_it_has_its_name(self, tmp_path: Path) -> None:
-        """O_EXCL and 0600, write, owner, mode, fsync, rename, fsync of the directory: in this order."""
+        """The order is O_EXCL with 0600, write, owner, mode, fsync, rename, fsync of the directory."""
         (tmp_path / "f").write_text("old")
         owner = "uid=1, gid=1" if os.geteuid() == 0 else ""
         calls = trace(tmp_path, f"files.replace(sys.argv[1], b'new', mode=0o640, {owner})", tmp_path / "f")
@@ -102,7 +102,7 @@ class TestDurability:
 
     @pytest.mark.parametrize("call", ["write", "fchown", "fchmod", "fsync", "close", "renameat"])
     def test_a_step_that_fails_leaves_the_old_file_and_nothing_else(self, tmp_path: Path, call: str) -> None:
-        """The error is raised, the old file stays, the temporary one goes, and no step is tried again."""
+        """The error is raised, the old file stays, the temporary one is removed, and no step is repeated."""
         path = tmp_path / "f"
         path.write_text("old")
         program = (
@@ -120,8 +120,8 @@ class TestDurability:
         assert path.read_text(encoding="utf-8") == "old"
         assert left(tmp_path) == []
 
-    def test_a_disk_that_loses_many_files_shows_none_of_them(self, tmp_path: Path) -> None:
-        """When flushing the filesystem fails, no file of the batch appears and no temporary one stays."""
+    def test_a_failed_flush_of_many_files_shows_none_of_them(self, tmp_path: Path) -> None:
+        """No file of the batch appears, and no temporary file stays."""
         program = (
             "try:\n with files.Batch() as b:\n  for n in range(20): b.replace(f'{sys.argv[1]}/f{n}', b'x')\n"
             "except OSError as error: assert error.errno == 5\nelse: sys.exit(9)"
@@ -131,12 +131,12 @@ class TestDurability:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_short_write_is_completed(self, tmp_path: Path) -> None:
-        """When the system takes one byte, the rest is written next."""
+        """When the system writes one byte, the rest is written next."""
         calls = trace(tmp_path, "files.replace(sys.argv[1], b'new')", tmp_path / "f", inject="write:retval=1:when=1")
         assert [c for c in calls if c.startswith("write(") and '"ew", 2)' in c]
 
-    def test_an_exception_in_a_batch_takes_back_what_has_not_appeared(self, tmp_path: Path) -> None:
-        """Leaving a batch by an exception leaves no file of it and no temporary one."""
+    def test_an_exception_in_a_batch_discards_waiting_files(self, tmp_path: Path) -> None:
+        """Neither a file of the batch nor a temporary one stays."""
 
         def spoil() -> None:
             with files.Batch() as batch:
@@ -147,8 +147,8 @@ class TestDurability:
             spoil()
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_content_that_breaks_off_leaves_nothing(self, tmp_path: Path) -> None:
-        """An exception from the parts of a content passes, and the temporary file is gone."""
+    def test_an_exception_in_the_content_leaves_nothing(self, tmp_path: Path) -> None:
+        """The exception is raised, and the temporary file is removed."""
 
         def parts() -> Iterator[bytes]:
             yield b"x"
@@ -175,7 +175,7 @@ class TestDurability:
 
 
 def unshared(program: str, *arguments: object) -> None:
-    """Run a program in a mount namespace of its own, as the only one that sees what it mounts."""
+    """Run a program in a mount namespace of its own."""
     head = "import os, sys; from resource_api.system.filesystem import files\n"
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     subprocess.run(
@@ -186,10 +186,10 @@ def unshared(program: str, *arguments: object) -> None:
 
 
 class TestLeftovers:
-    """What a crash leaves is invisible to daemons, and gone with the next change."""
+    """Temporary files of a crash are ignored by daemons, and removed by the next change."""
 
-    def test_temporary_names_are_hidden_and_loaded_by_nobody(self, tmp_path: Path) -> None:
-        """They begin with a dot, end in the suffix, and fit however long the name is."""
+    def test_temporary_names_are_hidden_and_ignored_by_daemons(self, tmp_path: Path) -> None:
+        """They begin with a dot, end in the suffix, and fit for a name of any length."""
         with files.Batch() as batch:
             batch.replace(f"{tmp_path}/{'ä' * 127}", b"")
             (name,) = names(tmp_path)
@@ -197,7 +197,7 @@ class TestLeftovers:
         assert name.endswith("~")
 
     def test_a_killed_batch_is_cleaned_up_by_the_next(self, tmp_path: Path) -> None:
-        """A kill at the rename leaves a temporary file, which goes when something is written there again."""
+        """A kill at the rename leaves a temporary file, which the next change in the directory removes."""
         watch = ["-o", "/dev/null", "-e", "inject=renameat,rename,renameat2:signal=KILL"]
         done = run("files.replace(sys.argv[1], b'x')", tmp_path / "f.conf", strace=watch)
         assert done.returncode == -signal.SIGKILL
@@ -206,8 +206,8 @@ class TestLeftovers:
         files.replace(f"{tmp_path}/g", b"")
         assert names(tmp_path) == ["g"]
 
-    def test_what_is_not_ours_stays(self, tmp_path: Path) -> None:
-        """A file of somebody else, of a process that lives, or of another pattern is not touched."""
+    def test_files_of_others_stay(self, tmp_path: Path) -> None:
+        """A file of another user, of a running process, or with another pattern is not removed."""
         dead = subprocess.Popen(["true"])
         dead.wait()
         kept = [f".f.{os.getppid()}.abc1{temporary_names.SUFFIX}", f"f{temporary_names.SUFFIX}"]
@@ -225,11 +225,11 @@ class TestLeftovers:
 
 
 class TestRights:
-    """Nobody gains a right on the way, and what is not managed is kept."""
+    """No user gains access on the way, and unmanaged permissions are kept."""
 
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
     def test_new_modes_do_not_depend_on_the_umask(self, tmp_path: Path, umask: int) -> None:
-        """A new file is 0644, a new directory 0755, or as asked."""
+        """A new file is 0644, a new directory 0755, or as declared."""
         old = os.umask(umask)
         try:
             with files.Batch() as batch:
@@ -243,7 +243,7 @@ class TestRights:
 
     @root_only
     def test_mode_and_owner_are_kept_where_they_are_not_given(self, tmp_path: Path) -> None:
-        """A new content keeps them, but no set-id bits: they vouched for the old one."""
+        """New content keeps them, but not set-id bits, which were granted to the old content."""
         path = tmp_path / "f"
         path.write_text("old")
         os.chown(path, 1, 2)
@@ -257,7 +257,7 @@ class TestRights:
 
     @root_only
     def test_attributes_and_acls_are_kept_and_capabilities_are_not(self, tmp_path: Path) -> None:
-        """An ACL is kept with the new mode in it; extended attributes too, but those that speak of the content."""
+        """An ACL is kept with the new mode in it; extended attributes too, except those that certify the content."""
         path = tmp_path / "f"
         path.write_text("old")
         acl = rights_for_nobody()
@@ -274,8 +274,8 @@ class TestRights:
         assert run_as_nobody(f"open({str(path)!r})", path.parent).returncode != 0
 
     @root_only
-    def test_a_directory_default_does_not_let_anybody_into_an_old_file(self, tmp_path: Path) -> None:
-        """What a new file would inherit is not given to one that is replaced."""
+    def test_a_default_acl_grants_nothing_on_a_replaced_file(self, tmp_path: Path) -> None:
+        """A replaced file does not inherit what a new one would."""
         path = tmp_path / "f"
         path.write_text("old")
         os.setxattr(tmp_path, "system.posix_acl_default", rights_for_nobody())
@@ -284,7 +284,7 @@ class TestRights:
 
     @root_only
     def test_nobody_gains_a_right_at_any_instant(self, tmp_path: Path) -> None:
-        """Killed at every change of rights, a file grants nothing that neither its old nor its new state does."""
+        """Killed at every change of permissions, a file grants nothing beyond its old and its new state."""
         path = tmp_path / "f"
         for call, when in [("fchmod", 1), ("fchmod", 2), ("fchown", 1)]:
             path.unlink(missing_ok=True)
@@ -300,8 +300,8 @@ class TestRights:
             assert (seen.st_uid, seen.st_gid) in {(1, 1), (2, 2)}
 
     @root_only
-    def test_a_secret_is_never_readable_before_it_is_whole(self, tmp_path: Path) -> None:
-        """Killed at any step, the temporary file is for the caller or its owner alone."""
+    def test_a_secret_is_never_readable_before_it_is_complete(self, tmp_path: Path) -> None:
+        """Killed at any step, the temporary file is readable by the caller or its owner only."""
         path = tmp_path / "f"
         path.write_text("old")
         path.chmod(0o644)
@@ -314,7 +314,7 @@ class TestRights:
             (tmp_path / name).unlink()
 
     @root_only
-    def test_an_acl_lets_nobody_in_whom_the_new_mode_does_not(self, tmp_path: Path) -> None:
+    def test_an_acl_never_grants_more_than_the_new_mode(self, tmp_path: Path) -> None:
         """Killed before the mode is set, the copied ACL already grants no more than that mode."""
         path = tmp_path / "f"
         path.write_text("old")
@@ -325,8 +325,10 @@ class TestRights:
         assert "system.posix_acl_access" in os.listxattr(tmp_path / name)
         assert mode(tmp_path / name) == 0o600
 
-    def test_rights_are_not_given_to_what_took_the_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is opened is what was looked at, or nothing is changed."""
+    def test_permissions_of_a_swapped_file_are_not_changed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The opened file is the one that was checked, or nothing changes."""
         path, real = tmp_path / "f", os.open
         path.write_text("ours")
         (tmp_path / "other").write_text("theirs")
@@ -342,8 +344,8 @@ class TestRights:
             batch.set_mode_owner(str(path), mode=0o600)
         assert mode(path) == 0o644
 
-    def test_a_mode_alone_touches_neither_content_nor_inode(self, tmp_path: Path) -> None:
-        """Rights are changed on the file that is there."""
+    def test_a_mode_alone_changes_neither_content_nor_inode(self, tmp_path: Path) -> None:
+        """Permissions are changed on the existing file."""
         path = tmp_path / "f"
         path.write_text("x")
         before = path.stat()
@@ -352,8 +354,8 @@ class TestRights:
         after = path.stat()
         assert (after.st_ino, after.st_mtime_ns, mode(path)) == (before.st_ino, before.st_mtime_ns, 0o600)
 
-    def test_a_directory_hands_its_group_down(self, tmp_path: Path) -> None:
-        """Where set-group-ID is inherited it is kept, unless a mode is given."""
+    def test_a_new_directory_inherits_set_group_id(self, tmp_path: Path) -> None:
+        """An inherited bit is kept unless a mode is given."""
         tmp_path.chmod(0o2755)
         with files.Batch() as batch:
             batch.make_directory(f"{tmp_path}/d")
@@ -363,13 +365,13 @@ class TestRights:
 
 
 def rights_for_nobody() -> bytes:
-    """Give an ACL: the owner and nobody may read and write, the group and others nothing."""
+    """Return an ACL that lets the owner and nobody read and write, and no other user."""
     entries = [(1, 6, 2**32 - 1), (2, 6, NOBODY), (4, 0, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
     return b"\2\0\0\0" + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 
 def run_as_nobody(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program as nobody, who may pass all directories on the way."""
+    """Run a program as nobody, who may search all directories above it."""
     for parent in (directory, *directory.parents):
         if parent.stat().st_uid == os.geteuid() and not mode(parent) & 0o001:
             parent.chmod(mode(parent) | 0o011)
@@ -378,18 +380,18 @@ def run_as_nobody(program: str, directory: Path) -> subprocess.CompletedProcess[
 
 
 class TestLinks:
-    """Whoever may write to a directory on the way leads us nowhere."""
+    """A user who can write to a directory on a path cannot redirect an operation."""
 
     @pytest.fixture
     def theirs(self, tmp_path: Path) -> Path:
-        """Give a directory that others can write to."""
+        """Return a directory that other users can write to."""
         path = tmp_path / "theirs"
         path.mkdir()
         path.chmod(0o777)
         return path
 
-    def test_a_link_of_ours_on_the_way_is_followed(self, tmp_path: Path) -> None:
-        """Relative, absolute, through dots and other links: as the kernel would."""
+    def test_a_trusted_link_on_the_path_is_followed(self, tmp_path: Path) -> None:
+        """Relative, absolute, through dots and other links: as the kernel does."""
         (tmp_path / "a/b").mkdir(parents=True)
         (tmp_path / "up").symlink_to("a/b/../b")
         (tmp_path / "abs").symlink_to(tmp_path / "up")
@@ -397,8 +399,8 @@ class TestLinks:
         files.replace(f"{tmp_path}/abs/back/up/f", b"x")
         assert (tmp_path / "a/b/f").read_bytes() == b"x"
 
-    def test_a_link_on_the_way_that_others_could_have_put_there_is_not(self, tmp_path: Path, theirs: Path) -> None:
-        """Reading, writing, changing, removing and copying from behind it fail, and nothing changes."""
+    def test_a_link_of_other_users_on_the_path_is_not_followed(self, tmp_path: Path, theirs: Path) -> None:
+        """Reading, writing, changing, removing and copying below it fail, and nothing changes."""
         (tmp_path / "ours").mkdir()
         (tmp_path / "ours/f").write_text("ours")
         (theirs / "d").symlink_to(tmp_path / "ours")
@@ -419,8 +421,8 @@ class TestLinks:
         assert names(tmp_path / "ours") == ["f"]
         assert (tmp_path / "ours/f").read_text(encoding="utf-8") == "ours"
 
-    def test_a_loop_ends(self, tmp_path: Path) -> None:
-        """Links that lead to each other are an error, not a wait."""
+    def test_a_loop_of_links_is_an_error(self, tmp_path: Path) -> None:
+        """It does not wait."""
         (tmp_path / "a").symlink_to("b")
         (tmp_path / "b").symlink_to("a")
         for attempt in (lambda: files.read(f"{tmp_path}/a/f", 1), lambda: files.open_source(f"{tmp_path}/a")):
@@ -429,7 +431,7 @@ class TestLinks:
             assert caught.value.errno == errno.ELOOP
 
     def test_a_link_at_the_end_is_replaced_itself(self, tmp_path: Path) -> None:
-        """What it leads to is neither written nor changed."""
+        """Its target is neither written nor changed."""
         (tmp_path / "target").write_text("old")
         (tmp_path / "f").symlink_to("target")
         files.replace(f"{tmp_path}/f", b"new")
@@ -438,8 +440,8 @@ class TestLinks:
 
     @root_only
     @pytest.mark.parametrize("protected", ["0", "1"])
-    def test_a_swap_in_the_middle_leads_nowhere(self, tmp_path: Path, protected: str) -> None:
-        """An attacker who swaps the directory for a link while we write does not get a file where the link leads."""
+    def test_a_swapped_directory_does_not_redirect_a_write(self, tmp_path: Path, protected: str) -> None:
+        """An attacker who swaps the directory for a link during a write gets no file at its target."""
         sysctl = Path("/proc/sys/fs/protected_symlinks")
         before = sysctl.read_text(encoding="ascii")
         ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -474,14 +476,14 @@ class TestLinks:
         assert names(ours) == ["shadow"]
 
     def test_a_hard_link_keeps_the_old_content(self, tmp_path: Path) -> None:
-        """Replacing a file breaks its links."""
+        """Replacing a file separates it from its hard links."""
         (tmp_path / "f").write_text("old")
         (tmp_path / "other").hardlink_to(tmp_path / "f")
         files.replace(f"{tmp_path}/f", b"new")
         assert (tmp_path / "other").read_text(encoding="utf-8") == "old"
 
-    def test_rights_of_a_hard_link_that_others_could_have_made_stay(self, theirs: Path, tmp_path: Path) -> None:
-        """It may be a file of somebody else."""
+    def test_permissions_of_a_hard_link_of_other_users_stay(self, theirs: Path, tmp_path: Path) -> None:
+        """It may be a file of another user."""
         (tmp_path / "f").write_text("x")
         (theirs / "f").hardlink_to(tmp_path / "f")
         batch = files.Batch()
@@ -491,7 +493,7 @@ class TestLinks:
         assert mode(tmp_path / "f") == 0o600
 
     def test_more_directories_than_can_be_open_are_reached(self, tmp_path: Path) -> None:
-        """What is held is bounded, and closed at the end."""
+        """The number of open directories is bounded, and all are closed at the end."""
         before = len(names(Path("/proc/self/fd")))
         with files.Batch() as batch:
             for number in range(2 * MAX_OPEN):
@@ -503,10 +505,10 @@ class TestLinks:
 
 
 class TestSpecial:
-    """What is no file is neither opened nor replaced."""
+    """Only regular files are opened or replaced."""
 
     def test_a_fifo_does_not_block_and_stays(self, tmp_path: Path) -> None:
-        """Reading gives no content, replacing and changing rights is an error."""
+        """Reading returns no content; replacing it and changing its permissions are errors."""
         os.mkfifo(tmp_path / "fifo")
         started = time.monotonic()
         with Directories() as directories:
@@ -527,7 +529,7 @@ class TestSpecial:
         assert (tmp_path / "fifo").is_fifo()
 
     def test_a_directory_is_not_replaced(self, tmp_path: Path) -> None:
-        """Neither by a file nor by a link."""
+        """Neither a file nor a link replaces it."""
         (tmp_path / "d").mkdir()
         for attempt in (
             lambda: files.replace(f"{tmp_path}/d", b""),
@@ -537,11 +539,11 @@ class TestSpecial:
                 attempt()
 
     def test_a_file_of_proc_is_read_although_it_has_no_size(self) -> None:
-        """Its size is not believed."""
+        """The size in its status is not trusted."""
         assert files.read("/proc/self/status", LIMIT).startswith(b"Name:")
 
-    def test_what_is_too_big_is_not_read(self, tmp_path: Path) -> None:
-        """The limit holds by size, and for what grows."""
+    def test_a_file_above_the_limit_is_not_read(self, tmp_path: Path) -> None:
+        """The limit holds for the size in the status, and for a growing file."""
         (tmp_path / "f").write_bytes(b"12345")
         assert files.read(f"{tmp_path}/f", 5) == b"12345"
         with pytest.raises(OSError, match="at most 4") as caught:
@@ -551,8 +553,8 @@ class TestSpecial:
             files.read("/proc/self/status", 4)
 
     @root_only
-    def test_what_cannot_be_renamed_over_fails_alone(self, tmp_path: Path) -> None:
-        """A file that is mounted, or immutable, is given by ``flush``; the others appear, nothing is left."""
+    def test_a_file_that_cannot_be_replaced_fails_alone(self, tmp_path: Path) -> None:
+        """``flush`` returns a mounted or immutable file; the others appear, and nothing is left."""
         program = (
             "import subprocess\nd = sys.argv[1]\n"
             "for n in 'ab': files.replace(f'{d}/{n}', b'old')\n"
@@ -567,18 +569,18 @@ class TestSpecial:
 
 
 class TestRemoval:
-    """What goes, goes whole; what must not, does not."""
+    """Removals are complete or refused."""
 
     @pytest.mark.parametrize("path", ["/", "/etc", "/usr/bin", "/home", "/var/lib", "/proc", "/root", "/bin"])
-    def test_the_system_is_never_removed(self, path: str) -> None:
-        """Not by any name, not by force."""
+    def test_system_directories_are_never_removed(self, path: str) -> None:
+        """No other path to one and no ``recursive`` changes that."""
         assert path in remove_tree.PROTECTED_DIRECTORIES
         with pytest.raises(PermissionError, match="never removed"):
             remove_tree.check_removable(path)
 
     @root_only
-    def test_no_detour_leads_to_the_system(self, tmp_path: Path) -> None:
-        """A link of ours to the root does not make another name of ``/etc``: run where it would do no harm."""
+    def test_a_link_to_a_system_directory_does_not_help(self, tmp_path: Path) -> None:
+        """A link of the caller to the root makes no other name for ``/etc``; run where it could do no harm."""
         program = (
             "import subprocess\nd = sys.argv[1]\n"
             "subprocess.run(['mount', '-t', 'tmpfs', 'none', '/mnt'], check=True)\n"
@@ -588,8 +590,8 @@ class TestRemoval:
         )
         unshared(program, tmp_path)
 
-    def test_a_directory_that_is_not_empty_goes_only_as_a_whole(self, tmp_path: Path) -> None:
-        """Without being told so it stays."""
+    def test_a_directory_that_is_not_empty_is_removed_only_recursively(self, tmp_path: Path) -> None:
+        """Without ``recursive`` it stays."""
         (tmp_path / "d/e").mkdir(parents=True)
         (tmp_path / "d/e/f").touch()
         with files.Batch() as batch:
@@ -600,7 +602,7 @@ class TestRemoval:
         assert list(tmp_path.iterdir()) == []
 
     def test_links_in_a_tree_are_removed_and_not_followed(self, tmp_path: Path) -> None:
-        """What they lead to stays."""
+        """Their targets stay."""
         (tmp_path / "kept").mkdir()
         (tmp_path / "kept/f").touch()
         (tmp_path / "d").mkdir()
@@ -608,8 +610,8 @@ class TestRemoval:
         files.Batch().remove(f"{tmp_path}/d", recursive=True)
         assert (tmp_path / "kept/f").exists()
 
-    def test_a_tree_deeper_than_any_path_goes(self, tmp_path: Path) -> None:
-        """Three thousand directories in each other need neither stack, path nor descriptors."""
+    def test_a_tree_deeper_than_any_path_is_removed(self, tmp_path: Path) -> None:
+        """Three thousand nested directories need neither stack, path nor descriptors."""
         fd = os.open(tmp_path, os.O_RDONLY)
         for _ in range(3000):
             os.mkdir("deep-directory", dir_fd=fd)
@@ -621,7 +623,7 @@ class TestRemoval:
         assert list(tmp_path.iterdir()) == []
 
     @root_only
-    def test_nothing_goes_where_something_is_mounted_beneath(self, tmp_path: Path) -> None:
+    def test_nothing_is_removed_above_a_mount_point(self, tmp_path: Path) -> None:
         """The refusal comes before the first removal."""
         program = (
             "import subprocess\nd = sys.argv[1] + '/a b'\nos.makedirs(d + '/m/n')\nopen(d + '/f', 'w').close()\n"

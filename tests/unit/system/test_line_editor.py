@@ -1,4 +1,4 @@
-"""Editing lines keeps every byte that is not named."""
+"""Editing lines keeps every byte outside the edited lines."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="
 
 
 @given(CONTENT)
-def test_what_is_not_edited_keeps_its_bytes(content: bytes) -> None:
-    """Taking a file apart and together again gives the very bytes."""
+def test_lines_that_are_not_edited_keep_their_bytes(content: bytes) -> None:
+    """Splitting a file and joining it returns the same bytes."""
     assert Lines(content).content == content
 
 
 @given(CONTENT)
-def test_a_line_that_is_said_again_keeps_its_bytes(content: bytes) -> None:
-    """Assigning every line to itself is no edit, whatever its line end and encoding."""
+def test_assigning_a_line_to_itself_changes_nothing(content: bytes) -> None:
+    """It holds for every line end and encoding."""
     file = Lines(content)
     for number, line in enumerate(file):
         file[number] = line
@@ -40,8 +40,8 @@ def test_a_line_that_is_said_again_keeps_its_bytes(content: bytes) -> None:
 
 
 @given(CONTENT, st.lists(TEXT, min_size=1, max_size=4))
-def test_deleting_what_was_added_gives_the_very_bytes_of_before(content: bytes, texts: list[str]) -> None:
-    """A file without a last newline has none afterwards, and a lone carriage return survives."""
+def test_deleting_an_added_line_restores_the_bytes(content: bytes, texts: list[str]) -> None:
+    """A file without a last newline has none afterwards, and a lone carriage return is kept."""
     file = Lines(content)
     for text in texts:
         file.append(text)
@@ -52,7 +52,7 @@ def test_deleting_what_was_added_gives_the_very_bytes_of_before(content: bytes, 
 
 
 @given(CONTENT, TEXT, st.integers(min_value=0))
-def test_inserting_and_deleting_anywhere_is_no_edit(content: bytes, text: str, place: int) -> None:
+def test_inserting_and_deleting_a_line_restores_the_bytes(content: bytes, text: str, place: int) -> None:
     """The lines around an insertion do not change."""
     file = Lines(content)
     before = list(file)
@@ -74,39 +74,39 @@ def test_inserting_and_deleting_anywhere_is_no_edit(content: bytes, text: str, p
     ],
 )
 def test_a_new_line_ends_as_the_others_do(content: bytes, expected: bytes) -> None:
-    """Line ends are the file's own."""
+    """A new line gets the line end of the file."""
     file = Lines(content)
     file.append("new")
     assert file.content == expected
 
 
 def test_a_replaced_line_keeps_its_line_end() -> None:
-    """Also where line ends are mixed, or missing."""
+    """It holds for mixed and missing line ends too."""
     file = Lines(b"a\r\nb\nc")
     for number, text in enumerate("xyz"):
         file[number] = text
     assert file.content == b"x\r\ny\nz"
 
 
-def test_a_line_break_cannot_get_into_a_line() -> None:
-    """A second line in the text of one would be an entry that nobody asked for."""
+def test_a_line_cannot_contain_a_line_break() -> None:
+    """A second line in a text would be an entry that was not declared."""
     with pytest.raises(ValueError, match="line break"):
         Lines(b"").append("127.0.0.1 a\n10.0.0.1 bank.example")
 
 
-def test_what_is_no_utf_8_is_shown_replaced_and_kept_in_the_file() -> None:
-    """A text with half a surrogate could be printed nowhere."""
+def test_bytes_that_are_not_utf_8_are_printable_and_kept() -> None:
+    """A text with a lone surrogate could not be printed."""
     (line,) = Lines(b"caf\xe9\n")
     assert printable(line) == "caf\ufffd"
 
 
 def add(text: str) -> Callable[[Lines], None]:
-    """Give the edit that puts a line at the end."""
+    """Return an edit that appends a line."""
     return lambda file: file.append(text)
 
 
-def test_what_others_write_during_an_edit_is_not_lost(tmp_path: Path) -> None:
-    """The edit is made again, on what they have written."""
+def test_a_concurrent_write_is_not_lost(tmp_path: Path) -> None:
+    """The edit is repeated on the new content."""
     path = tmp_path / "file"
     path.write_bytes(b"ours\n")
     disturbances = ["one", "two"]
@@ -122,7 +122,7 @@ def test_what_others_write_during_an_edit_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_a_file_that_appears_during_an_edit_is_not_lost(tmp_path: Path) -> None:
-    """It was missing at the first look."""
+    """It was missing at the first read."""
     path = tmp_path / "file"
 
     def change(file: Lines) -> None:
@@ -134,10 +134,8 @@ def test_a_file_that_appears_during_an_edit_is_not_lost(tmp_path: Path) -> None:
     assert path.read_bytes() == b"theirs\nadded\n"
 
 
-def test_a_write_between_the_new_content_and_its_renaming_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last look comes after the slow part, and the discarded attempt leaves nothing behind."""
+def test_a_write_before_the_rename_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last check follows the slow part, and the discarded attempt leaves nothing behind."""
     path = tmp_path / "file"
     path.write_bytes(b"a\n")
     replace = files.Batch.replace
@@ -155,8 +153,8 @@ def test_a_write_between_the_new_content_and_its_renaming_is_seen(
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_file_that_never_rests_is_given_up(tmp_path: Path) -> None:
-    """With a sentence, and without having touched it."""
+def test_an_edit_fails_for_a_file_that_keeps_changing(tmp_path: Path) -> None:
+    """The error says so, and the file is not changed."""
     path = tmp_path / "file"
 
     def change(file: Lines) -> None:
@@ -168,8 +166,8 @@ def test_a_file_that_never_rests_is_given_up(tmp_path: Path) -> None:
     assert set(path.read_bytes()) == {ord("x")}
 
 
-def test_no_change_touches_nothing(tmp_path: Path) -> None:
-    """Neither inode nor time of the file; and a missing file is not made."""
+def test_an_edit_without_a_change_writes_nothing(tmp_path: Path) -> None:
+    """Inode and times stay, and a missing file is not created."""
     path = tmp_path / "file"
     path.write_bytes(b"a")
     before = path.stat()
@@ -179,8 +177,8 @@ def test_no_change_touches_nothing(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_link_that_can_be_trusted_stays_and_its_file_is_edited(tmp_path: Path) -> None:
-    """As where /etc/hosts is a link to where the machine keeps it."""
+def test_a_trusted_link_stays_and_its_target_is_edited(tmp_path: Path) -> None:
+    """An example is an /etc/hosts that is a link."""
     (tmp_path / "real").write_bytes(b"a\n")
     (tmp_path / "link").symlink_to("real")
     edit_lines(str(tmp_path / "link"), add("b"), mode=0o644)
@@ -188,8 +186,8 @@ def test_a_link_that_can_be_trusted_stays_and_its_file_is_edited(tmp_path: Path)
     assert (tmp_path / "real").read_bytes() == b"a\nb\n"
 
 
-def test_a_new_file_gets_what_is_asked_and_an_existing_one_keeps_its_own(tmp_path: Path) -> None:
-    """Mode and owner are the file's, not the editor's."""
+def test_only_a_new_file_gets_the_given_mode_and_owner(tmp_path: Path) -> None:
+    """An existing file keeps its own."""
     path = tmp_path / "file"
     edit_lines(str(path), add("a"), mode=0o600, uid=65534, gid=65534)
     assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o600, 65534)
@@ -198,8 +196,8 @@ def test_a_new_file_gets_what_is_asked_and_an_existing_one_keeps_its_own(tmp_pat
     assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o640, 65534)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    """A pipe does not make anybody wait."""
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """It does not block."""
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", ""):
         with pytest.raises(OSError, match="no regular file"):

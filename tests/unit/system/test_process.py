@@ -1,4 +1,4 @@
-"""The laws of running one program: what it starts is ours to end, and only when it does not end by itself."""
+"""Running one program: it and all its descendants are ended, unless they end themselves."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ GET_SUBREAPER = 37
 
 
 class LimitError(Exception):
-    """What a test's patience ends with."""
+    """The time limit of a test."""
 
 
 def patience(seconds: float) -> Callable[[], float]:
-    """Give a patience that ends with ``LimitError`` after ``seconds``."""
+    """Return a timeout function that raises ``LimitError`` after ``seconds``."""
     until = time.monotonic() + seconds
 
     def left() -> float:
@@ -44,12 +44,12 @@ def patience(seconds: float) -> Callable[[], float]:
 
 
 def shell(script: str, *arguments: str) -> Invocation:
-    """Give the call of a shell script."""
+    """Return the invocation of a shell script."""
     return Invocation("/bin/sh", ("-c", script, "test", *arguments), ENV)
 
 
 def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes, bytes]:
-    """Run to the end and give exit code, stdout and stderr."""
+    """Run a program to its end; return exit code, stdout and stderr."""
     said = {STDOUT: b"", STDERR: b""}
     with Process(invocation) as running:
         for stream, chunk in running.chunks(patience(seconds)):
@@ -58,13 +58,13 @@ def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes,
 
 
 def state(pid: int) -> str:
-    """Give the state of a process; ``-`` when there is none."""
+    """Return the state of a process; ``-`` when there is none."""
     found = process_tree.row(pid)
     return found.state if found else "-"
 
 
 def pids(directory: Path, count: int) -> list[int]:
-    """Wait until ``count`` processes have left their numbers in files of ``directory``, and give them."""
+    """Wait until ``count`` processes have written their numbers into ``directory``, and return them."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
         found = [path.read_text().strip() for path in directory.glob("*.pid")]
@@ -76,7 +76,7 @@ def pids(directory: Path, count: int) -> list[int]:
 
 
 def gone(numbers: list[int], seconds: float = 3) -> bool:
-    """Whether all these processes are gone, zombies too, within ``seconds``."""
+    """Whether all these processes have ended and been reaped within ``seconds``."""
     until = time.monotonic() + seconds
     while any(state(pid) != "-" for pid in numbers) and time.monotonic() < until:
         time.sleep(0.01)
@@ -103,7 +103,7 @@ os.wait()
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[str]:
-    """Give the shell words that start a daemon; its number comes into ``$1/<name>.pid``."""
+    """Return shell code that starts a daemon; its number is written to ``$1/<name>.pid``."""
     script = tmp_path / "daemon.py"
     script.write_text(DAEMON)
     yield f"{sys.executable} -I {script} $1"
@@ -113,31 +113,31 @@ def daemon(tmp_path: Path) -> Iterator[str]:
 
 
 def test_both_streams_and_the_exit_code_arrive() -> None:
-    """What is written to stdout and stderr is read apart, to the last byte."""
+    """Stdout and stderr are read separately, to the last byte."""
     assert run(shell("printf out; printf err >&2; exit 7")) == (7, b"out", b"err")
 
 
 def test_a_signal_is_a_negative_exit_code() -> None:
-    """A program that died of a signal says which."""
+    """The number is that of the signal."""
     assert run(shell("kill -TERM $$"))[0] == -signal.SIGTERM
 
 
 def test_both_pipes_are_drained() -> None:
-    """A program that fills stderr before stdout, and the reverse, never blocks."""
+    """A program that fills stderr before stdout, or the reverse, never blocks."""
     script = "head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"
     code, out, err = run(shell(script))
     assert (code, len(out), len(err)) == (0, 1000000, 2000000)
 
 
 def test_every_byte_reaches_the_program() -> None:
-    """All 255 byte values that an argument can hold arrive as they are, surrogate escapes standing for bytes."""
+    """All 255 byte values of an argument arrive unchanged, with surrogate escapes for bytes."""
     data = bytes(range(1, 256))
     code, out, _ = run(shell('printf %s "$1"', data.decode("utf-8", "surrogateescape")))
     assert (code, out) == (0, data)
 
 
 def test_a_program_with_a_foreign_name_runs(tmp_path: Path) -> None:
-    """A path that is no ASCII, or no text at all, is executed as its bytes."""
+    """A path that is not ASCII, or not text, is executed by its bytes."""
     for name in ("jürgen", os.fsdecode(b"\xff\xfe")):
         script = tmp_path / name
         script.write_text("#!/bin/sh\necho it is\n")
@@ -145,14 +145,14 @@ def test_a_program_with_a_foreign_name_runs(tmp_path: Path) -> None:
         assert run(Invocation(str(script), (), ENV))[1] == b"it is\n"
 
 
-def test_stdin_is_empty_or_what_is_given() -> None:
-    """Without input a program reads an end at once; with input, of any size, all of it."""
+def test_stdin_is_empty_or_the_given_input() -> None:
+    """Without input a program reads the end at once; with input of any size it reads all of it."""
     assert run(shell("wc -c"))[1].strip() == b"0"
     assert run(shell("wc -c")._replace(input=b"x" * 20_000_000))[1].strip() == b"20000000"
 
 
 def test_a_program_sees_three_descriptors_and_no_terminal() -> None:
-    """Descriptors of ours, inheritable ones too, are closed; there is no controlling terminal."""
+    """Other descriptors, even inheritable ones, are closed; there is no controlling terminal."""
     fd = os.open("/etc/passwd", os.O_RDONLY)
     os.set_inheritable(fd, True)  # noqa: FBT003 - the standard library's signature
     try:
@@ -163,7 +163,7 @@ def test_a_program_sees_three_descriptors_and_no_terminal() -> None:
 
 
 def test_signals_and_umask_are_as_at_login() -> None:
-    """What we ignore or block, and our umask, is not the program's."""
+    """Signals that this process ignores or blocks, and its umask, are not inherited."""
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN), os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:
@@ -179,8 +179,8 @@ def test_signals_and_umask_are_as_at_login() -> None:
 
 
 @pytest.mark.parametrize("ignore", ["", "trap '' TERM;"], ids=["polite", "deaf"])
-def test_what_is_left_early_dies_with_all_descendants(tmp_path: Path, daemon: str, ignore: str) -> None:
-    """A time limit ends children, grandchildren, other sessions and daemons, whether they heed SIGTERM or not."""
+def test_a_stopped_program_ends_with_all_descendants(tmp_path: Path, daemon: str, ignore: str) -> None:
+    """A time limit ends children, grandchildren, other sessions and daemons, even if they ignore SIGTERM."""
     script = f"""{ignore} {daemon}/daemon.pid
     (setsid sh -c "{ignore} echo \\$\\$ > $1/session.pid; sleep 30; sleep 31" &)
     sh -c '{ignore} echo $$ > $0/child.pid; sleep 30; sleep 31' $1 &
@@ -194,8 +194,8 @@ def test_what_is_left_early_dies_with_all_descendants(tmp_path: Path, daemon: st
     assert gone(started, 0)
 
 
-def test_a_descendant_born_while_dying_dies_too(tmp_path: Path) -> None:
-    """What SIGTERM makes a program start, in another session and orphaned at once, is ended as well."""
+def test_a_descendant_started_during_the_stop_ends_too(tmp_path: Path) -> None:
+    """A process that SIGTERM makes a program start, in another session and orphaned at once, is ended too."""
     script = """trap 'setsid sh -c "echo \\$\\$ > $1/late.pid; sleep 30" & exit 1' TERM
     echo $$ > $1/main.pid; while :; do sleep 0.05; done"""
     with pytest.raises(LimitError), Process(shell(script, str(tmp_path))) as running:  # noqa: PT012 - the program runs meanwhile
@@ -206,8 +206,8 @@ def test_a_descendant_born_while_dying_dies_too(tmp_path: Path) -> None:
     assert running.exit_code == 1
 
 
-def test_a_daemon_of_a_program_that_ended_lives(tmp_path: Path, daemon: str) -> None:
-    """A service that a program has started outlives it, also while another program is being stopped."""
+def test_a_daemon_survives_its_program(tmp_path: Path, daemon: str) -> None:
+    """A service that a program started stays, even while another program is being stopped."""
     with pytest.raises(LimitError), Process(shell("trap '' TERM; sleep 30; sleep 31")) as other:  # noqa: PT012 - the program runs meanwhile
         assert run(shell(f"{daemon}/before.pid", str(tmp_path)))[0] == 0
         stopping = threading.Thread(target=other.stop, args=(0.7,))
@@ -222,23 +222,23 @@ def test_a_daemon_of_a_program_that_ended_lives(tmp_path: Path, daemon: str) -> 
     assert [state(pid) for pid in alive] == ["S", "S"]
 
 
-def test_a_daemon_that_holds_the_pipes_delays_nobody() -> None:
-    """What a program wrote is read whole; whoever keeps its stdout afterwards is not waited for."""
+def test_a_daemon_that_keeps_the_pipes_delays_nothing() -> None:
+    """The program's output is read completely; a process that keeps its stdout afterwards is not waited for."""
     start = time.monotonic()
     code, out, _ = run(shell("head -c 60000 /dev/zero; sleep 3 &"))
     assert (code, len(out)) == (0, 60000)
     assert time.monotonic() - start < 1.5
 
 
-def test_a_daemon_that_floods_the_pipes_ends_nothing() -> None:
-    """The end of the program is the end of reading, even if somebody goes on writing."""
+def test_a_daemon_that_floods_the_pipes_does_not_prolong_the_reading() -> None:
+    """Reading ends with the program, even if another process goes on writing."""
     start = time.monotonic()
     assert run(shell("yes &"))[0] == 0
     assert time.monotonic() - start < 3
 
 
 def test_an_interrupt_ends_the_tree(tmp_path: Path) -> None:
-    """KeyboardInterrupt while waiting passes on, and nothing of the program is left."""
+    """KeyboardInterrupt during a wait is raised, and no process of the program is left."""
     main = threading.main_thread().ident
     assert main
     threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
@@ -250,8 +250,8 @@ def test_an_interrupt_ends_the_tree(tmp_path: Path) -> None:
     assert gone([running.pid, *pids(tmp_path, 1)], 0)
 
 
-def test_stop_all_ends_what_runs_in_every_thread(tmp_path: Path) -> None:
-    """One call ends the trees of all threads, without grace, and says so to each."""
+def test_stop_all_ends_the_programs_of_all_threads(tmp_path: Path) -> None:
+    """One call ends all trees without a grace period, and each thread is informed."""
     ended = []
 
     def work(number: int) -> None:
@@ -273,8 +273,8 @@ def test_stop_all_ends_what_runs_in_every_thread(tmp_path: Path) -> None:
     assert gone(started)
 
 
-def test_we_are_no_subreaper_afterwards() -> None:
-    """Stopping a program leaves the process that embeds us as it was."""
+def test_this_process_is_no_subreaper_afterwards() -> None:
+    """Stopping a program restores the setting of the embedding process."""
     with pytest.raises(LimitError), Process(shell("sleep 30; sleep 31")) as running:
         list(running.chunks(patience(0.1)))
     answer = ctypes.c_int(-1)
@@ -283,17 +283,17 @@ def test_we_are_no_subreaper_afterwards() -> None:
 
 
 def descriptors() -> int:
-    """Count our open descriptors."""
+    """Count the open descriptors of this process."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def children() -> list[process_tree.Row]:
-    """Give our own children, zombies too."""
+    """Return the children of this process, including zombies."""
     return [row for row in process_tree.table().values() if row.parent == os.getpid()]
 
 
 def test_nothing_is_left_behind() -> None:
-    """After many programs that ended, failed, or could not start, no zombie, thread or descriptor is left."""
+    """After programs that ended, failed or could not start, no zombie, thread or descriptor is left."""
     run(shell("true"))
     before = descriptors(), len(children())
     for _ in range(100):
@@ -310,7 +310,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_a_fork_that_fails_leaves_nothing_behind() -> None:
-    """Where the system has no process or descriptor left, the error says so and everything is given back."""
+    """Without a free process or descriptor in the system, the error says so and everything is released."""
     script = """
 import gc, os, resource, sys
 from resource_api.system.process.process import Invocation, Process
@@ -362,8 +362,8 @@ print(size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 @pytest.mark.usefixtures("_unmeasured")
-def test_sh_changes_nothing_for_others() -> None:
-    """The import of sh waits for the first program, and leaves ``glob.glob``; its log of arguments stays silent."""
+def test_the_import_of_sh_has_no_side_effects() -> None:
+    """It waits for the first program, and leaves ``glob.glob``; its log of arguments is silent."""
     script = """
 import glob, logging, sys
 logging.basicConfig(level=0, stream=sys.stdout)
@@ -379,7 +379,7 @@ print(echo("canary").stdout.strip(), glob.glob is original, "sh" in sys.modules)
 
 
 def test_a_caller_without_standard_streams_runs_programs() -> None:
-    """Where descriptors 0 to 2 are closed, programs of several threads still get theirs and their output arrives."""
+    """With descriptors 0 to 2 closed, programs of several threads get theirs and their output arrives."""
     script = """
 import os, threading
 os.closerange(0, 3)
@@ -406,7 +406,7 @@ with open("{path}", "w") as file:
 
 
 def test_many_threads_run_programs_at_once() -> None:
-    """Eight threads get each its own output."""
+    """Each of eight threads gets its own output."""
     wrong: list[object] = []
 
     def work(number: int) -> None:
@@ -425,7 +425,7 @@ def test_many_threads_run_programs_at_once() -> None:
 
 
 def test_a_program_costs_no_fixed_wait() -> None:
-    """Nothing polls: the quickest of some programs takes far less than a tenth of a second."""
+    """Nothing polls: the fastest of some programs takes far less than 0.1 s."""
 
     def seconds() -> float:
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Code that declares or judges touches nothing: what it tries is refused, what it reads is not."""
+"""The sandbox refuses changes of the system and allows reading."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ TOUCHES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
-def test_what_touches_the_system_is_refused(touch: Callable[[Path], Any], tmp_path: Path) -> None:
-    """Before it has done anything."""
+def test_changes_of_the_system_are_refused(touch: Callable[[Path], Any], tmp_path: Path) -> None:
+    """They are refused before they have any effect."""
     (tmp_path / "there").write_text("here")
     with pytest.raises(PermissionError, match="a component must not change the system"), read_only("a component"):
         touch(tmp_path / "new")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("there", "here")]
 
 
-def test_what_is_read_is_not_refused(tmp_path: Path) -> None:
-    """A text beside the file is data too; so is a module of the standard library."""
+def test_reading_is_allowed(tmp_path: Path) -> None:
+    """A text beside the file is read; so is a module of the standard library."""
     (tmp_path / "there").write_text("here")
     with read_only("a component"):
         assert (tmp_path / "there").read_text() == "here"
@@ -57,8 +57,8 @@ def test_what_is_read_is_not_refused(tmp_path: Path) -> None:
         __import__("colorsys")
 
 
-def test_afterwards_and_elsewhere_nothing_is_refused(tmp_path: Path) -> None:
-    """Other threads go on, also while one is read-only; within each other the outer one comes back."""
+def test_the_sandbox_is_limited_to_its_block_and_thread(tmp_path: Path) -> None:
+    """Other threads may write; after a nested block the outer one is restored."""
     with read_only("a policy"):
         thread = threading.Thread(target=(tmp_path / "thread").write_text, args=("x",))
         thread.start()
