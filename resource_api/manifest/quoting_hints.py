@@ -49,12 +49,12 @@ def first_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | No
     """
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:
-        if column := _torn(lines[number - 1]):
+        if column := _cut_by_comment(lines[number - 1]):
             return (number, column), hint(lines[number - 1])
     return None, next(filter(None, (hint(lines[number - 1]) for number in numbers)), "")
 
 
-def _torn(line: str) -> int:
+def _cut_by_comment(line: str) -> int:
     """Return the column, from 1, of a reference that a comment cuts off; 0 if there is none."""
     line = line[:_LONGEST_LINE]
     for found in _PASTABLE.finditer(line):

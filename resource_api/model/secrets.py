@@ -36,8 +36,8 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Ma
         return row
     hidden |= {name for name, source in definition.derived_from.items() if source in hidden}
     known = [value for state in (*should, row) for name, value in state.items() if name in hidden]
-    told = [name for name in row if name in definition.read_only and name not in hidden]
-    hidden.update(_repeating(row, told, known))
+    candidates = [name for name in row if name in definition.read_only and name not in hidden]
+    hidden.update(_repeating(row, candidates, known))
     return {name: _wrapped(value) if name in hidden else value for name, value in row.items()}
 
 

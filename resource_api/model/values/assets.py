@@ -85,7 +85,7 @@ class Content:
         """Show the kind, too."""
         return f"<{self.word} {self}>"
 
-    def _lent(self, read: T | None) -> T:
+    def _reader(self, read: T | None) -> T:
         if read is None:
             msg = f"only the SHA-256 of this {self.word} is known, not its content: {self}"
             raise ResourceError(msg)
@@ -109,7 +109,7 @@ class Asset(Content):
 
         Raises ``OSError`` if it cannot be read and, at its end, ``ResourceError`` if it has changed.
         """
-        read: Callable[[], BinaryIO] = self._lent(self._read)
+        read: Callable[[], BinaryIO] = self._reader(self._read)
         return read()
 
 
@@ -126,7 +126,7 @@ class Archive(Content):
         Raises ``OSError`` if it cannot be read, and ``ResourceError`` if it has changed, exceeds ``limits``, or has a
         member that leads out of the directory or is neither file, directory nor link.
         """
-        read: Callable[[Limits], Iterator[Member]] = self._lent(self._read)
+        read: Callable[[Limits], Iterator[Member]] = self._reader(self._read)
         return read(limits)
 
 
@@ -161,11 +161,11 @@ def build_contents(value: Any, read: Callable[[ContentSpec], Content]) -> Any:
     word = next(iter(value)) if len(value) == 1 else ""
     if word not in ORIGINS:
         return {key: build_contents(item, read) for key, item in value.items()}
-    found = read(_wish(word, reveal(value[word]), read))
+    found = read(_parse_spec(word, reveal(value[word]), read))
     return Sensitive(found) if is_secret(value) else found
 
 
-def _wish(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
+def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
     origins = ORIGINS[word]
     given = [key for key in origins if isinstance(body, dict) and key in body]
     if len(given) != 1:

@@ -1,4 +1,4 @@
-"""What differs between two values: the kinds of a plan's document."""
+"""The laws of differences between two values."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ VALUES = st.recursive(
         (Difference("ensure", "present", "absent"), "delete"),
     ],
 )
-def test_a_difference_is_of_one_kind(difference: Difference, word: str) -> None:
-    """Nothing is what is not there, and what is absent."""
+def test_a_difference_has_one_kind(difference: Difference, word: str) -> None:
+    """A missing value and ``absent`` are the same: no value."""
     assert difference_kind(difference) == word
 
 
-def test_what_was_added_changed_and_removed_within_a_value_is_named() -> None:
-    """By the keys and places that lead there; what is the same is not."""
+def test_additions_changes_and_removals_within_a_value_are_named() -> None:
+    """Each is named by its path and kind; equal parts are not named."""
     is_ = {"a": 1, "b": [1, 2, 3], "c": {"d": 1}, "same": [1]}
     should = {"a": 2, "b": [1, 9], "c": {"d": 1, "e": 2}, "same": [1]}
     assert list(nested_differences(is_, should)) == [
@@ -47,8 +47,8 @@ def test_what_was_added_changed_and_removed_within_a_value_is_named() -> None:
 
 
 @given(is_=VALUES, should=VALUES)
-def test_the_paths_are_all_that_differs(is_: Any, should: Any) -> None:
-    """Doing what they say with one value gives the other; where one cannot be looked into, nothing is said."""
+def test_the_paths_name_all_differences(is_: Any, should: Any) -> None:
+    """Applying the named changes to one value gives the other; scalars have no paths."""
     found = list(nested_differences(is_, should))
     if type(is_) is not type(should) or not isinstance(is_, (dict, list)):
         assert not found
@@ -61,7 +61,7 @@ def test_the_paths_are_all_that_differs(is_: Any, should: Any) -> None:
 
 
 def _done(value: Any, should: Any, path: tuple[Any, ...], word: str) -> Any:
-    """Give a value with one thing taken over from another, at the end of a path."""
+    """Return a value in which the part at the end of a path is that of another value."""
     key, rest = path[0], path[1:]
     copy = dict(value) if isinstance(value, dict) else dict(enumerate(value))
     if rest:

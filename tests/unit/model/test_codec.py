@@ -1,4 +1,4 @@
-"""Every kind of value comes back from JSON as it went there, and nothing goes there in clear or unknown."""
+"""The laws of the codec: every value is restored from JSON, and no secret is encoded in clear."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ KINDS = [
 
 
 @given(VALUES)
-def test_every_value_comes_back(value: Any) -> None:
-    """Whatever is nested in what, and whatever keys a user's mapping has."""
+def test_every_value_is_restored(value: Any) -> None:
+    """For any nesting and any keys of a user's mapping."""
     text = codec.encode(value)
     assert same_value(codec.decode(text), value)
     assert codec.encode(codec.decode(text)) == text
 
 
 @given(st.lists(VALUES | st.lists(st.just("\0") | st.lists(st.just("\0"))) | st.just(',"\0",')))
-def test_many_values_are_spelled_as_each_is(values: list[Any]) -> None:
-    """Also those that hold what stands between two of them while they are spelled together."""
+def test_values_encoded_together_are_encoded_as_each_alone(values: list[Any]) -> None:
+    """Also values that contain the separator."""
     assert codec.encode_all(values) == list(map(codec.encode, values))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_every_data_type_comes_back(kind: str, data: st.DataObject) -> None:
-    """What a data type accepts can be kept, its secrets sealed."""
+def test_values_of_every_data_type_are_restored(kind: str, data: st.DataObject) -> None:
+    """Every value that a data type accepts can be encoded, its secrets sealed."""
     datatype = datatypes.parse(kind)
     value = data.draw(examples.values(datatype).filter(datatype.accepts))
     kept = codec.seal_secrets(Sensitive(value) if datatype.sensitive else value, SALT)
@@ -65,8 +65,8 @@ def test_every_data_type_comes_back(kind: str, data: st.DataObject) -> None:
 
 
 @given(VALUES)
-def test_a_secret_is_kept_sealed(value: Any) -> None:
-    """In JSON there is a digest in its place, which is the same for the same secret alone."""
+def test_a_secret_is_encoded_as_its_digest(value: Any) -> None:
+    """JSON has a digest in its place, which is equal for equal secrets only."""
     kept = codec.seal_secrets({"a": [Sensitive(value)], "b": 1}, SALT)
     found = codec.decode(codec.encode(kept))
     assert found == kept
@@ -75,8 +75,8 @@ def test_a_secret_is_kept_sealed(value: Any) -> None:
 
 
 @given(VALUES, st.booleans())
-def test_an_unknown_and_a_secret_in_clear_are_never_kept(value: Any, unknown: bool) -> None:  # noqa: FBT001 - drawn
-    """Whatever they are nested in, they are refused."""
+def test_unknown_values_and_secrets_in_clear_are_never_encoded(value: Any, unknown: bool) -> None:  # noqa: FBT001 - drawn
+    """They are refused at any depth."""
     bad = UNKNOWN if unknown else Sensitive(value)
     for nested in (bad, [value, bad], {"a": {"b": bad}}):
         with pytest.raises(TypeError, match="cannot be kept"):
@@ -85,14 +85,14 @@ def test_an_unknown_and_a_secret_in_clear_are_never_kept(value: Any, unknown: bo
             codec.check_encodable(nested)
 
 
-def test_a_sealed_asset_is_told_by_its_content_alone() -> None:
-    """The same bytes from another place are the same secret."""
+def test_a_sealed_asset_is_compared_by_content_only() -> None:
+    """The same bytes from another origin are the same secret."""
     one, two, other = Asset("a" * 64, "file", "x"), Asset("a" * 64, "text", "y"), Asset("b" * 64, "file", "x")
     assert codec.digest_secret(one, SALT) == codec.digest_secret(two, SALT) != codec.digest_secret(other, SALT)
 
 
-def test_json_says_what_an_asset_is_and_where_it_comes_from() -> None:
-    """State and plans name the digest in full; a text is told, a file's content is not."""
+def test_json_contains_kind_digest_and_origin_of_an_asset() -> None:
+    """State and plans contain the whole digest, the content of a text, and no content of a file."""
     inner = Asset("a" * 64, "text", "hi")
     told = json.loads(codec.encode(Archive("b" * 64, "files", (("x", inner),))))
     assert told == {

@@ -1,4 +1,4 @@
-"""The laws of coercion: what text on the command line means for a data type."""
+"""The laws of coercion: which value a text of the command line is in a data type."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ MEANT: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("text", "given_", "value"), MEANT)
-def test_text_becomes_the_value_that_was_meant(text: str, given_: str, value: Any) -> None:
-    """Integers, floats with a point, true and false; a string only where nothing else fits."""
+def test_text_becomes_a_value_of_the_type(text: str, given_: str, value: Any) -> None:
+    """Integers, floats with a point, true and false; a string only if nothing else fits."""
     found = coercion.coerce(datatypes.parse(text), given_)
     assert same_value(found, value)
 
@@ -89,8 +89,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "given_", "message"), REFUSED, ids=[f"{r[0]}-{r[1][:9]!r}" for r in REFUSED])
-def test_other_text_is_refused_with_a_sentence(text: str, given_: str, message: str) -> None:
-    """Nothing is guessed, and the sentence says how to write it."""
+def test_invalid_text_is_refused_with_advice(text: str, given_: str, message: str) -> None:
+    """Nothing is guessed, and the sentence contains how to write it."""
     with pytest.raises(ValueError, match=r"expects|ambiguous") as caught:
         coercion.coerce(datatypes.parse(text), given_)
     assert message in str(caught.value)
@@ -100,14 +100,14 @@ def test_other_text_is_refused_with_a_sentence(text: str, given_: str, message: 
     "text", ["Sensitive[Integer]", "Variant[Boolean, Sensitive[Integer]]", "Array[Sensitive[Any]]"]
 )
 def test_secret_text_is_not_shown(text: str) -> None:
-    """A refused secret stays one."""
+    """A refused secret is not in the message."""
     with pytest.raises(ValueError, match="got the text") as caught:
         coercion.coerce(datatypes.parse(text), "hunter2")
     assert "hunter2" not in str(caught.value)
 
 
 def test_an_ambiguous_secret_is_not_shown() -> None:
-    """Nor are the ways to read it."""
+    """Nor are its possible values."""
     with pytest.raises(ValueError, match=r"the text is ambiguous for .*Enum\['77'\]\]\]\Z"):
         coercion.coerce(datatypes.parse("Sensitive[Variant[Integer, Pattern[/7/], Enum['77']]]"), "777")
 
@@ -126,8 +126,8 @@ TYPES = [
 
 @given(st.sampled_from(TYPES).map(datatypes.parse), st.text('0123456789.-+exE[]{}",:atrue \n', max_size=12))
 @example(datatypes.parse("Variant[Integer, Enum['5']]"), "5")
-def test_what_is_coerced_is_accepted(datatype: datatypes.DataType, text: str) -> None:
-    """The result is always a value of the type; where there is none, or more than one, it is a ValueError."""
+def test_coerced_values_are_accepted(datatype: datatypes.DataType, text: str) -> None:
+    """The result is always accepted by the type; without exactly one result, ValueError is raised."""
     try:
         value = coercion.coerce(datatype, text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The laws of the data type language: how types are written, and what they accept."""
+"""The laws of the data type language: its syntax, and which values are accepted."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ INF = float("inf")
 
 
 class Text(str):
-    """A string that is not exactly one."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 def deep(levels: int) -> list[Any]:
-    """Give lists within lists."""
+    """Return lists within lists."""
     value: list[Any] = []
     for _ in range(levels):
         value = [value]
@@ -104,7 +104,7 @@ ACCEPTED: list[tuple[str, list[Any], list[Any]]] = [
 
 @pytest.mark.parametrize(("text", "good", "bad"), ACCEPTED, ids=[f"{i}-{row[0]}" for i, row in enumerate(ACCEPTED)])
 def test_a_type_accepts_exactly_its_values(text: str, good: list[Any], bad: list[Any]) -> None:
-    """Kinds are exact and limits count."""
+    """Types are exact and limits hold."""
     datatype = datatypes.parse(text)
     assert [value for value in good if not datatype.accepts(value)] == []
     assert [value for value in bad if datatype.accepts(value)] == []
@@ -168,8 +168,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "column", "message"), WRONG, ids=[row[0] or "empty" for row in WRONG])
-def test_a_wrong_expression_is_an_error_with_the_column(text: str, column: int, message: str) -> None:
-    """Whoever writes a type sees where it is wrong and what to do."""
+def test_an_invalid_expression_is_an_error_with_the_column(text: str, column: int, message: str) -> None:
+    """The author of a type sees where it is wrong and what to write."""
     with pytest.raises(DataTypeError) as caught:
         datatypes.parse(text)
     assert message in caught.value.message
@@ -177,8 +177,8 @@ def test_a_wrong_expression_is_an_error_with_the_column(text: str, column: int, 
 
 
 @given(st.text(alphabet="StringEnumOptional[]{}(),'\"/\\ =>01.-a^$?*|", max_size=40))
-def test_any_text_is_a_type_or_a_data_type_error(text: str) -> None:
-    """No other exception leaves the parser."""
+def test_any_text_is_parsed_or_raises_data_type_error(text: str) -> None:
+    """The parser raises no other exception."""
     try:
         datatype = datatypes.parse(text)
     except DataTypeError as error:
@@ -189,20 +189,20 @@ def test_any_text_is_a_type_or_a_data_type_error(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["Optional[" * 5000, "Struct[{a=>" * 5000, "[" * 5000, f"Pattern[/{'(' * 5000}/]"])
 def test_hostile_nesting_is_refused(text: str) -> None:
-    """Depth is limited before Python's stack is."""
+    """The limit of nesting is below that of Python's stack."""
     with pytest.raises(DataTypeError):
         datatypes.parse(text)
 
 
-def test_the_deepest_type_still_works() -> None:
-    """What the parser lets through can be used."""
+def test_the_deepest_type_can_be_used() -> None:
+    """Every type that the parser accepts can be used."""
     datatype = datatypes.parse("Array[" * 50 + "String" + "]" * 50)
     assert datatype.accepts(deep(49))
     assert not datatype.accepts("a")
 
 
-def test_only_text_is_a_type() -> None:
-    """A class in the place of the text says so."""
+def test_an_expression_must_be_a_string() -> None:
+    """A class instead of a text is refused with its name."""
     with pytest.raises(TypeError, match="written as text, not as type"):
         datatypes.parse(str)
 
@@ -221,7 +221,7 @@ CANONICAL = [
 
 @pytest.mark.parametrize(("written", "canonical"), CANONICAL)
 def test_a_type_has_one_canonical_text(written: str, canonical: str) -> None:
-    """Types are compared by it, and it reads back to the same type; an Enum keeps its author's order."""
+    """Types are compared by it, and it parses to the same type; an Enum keeps its order."""
     datatype = datatypes.parse(written)
     assert datatype.text == canonical
     assert datatypes.parse(canonical) == datatype
@@ -229,7 +229,7 @@ def test_a_type_has_one_canonical_text(written: str, canonical: str) -> None:
     assert datatype != datatypes.parse("Undef")
 
 
-def test_a_type_is_one_immutable_value() -> None:
+def test_a_type_is_one_immutable_object() -> None:
     """It is cached per text, survives copies and cannot be changed."""
     datatype = datatypes.parse("Array[String]")
     assert datatypes.parse("Array[String]") is datatype
@@ -252,8 +252,8 @@ def test_a_type_is_one_immutable_value() -> None:
         ("Array[Sensitive[String]]", False, True),
     ],
 )
-def test_a_type_knows_whether_it_is_optional_and_sensitive(text: str, optional: bool, sensitive: bool) -> None:  # noqa: FBT001 - a table
-    """Optional accepts None; sensitive is what the catalog wraps."""
+def test_optional_and_sensitive_types_are_marked(text: str, optional: bool, sensitive: bool) -> None:  # noqa: FBT001 - a table
+    """Optional types accept None; sensitive types are wrapped by the catalog."""
     datatype = datatypes.parse(text)
     assert (datatype.optional, datatype.sensitive) == (optional, sensitive)
 
@@ -284,8 +284,8 @@ TRANSLATED = [
 
 
 @pytest.mark.parametrize(("source", "target", "good", "bad"), TRANSLATED, ids=[row[0] for row in TRANSLATED])
-def test_a_pattern_means_the_same_in_every_dialect(source: str, target: str, good: list[str], bad: list[str]) -> None:
-    """Anchors are the value's ends, and escapes and character classes keep their meaning."""
+def test_a_pattern_has_one_meaning_in_every_dialect(source: str, target: str, good: list[str], bad: list[str]) -> None:
+    """Anchors match at the ends of the value only; escapes and character classes keep their meaning."""
     regex = patterns.translate(source)
     assert regex.pattern == target
     assert [text for text in good if not regex.search(text)] == []
@@ -293,8 +293,8 @@ def test_a_pattern_means_the_same_in_every_dialect(source: str, target: str, goo
 
 
 @given(st.text(alphabet="ab^$\\AzZ.[](){}|*+?-:<>imx/d&~\n", max_size=14))
-def test_any_text_is_a_pattern_or_a_pattern_error(source: str) -> None:
-    """A regular expression that Python would only warn of is refused too."""
+def test_any_text_is_translated_or_raises_pattern_error(source: str) -> None:
+    """An expression for which Python only warns is refused, too."""
     try:
         regex = patterns.translate(source)
     except patterns.PatternError as error:
@@ -304,14 +304,14 @@ def test_any_text_is_a_pattern_or_a_pattern_error(source: str) -> None:
 
 
 @given(st.sampled_from([r"\A\w+\z", r"^\w+$", r"\A\w+\Z", r"\A(\w+)$", r"(?i)\A[a-z]+\z"]), st.text("ab\n\r\x0b\u2028"))
-def test_no_line_break_slips_through_an_anchored_pattern(source: str, value: str) -> None:
-    """What is written between the anchors is the whole value."""
+def test_an_anchored_pattern_matches_no_additional_line_break(source: str, value: str) -> None:
+    """The text between the anchors is the whole value."""
     accepted = datatypes.parse(f"Pattern[/{source}/]").accepts(value)
     assert accepted == (bool(value) and set(value) <= {"a", "b"})
 
 
-def test_importing_the_language_costs_no_heavy_module() -> None:
-    """It is read at every start."""
+def test_importing_data_types_imports_no_heavy_module() -> None:
+    """It is imported at every start."""
     code = (
         "import sys; import resource_api.model.datatypes.build as d; d.parse('Optional[Enum[a, b]]');"
         "print(sorted({'jsonschema', 'dataclasses', 'inspect', 'json', 'click', 'sh'} & set(sys.modules)))"

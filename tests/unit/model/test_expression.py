@@ -14,19 +14,19 @@ KNOWN = {"inputs": {"a": 1, "s": Sensitive("x"), "list": [1], "none": None, "yes
 
 
 def resolve(path: Path) -> object:
-    """Answer for inputs; everything else is not known yet."""
+    """Return the value of an input; everything else is unknown."""
     return KNOWN["inputs"][path.keys[0]] if path.root == "inputs" else UNKNOWN
 
 
 @given(st.text())
-def test_text_that_is_escaped_is_text(text: str) -> None:
-    """Whatever it holds: ``$${`` stands for ``${``."""
+def test_escaped_text_parses_to_itself(text: str) -> None:
+    """For any text: ``$${`` stands for ``${``."""
     assert parse(text.replace("${", "$${")) == text
 
 
 @given(st.lists(st.text(alphabet="ab$ ]}["), max_size=3), st.text(alphabet="/ab.:[ ", min_size=1))
-def test_an_expression_reads_back(texts: list[str], title: str) -> None:
-    """What is shown of an expression is the expression."""
+def test_an_expression_parses_from_its_text(texts: list[str], title: str) -> None:
+    """The text of an expression parses to the expression."""
     parts: list[str | Path] = []
     for text in texts:
         parts += [text + ".", Path(Reference("file", title), ("content",))]
@@ -54,20 +54,20 @@ def test_a_title_ends_at_the_first_attribute() -> None:
         ("$${inputs.a}", "${inputs.a}"),
     ],
 )
-def test_a_whole_reference_keeps_its_kind_and_text_is_formatted(text: str, value: object) -> None:
-    """Secrets stay secret and unknowns unknown, also inside text."""
+def test_a_single_reference_keeps_the_type_and_text_is_formatted(text: str, value: object) -> None:
+    """Secrets stay secret and unknown values unknown, also within text."""
     assert evaluate(text, resolve) == value
     assert evaluate({"k": [text]}, resolve) == {"k": [value]}
 
 
-def test_what_a_reference_yields_is_never_read_again() -> None:
-    """A value that looks like a reference is a value."""
+def test_a_looked_up_value_is_never_parsed() -> None:
+    """A value that looks like a reference is not parsed."""
     assert evaluate("${facts.x}", lambda _path: "${inputs.a}") == "${inputs.a}"
 
 
 @pytest.mark.parametrize("name", ["list", "none"])
-def test_only_scalars_become_part_of_a_text(name: str) -> None:
-    """The sentence names the reference."""
+def test_only_scalars_can_be_part_of_a_text(name: str) -> None:
+    """The message names the reference."""
     with pytest.raises(ValueError, match="cannot become part of a text"):
         evaluate(f"x${{inputs.{name}}}", resolve)
 
@@ -75,8 +75,8 @@ def test_only_scalars_become_part_of_a_text(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["${", "${}", "${inputs}", "${inputs.}", "${File[x]}", "${File[x].a", "${unknown.x}", "${ inputs.x }"]
 )
-def test_what_is_no_reference_says_what_to_write(text: str) -> None:
-    """Also how a literal is written."""
+def test_an_invalid_reference_is_refused_with_advice(text: str) -> None:
+    """Also for a literal."""
     with pytest.raises(ValueError, match=r"is not a reference; write .* or \$\$\{ for a literal"):
         parse(text)
 

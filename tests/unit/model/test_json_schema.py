@@ -1,4 +1,4 @@
-"""The laws of schemas: both paths accept the same values, refusals are spoken of well, secrets are not."""
+"""The laws of schemas: predicates and schemas accept the same values, and messages are clear and without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Text(str):
-    """A string that is not exactly one."""
+    """A subclass of str."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ leaves = st.one_of(
 
 
 def branches(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Give the types that hold others."""
+    """Return the types that contain others."""
     several = st.lists(inner, min_size=1, max_size=3).map(", ".join)
     size = st.one_of(st.just(""), sizes.map(", {}".format))
     key = st.sampled_from(["{}", "Optional[{}]", "NotUndef[{}]"])
@@ -89,7 +89,7 @@ scalars = st.one_of(
 
 
 def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Give the values that hold others, wrapped ones among them."""
+    """Return the values that contain others, wrapped ones included."""
     return st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(st.sampled_from(["a", "b", "c", "d", 1]), inner, max_size=3),
@@ -101,20 +101,20 @@ anything = st.recursive(scalars, containers, max_leaves=5)
 
 
 def sized(datatype: DataType) -> dict[str, Any]:
-    """Give the bounds of a size for a strategy."""
+    """Return the limits of a size for a strategy."""
     low = int(datatype.low or 0)
     return {"min_size": low, "max_size": low + 2 if datatype.high is None else int(datatype.high)}
 
 
 def structs(datatype: DataType) -> st.SearchStrategy[Any]:
-    """Give values with the keys of a Struct."""
+    """Return values with the keys of a Struct."""
     given_ = {name: matching(part) for (name, _), part in zip(datatype.fields, datatype.parts, strict=True)}
     required: dict[str, Any] = {name: given_[name] for name, must in datatype.fields if must}
     return st.fixed_dictionaries(required, optional={n: s for n, s in given_.items() if n not in required})
 
 
 def tuples(datatype: DataType) -> st.SearchStrategy[Any]:
-    """Give lists for a Tuple."""
+    """Return lists for a Tuple."""
     parts = [matching(part) for part in datatype.parts]
     bounds = sized(datatype)
     lengths = st.integers(bounds["min_size"], bounds["max_size"])
@@ -147,20 +147,20 @@ MATCHING: dict[str, Callable[[DataType], st.SearchStrategy[Any]]] = {
 
 
 def matching(datatype: DataType) -> st.SearchStrategy[Any]:
-    """Give values that a data type accepts, but for a few that miss a limit."""
+    """Return values that a data type accepts, except for a few that exceed a limit."""
     found = MATCHING.get(datatype.kind)
     return found(datatype) if found else scalars
 
 
 def replaced(value: Any, key: Any, new: Any) -> Any:
-    """Give a copy of a list or a dict with one member replaced."""
+    """Return a copy of a list or a dict with one element replaced."""
     found = value.copy()
     found[key] = new
     return found
 
 
 def spoiled(value: Any) -> st.SearchStrategy[Any]:
-    """Give what is nearly ``value``: one thing in it is of another kind, too many, or missing."""
+    """Return a value that differs from ``value`` in one part: of another type, additional, or missing."""
     if type(value) is list:
         here = [tuple(value), [*value, None], value[:-1], value[1:], dict(enumerate(value))]
         within = [spoiled(item).map(partial(replaced, value, i)) for i, item in enumerate(value)]
@@ -181,7 +181,7 @@ def spoiled(value: Any) -> st.SearchStrategy[Any]:
 
 
 def any_case(datatype: DataType) -> st.SearchStrategy[tuple[DataType, Any]]:
-    """Give a data type with values that are good, nearly good, or of any kind."""
+    """Return a data type with values that are valid, nearly valid, or arbitrary."""
     return st.tuples(st.just(datatype), matching(datatype) | matching(datatype).flatmap(spoiled) | anything)
 
 
@@ -193,8 +193,8 @@ cases = types.flatmap(any_case)
 @example((datatypes.parse("Integer"), 1.0))
 @example((datatypes.parse("Enum[a]"), []))
 @example((datatypes.parse("Pattern[/a$/]"), "a\n"))
-def test_both_paths_accept_the_same(case: tuple[DataType, Any]) -> None:
-    """What the fast path refuses is explained, and nothing else is."""
+def test_predicates_and_schemas_accept_the_same_values(case: tuple[DataType, Any]) -> None:
+    """Exactly the refused values are explained."""
     datatype, value = case
     assert datatype.accepts(value) == (schemas.explain(datatype, value) == [])
 
@@ -202,13 +202,13 @@ def test_both_paths_accept_the_same(case: tuple[DataType, Any]) -> None:
 @settings(max_examples=300)
 @given(cases)
 def test_a_wrapper_makes_no_difference(case: tuple[DataType, Any]) -> None:
-    """A secret is accepted where what it holds is."""
+    """A secret is accepted where its content is."""
     datatype, value = case
     assert datatype.accepts(Sensitive(value)) == datatype.accepts(value) == datatype.accepts(reveal(value))
 
 
 def holed(value: Any) -> st.SearchStrategy[Any]:
-    """Give ``value`` with some of it not yet known."""
+    """Return ``value`` with some parts unknown."""
     if type(value) is list:
         return st.just(UNKNOWN) | st.tuples(*map(holed, value)).map(list)
     if type(value) is dict:
@@ -218,8 +218,8 @@ def holed(value: Any) -> st.SearchStrategy[Any]:
 
 @settings(max_examples=300)
 @given(cases.flatmap(lambda case: st.tuples(st.just(case), holed(case[1]))))
-def test_what_is_unknown_is_acceptable(drawn: tuple[tuple[DataType, Any], Any]) -> None:
-    """A good value stays good when parts of it are not yet known."""
+def test_unknown_values_are_accepted(drawn: tuple[tuple[DataType, Any], Any]) -> None:
+    """A valid value stays valid when parts of it are unknown."""
     (datatype, value), partly = drawn
     if datatype.accepts(value):
         assert schemas.explain(datatype, partly) == []
@@ -229,8 +229,8 @@ def test_what_is_unknown_is_acceptable(drawn: tuple[tuple[DataType, Any], Any]) 
 
 @settings(max_examples=300)
 @given(cases)
-def test_the_published_schema_accepts_what_the_type_does(case: tuple[DataType, Any]) -> None:
-    """An editor never marks a good manifest; JSON has strings as keys and no wrappers."""
+def test_the_published_schema_accepts_the_values_of_the_type(case: tuple[DataType, Any]) -> None:
+    """An editor never marks a valid manifest; JSON has string keys and no wrappers."""
     datatype, value = case
     if datatype.accepts(value):
         plain = by_text(reveal(value))
@@ -239,7 +239,7 @@ def test_the_published_schema_accepts_what_the_type_does(case: tuple[DataType, A
 
 
 def by_text(value: Any) -> Any:
-    """Give ``value`` with its keys as JSON would spell them."""
+    """Return ``value`` with its keys as JSON has them."""
     if isinstance(value, dict):
         return {str(key): by_text(item) for key, item in value.items()}
     return [by_text(item) for item in value] if isinstance(value, list) else value
@@ -247,8 +247,8 @@ def by_text(value: Any) -> Any:
 
 @settings(max_examples=200)
 @given(types)
-def test_a_published_schema_is_one(datatype: DataType) -> None:
-    """Both drafts accept it as a schema, and it holds nothing but JSON."""
+def test_a_published_schema_is_valid(datatype: DataType) -> None:
+    """Both drafts accept it as a schema, and it contains only JSON."""
     Draft202012Validator.check_schema(schemas.schema(datatype))
     Draft7Validator.check_schema(schemas.schema(datatype, draft7=True))
     assert datatypes.parse("Data").accepts(schemas.schema(datatype))
@@ -298,13 +298,13 @@ EXPLAINED: list[tuple[str, Any, list[tuple[tuple[str | int, ...], str]]]] = [
 
 
 @pytest.mark.parametrize(("text", "value", "problems"), EXPLAINED, ids=[f"{i}-{r[0]}" for i, r in enumerate(EXPLAINED)])
-def test_a_refusal_names_place_expectation_and_value(text: str, value: Any, problems: list[Any]) -> None:
-    """People read what is wrong in the words of Puppet."""
+def test_a_message_names_path_expectation_and_value(text: str, value: Any, problems: list[Any]) -> None:
+    """Messages use the words of Puppet."""
     assert schemas.explain(datatypes.parse(text), value) == problems
 
 
-def test_all_problems_of_a_value_are_told_at_once() -> None:
-    """Nobody mends one line only to hear of the next."""
+def test_all_problems_of_a_value_are_reported_at_once() -> None:
+    """A user can correct all of them before the next run."""
     datatype = datatypes.parse("Struct[{a => Integer, b => String, c => Array[Integer]}]")
     assert schemas.explain(datatype, {"a": "x", "c": [1, "y"], "z": 1}) == [
         ((), "expects a value for key 'b'"),
@@ -335,15 +335,15 @@ SECRET = "hunter2"
     ],
 )
 def test_a_secret_is_not_shown(text: str, value: Any, problem: tuple[Any, str]) -> None:
-    """By its type or by its wrapper: neither the value, nor where within it, nor a key of it."""
+    """Whether by type or by wrapper: neither the value, nor the path within it, nor one of its keys."""
     (path, message), *others = schemas.explain(datatypes.parse(text), value)
     assert path == problem[0]
     assert problem[1] in message
     assert SECRET not in repr((path, message, others))
 
 
-def test_hostile_depth_is_refused_and_explained() -> None:
-    """A value that nests without end is an error of its own, not of Python's stack."""
+def test_excessive_nesting_is_refused_and_explained() -> None:
+    """A value nested without end is refused with a message, not with RecursionError."""
     value: Any = "x"
     for _ in range(900):
         value = [value]
@@ -354,7 +354,7 @@ def test_hostile_depth_is_refused_and_explained() -> None:
 
 
 def test_drafts_differ_in_tuples_only() -> None:
-    """Draft-07 spells a tuple's types ``items``."""
+    """Draft-07 has ``items`` for a tuple's types."""
     datatype = datatypes.parse("Tuple[String, Sensitive[Integer[1]], 1]")
     members = [{"type": "string"}, {"type": "integer", "minimum": 1}]
     assert schemas.schema(datatype) == {"type": "array", "prefixItems": members, "items": members[1], "minItems": 1}
@@ -364,7 +364,7 @@ def test_drafts_differ_in_tuples_only() -> None:
 
 
 def test_jsonschema_is_imported_for_refusals_only() -> None:
-    """An unknown value, and a schema, need none of it."""
+    """Unknown values and schemas do not need it."""
     code = (
         "import sys; from resource_api.model.datatypes import build as datatypes, json_schema as schemas;"
         "from resource_api.model.values import values; t = datatypes.parse('Integer');"

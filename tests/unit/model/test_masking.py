@@ -1,4 +1,4 @@
-"""The second net: known secrets are masked in whatever leaves the process, and what is shown moves no terminal."""
+"""The laws of masking and escaping: known secrets do not leave the process, and no text controls a terminal."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size
 
 
 @given(SECRETS, st.text(max_size=10), st.text(max_size=10))
-def test_a_secret_is_masked_wherever_it_stands(secret: str, before: str, after: str) -> None:
-    """As it is, as Python quotes it, and as JSON does."""
+def test_a_secret_is_masked_anywhere_in_a_text(secret: str, before: str, after: str) -> None:
+    """In its own form, and as Python and JSON quote it."""
     mask = Mask()
     mask.add({"deep": [Sensitive(secret)]})
     for spelt in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
@@ -46,28 +46,28 @@ def test_a_secret_is_masked_as_urls_and_shells_quote_it(spell: Callable[[str], s
 
 
 def test_short_secrets_do_not_mask_ordinary_words() -> None:
-    """The type alone protects them."""
+    """Only the type protects them."""
     mask = Mask()
     mask.add(Sensitive("root"))
     assert mask("User[root]") == "User[root]"
 
 
 @given(st.text())
-def test_what_is_shown_is_one_printable_line(text: str) -> None:
-    """Whatever was read from a machine."""
+def test_shown_values_are_one_printable_line(text: str) -> None:
+    """For any text that was read from a machine."""
     assert escape(text).isprintable() or not any(c in escape(text) for c in "\x1b\r\n\x00\u202e")
     assert "\n" not in show(text)
 
 
-def test_values_are_shown_as_people_write_them() -> None:
-    """Bare where that is clear, quoted where it is not."""
+def test_values_are_shown_without_needless_quotes() -> None:
+    """Without quotes where that is unambiguous."""
     shown = [show(v) for v in ("red", "", " a", "a\nb", None, True, 3, [1, "x"], {"k": False}, Sensitive("s"))]
     assert shown == ["red", "''", "' a'", r"'a\nb'", "undef", "true", "3", "[1, x]", "{k: false}", "<sensitive>"]
 
 
 @pytest.mark.parametrize("line", range(1, 9))
-def test_a_secret_learnt_while_another_thread_masks_is_known_from_then_on(line: int) -> None:
-    """Whatever the line of masking at which it is learnt, the next text is without it."""
+def test_a_secret_added_while_another_thread_masks_is_masked_afterwards(line: int) -> None:
+    """At whichever line of masking it is added, the next text is masked."""
     mask, lines = Mask(), count(1)
     mask.add(Sensitive("first secret"))
 

@@ -27,21 +27,23 @@ STACKS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,10}", fullmatch=True)
 
 
 @given(TYPES, TITLES)
-def test_a_reference_reads_back(type_name: str, title: str) -> None:
-    """Whatever the title holds, brackets included."""
+def test_a_reference_parses_from_its_text(type_name: str, title: str) -> None:
+    """For any title, with brackets, too."""
     reference = Reference(type_name, title)
     assert parse(str(reference)) == reference
 
 
 @given(TYPES, TITLES)
-def test_the_first_letter_of_a_type_may_be_small(type_name: str, title: str) -> None:
-    """People who write types in lower case are understood."""
+def test_the_first_letter_of_a_type_may_be_in_lower_case(type_name: str, title: str) -> None:
+    """Types in lower case are accepted."""
     assert parse(f"{type_name}[{title}]") == Reference(type_name, title)
 
 
 @given(STACKS, STACKS, COMPONENTS, TYPES, TITLES)
-def test_a_urn_reads_back(stack: str, project: str, around: list[tuple[str, str]], type_name: str, title: str) -> None:
-    """The title comes last and may hold anything, colons included; the parents' types and titles stand before."""
+def test_a_urn_parses_from_its_text(
+    stack: str, project: str, around: list[tuple[str, str]], type_name: str, title: str
+) -> None:
+    """The title is last and may contain anything, colons, too."""
     parent = "/".join(str(Reference(*each)) for each in around)
     made = make_urn(stack, project, parent, Reference(type_name, title))
     assert made.qualified == (*(each[0] for each in around), type_name)
@@ -50,8 +52,10 @@ def test_a_urn_reads_back(stack: str, project: str, around: list[tuple[str, str]
 
 
 @given(COMPONENTS, TYPES, TITLES)
-def test_a_reference_within_components_reads_back(around: list[tuple[str, str]], type_name: str, title: str) -> None:
-    """From the outside in; the chain of components is found again in its text."""
+def test_a_reference_within_components_parses_from_its_text(
+    around: list[tuple[str, str]], type_name: str, title: str
+) -> None:
+    """The components are found again in the text of the reference."""
     parent = "/".join(str(Reference(*each)) for each in around)
     assert component_chain(parent) == around
     found = child_reference(parent, type_name, title)
@@ -67,7 +71,7 @@ def test_two_resources_have_two_urns(
     one: tuple[str, str],
     two: tuple[str, str],
 ) -> None:
-    """Also where the titles of one, put together, spell those of the other."""
+    """Also if their titles joined are equal."""
     parents = ["/".join(str(Reference(*each)) for each in names) for names in (around, other)]
     urns = {str(make_urn(stack, "p", parent, Reference(*own))) for parent, own in zip(parents, (one, two), strict=True)}
     assert (len(urns) == 1) == ([*around, one] == [*other, two])
@@ -85,8 +89,8 @@ def test_two_resources_have_two_urns(
         ('File["/a"]', "quotes are no part of a title; write File[/a]"),
     ],
 )
-def test_what_is_no_reference_is_told_why(text: str, says: str) -> None:
-    """The sentence says what to write instead."""
+def test_an_invalid_reference_is_refused_with_the_reason(text: str, says: str) -> None:
+    """The message contains what to write instead."""
     with pytest.raises(ValueError, match=re.escape(says)):
         parse(text)
 
@@ -98,14 +102,14 @@ def test_what_is_no_reference_is_told_why(text: str, says: str) -> None:
         *("urn:resource:a::b::c$d::t", "urn:resource:a::b::c$d::x]::t", "urn:resource:a::b::c$d::::t"),
     ],
 )
-def test_what_is_no_urn_is_refused(text: str) -> None:
-    """All four parts are needed, each of its shape, and a title for each type."""
+def test_an_invalid_urn_is_refused(text: str) -> None:
+    """All four parts are required in their forms, and a title for each type."""
     with pytest.raises(ValueError, match="is not a URN"):
         parse_urn(text)
 
 
 @given(COMPONENTS, TYPES, TITLES)
-def test_a_name_is_told_from_what_is_around_it(around: list[tuple[str, str]], type_name: str, title: str) -> None:
+def test_a_name_is_split_from_its_components(around: list[tuple[str, str]], type_name: str, title: str) -> None:
     """By its type, which no component has."""
     outer = [(f"c_{name}", inner) for name, inner in around]
     parent = "/".join(str(Reference(*each)) for each in outer)

@@ -1,4 +1,4 @@
-"""What a secret is put into, what is derived from it and what it replaces are secret, wherever that is shown."""
+"""The laws of secrets in runs: what contains one, is derived from one or replaces one is not shown either."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ PAGE: Final = TypeDefinition(
 
 
 class Pages(BaseProvider):
-    """Keeps pages in memory, and tells of each what can be told from its text."""
+    """Keeps pages in memory, and returns read-only values computed from their texts."""
 
     world: Mapping[str, dict[str, Any]]
 
     def get(self, context: Context, names: Collection[Any] | None = None) -> list[dict[str, Any]]:  # noqa: ARG002 - the method's
-        """Give all."""
+        """Return all pages."""
         return [
             {
                 **page,
@@ -58,7 +58,7 @@ class Pages(BaseProvider):
         ]
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:  # noqa: ARG002 - the method's
-        """Do as asked."""
+        """Apply the changes."""
         for name, change in changes.items():
             if change.should["ensure"] == "absent":
                 del self.world[name]  # type: ignore[attr-defined] # a dictionary
@@ -71,7 +71,7 @@ class Library:
     """A runtime with pages."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without pages."""
         self.world: dict[str, dict[str, Any]] = {}
         registry = Registry()
         registry.register_type(PAGE)
@@ -79,7 +79,7 @@ class Library:
         self.runtime = Runtime(registry)
 
     def manifest(self, secret: str, **page: Any) -> dict[str, Any]:
-        """Give a manifest of a page that holds a secret, and one that refers to what it yields."""
+        """Return a manifest of a page with a secret, and of one that refers to its read-only values."""
         return {
             "project": "library",
             "inputs": {"word": {"type": "Sensitive[String]", "default": secret}},
@@ -91,11 +91,11 @@ class Library:
         }
 
     def texts(self, plan: Plan) -> str:
-        """Give a plan as it is shown, as text and as JSON."""
+        """Return a plan as text and as JSON."""
         return "\n".join(render.plan(plan)) + json.dumps(documents.plan(plan))
 
     def recorded(self) -> dict[str, Mapping[str, Any]]:
-        """Give what is recorded of each page as it was read."""
+        """Return the recorded values of each page as read."""
         (name,) = self.runtime.store.stacks()
         records = self.runtime.store.load(name).records.values()
         return {record.title: record.is_ or {} for record in records}
@@ -103,26 +103,26 @@ class Library:
 
 @pytest.fixture
 def library() -> Library:
-    """Give a library."""
+    """Return a library."""
     return Library()
 
 
 def traces(secret: str) -> list[str]:
-    """Give what would give a page's secret away."""
+    """Return the texts that would reveal a page's secret."""
     return [secret, sha256(f"say {secret}".encode()).hexdigest()]
 
 
-class TestMarking:
-    """What is read of a resource that holds a secret."""
+class TestMarkSecrets:
+    """``mark_secrets`` on what was read of a resource."""
 
-    def test_what_holds_none_is_given_as_it_is(self) -> None:
-        """Not even copied: nearly nothing holds one."""
+    def test_a_row_without_secrets_is_returned_unchanged(self) -> None:
+        """It is not copied, because nearly all rows have no secret."""
         row = {"name": "a", "text": "x", "sum": "y", "size": 1}
         assert mark_secrets(PAGE, row, {"text": "x"}) is row
 
     @pytest.mark.parametrize("should", [Sensitive("word-0815"), Sealed("digest")], ids=["declared", "recorded"])
-    def test_what_comes_from_a_secret_is_one(self, should: Any) -> None:
-        """The value itself, what is derived from it, what repeats it in any spelling and depth; nothing else."""
+    def test_derived_and_repeating_values_are_secret(self, should: Any) -> None:
+        """The value, what is derived from it, and what repeats it in any spelling and depth; nothing else."""
         link = {"to": ["http://x/?q=word-0815"], "hex": b"word-0815".hex()}
         row = {"name": "a", "text": "word-0815", "sum": "5ea1", "size": 9, "link": link, "shape": None}
         found = mark_secrets(PAGE, row, {"text": should})
@@ -130,28 +130,28 @@ class TestMarking:
         assert found["link"].reveal() == link
         assert found["size"] == 9
 
-    def test_a_secret_read_marks_what_is_derived_from_it(self) -> None:
-        """Though nobody declares it."""
+    def test_a_secret_that_was_read_marks_derived_values(self) -> None:
+        """Although it is not declared."""
         found = mark_secrets(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
         assert found["sum"] == Sensitive("5ea1")
 
-    def test_what_stands_beside_a_secret_is_none(self) -> None:
-        """Of a value that holds one, only that makes a secret of what repeats it."""
+    def test_plain_parts_beside_a_secret_mark_nothing(self) -> None:
+        """Of a value that contains a secret, only the secret marks the values that repeat it."""
         should = {"text": {"host": "db.example.org", "word": Sensitive("word-0815")}}
         row = {"name": "a", "link": "on db.example.org", "sum": None}
         assert mark_secrets(PAGE, row, should)["link"] == "on db.example.org"
         assert mark_secrets(PAGE, {**row, "link": "with word-0815"}, should)["link"] == Sensitive("with word-0815")
 
-    def test_nothing_is_made_of_what_is_not_there(self) -> None:
-        """A value that is not set stays so."""
+    def test_a_missing_value_stays_missing(self) -> None:
+        """None stays None."""
         assert mark_secrets(PAGE, {"text": None, "sum": None}, {"text": Sensitive("x")}) == {"text": None, "sum": None}
 
 
 class TestRuns:
     """From the manifest to state."""
 
-    def test_references_carry_the_mark_on(self, library: Library) -> None:
-        """Of what is derived and of what repeats it; what tells nothing stays plain."""
+    def test_references_to_secret_values_are_secret(self, library: Library) -> None:
+        """For derived and repeating values; other values stay plain."""
         assert library.runtime.apply(library.manifest(OLD)).exit_code == 0
         kept = library.recorded()
         salt = library.runtime.store.load(library.runtime.store.stacks()[0]).salt
@@ -162,7 +162,7 @@ class TestRuns:
         assert library.world["b"]["text"].startswith(sha256(f"say {OLD}".encode()).hexdigest())
 
     def test_nothing_changes_in_a_second_run(self, library: Library) -> None:
-        """What was marked compares as it was."""
+        """Marked values compare as before."""
         manifest = library.manifest(OLD)
         library.runtime.apply(manifest)
         name = library.runtime.store.stacks()[0]
@@ -171,15 +171,15 @@ class TestRuns:
         assert (report.summary.unchanged, library.runtime.store.load(name).serial) == (3, serial)
 
     def test_a_changed_secret_shows_neither_the_new_nor_the_old_one(self, library: Library) -> None:
-        """In text and JSON, as change, as what is, and as drift."""
+        """In text and JSON, as change, as current value, and as drift."""
         library.runtime.apply(library.manifest(OLD))
         plan = library.runtime.plan(library.manifest(NEW))
         assert plan.summary.updated == 3
         shown = library.texts(plan)
         assert not [trace for trace in (*traces(OLD), *traces(NEW)) if trace in shown]
 
-    def test_what_was_a_secret_is_not_shown_when_it_is_none_any_more(self, library: Library) -> None:
-        """The manifest says something plain; what is there is the secret still."""
+    def test_a_former_secret_is_not_shown(self, library: Library) -> None:
+        """The manifest has a plain value now, but the current value is still the secret."""
         library.runtime.apply(library.manifest(OLD))
         manifest = library.manifest(OLD)
         manifest["resources"]["Page[a]"]["text"] = "nothing to hide"
@@ -188,7 +188,7 @@ class TestRuns:
         assert not [trace for trace in traces(OLD) if trace in shown]
 
     def test_drift_of_a_secret_shows_neither_side(self, library: Library) -> None:
-        """What somebody else has put there may be the next secret."""
+        """A value that another program has written may be the next secret."""
         library.runtime.apply(library.manifest(OLD))
         library.world["a"]["text"] = NEW
         plan = library.runtime.plan(library.manifest(OLD))
@@ -205,7 +205,7 @@ class TestRuns:
         assert OLD not in library.texts(plan)
         assert NEW not in library.texts(plan)
 
-    def test_outputs_carry_the_mark_on(self, library: Library) -> None:
+    def test_outputs_of_secret_values_are_secret(self, library: Library) -> None:
         """By reference, within text, and by the name of a secret input; through values and outputs of outputs."""
         manifest = library.manifest(OLD)
         manifest["values"] = {"copy": ["${inputs.word}"]}
@@ -226,11 +226,11 @@ class TestRuns:
         assert outputs["size"] == len(OLD) + 4
 
 
-class TestDeclaring:
+class TestDerivedFrom:
     """``derived_from`` in a type."""
 
     def test_it_must_name_an_attribute(self) -> None:
-        """With the nearest one as hint."""
+        """The nearest attribute is the hint."""
         attributes = {
             "name": Attribute("String", kind="namevar"),
             "text": Attribute("Optional[String]"),
@@ -241,8 +241,8 @@ class TestDeclaring:
         ):
             TypeDefinition(name="page", attributes=attributes)
 
-    def test_only_what_is_reported_is_derived(self) -> None:
-        """What is set has its secrets by what it is set to."""
+    def test_only_read_only_attributes_are_derived(self) -> None:
+        """A settable attribute is secret through its declared value."""
         attributes = {
             "name": Attribute("String", kind="namevar"),
             "text": Attribute("Optional[String]", derived_from="name"),
@@ -251,8 +251,8 @@ class TestDeclaring:
             TypeDefinition(name="page", attributes=attributes)
 
 
-def test_the_checksum_of_a_secret_file_is_kept_sealed(tmp_path: Path) -> None:
-    """Of a short secret it could be guessed."""
+def test_the_checksum_of_a_secret_file_is_recorded_sealed(tmp_path: Path) -> None:
+    """A short secret could be guessed from it."""
     registry = Registry.from_path()
     runtime = Runtime(registry)
     manifest = {
