@@ -144,7 +144,7 @@ def test_a_resource_in_order_costs_few_calls(shape: Any, most: int) -> None:
     assert calls(world, shape(4 * _COUNT)) - calls(world, shape(2 * _COUNT)) < most * 2 * _COUNT
 
 
-@pytest.mark.parametrize(("shape", "most"), [(flat, 265), (chain, 305), (fan, 295)])
+@pytest.mark.parametrize(("shape", "most"), [(flat, 285), (chain, 320), (fan, 310)])
 def test_a_resource_that_is_made_costs_few_calls(shape: Any, most: int) -> None:
     """What one more resource costs that is planned, made, read again, told and recorded, in calls of functions."""
     World().apply(shape(_COUNT))
@@ -358,7 +358,7 @@ def test_conclusions_are_drawn_and_used_only_where_something_is_kept_in_order(tm
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 76), (("apply",), 144)])
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 76), (("apply",), 150)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Each costs a fifth of a millisecond at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

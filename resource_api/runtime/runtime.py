@@ -385,7 +385,7 @@ class Runtime(ResourceReader):
         if plan.options.parallel > 1 and self.log.enabled("info"):
             log_lost_order(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
-        recorder = None if unrecorded else Recorder(self.store, name, plan, run)
+        recorder = Recorder(None if unrecorded else self.store, name, plan, run)
         transaction = Transaction(plan, snapshot, recorder, self._notify_steps)
         self.run.applying = True
         try:
@@ -393,7 +393,7 @@ class Runtime(ResourceReader):
         finally:
             # A later run of the same program starts uncancelled.
             self.run.applying = self.run.cancelled = self.run.stopping = False
-        if recorder is not None:
+        if not unrecorded:
             summary = {**report.summary._asdict(), "exit_code": report.exit_code}
             times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
             self.store.finish_run(name, {"run": run, "command": command, **times, "summary": summary})

@@ -6,7 +6,6 @@ Who changes what: the re-evaluation sets ``decision`` and ``should``; the provid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import copy_resource, is_flat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.record import Key
@@ -62,12 +61,29 @@ NO_RESULT: Final = CallResult()
 class OperationRun:
     """One operation of a plan while it is carried out."""
 
-    __slots__ = ("decision", "is_", "name", "operation", "removal", "result", "should", "started", "status", "step")
+    __slots__ = (
+        "decision",
+        "definition",
+        "is_",
+        "name",
+        "number",
+        "operation",
+        "removal",
+        "result",
+        "should",
+        "started",
+        "status",
+        "step",
+    )
 
     def __init__(self, operation: Operation) -> None:
         """Begin with what was planned."""
         self.operation = operation
+        #: The operation's place in the order of execution.
+        self.number = operation.number
         self.step = operation.step
+        #: The type, for the provider instance of this operation: what is removed may belong to another one.
+        self.definition: TypeDefinition = operation.definition
         #: Whether it removes what is replaced, or what is not declared any more.
         self.removal = operation.removal
         #: The canonical name of the resource: the former one where that is removed.
@@ -80,16 +96,6 @@ class OperationRun:
         self.status = Status.PENDING
         #: When the first call for it began, in seconds of ``time.monotonic``; 0.0: none has.
         self.started = 0.0
-
-    @property
-    def number(self) -> int:
-        """The operation's place in the order of execution."""
-        return self.operation.number
-
-    @property
-    def definition(self) -> TypeDefinition:
-        """The type, for the provider instance of this operation: what is removed may belong to another one."""
-        return self.operation.definition
 
     @property
     def key(self) -> Key:
@@ -154,26 +160,6 @@ class OperationRun:
         made_anew = self.decision.action in CREATING and not self.removal
         is_ = None if made_anew or self.is_ is None else _read_only(self.is_)
         return Change(is_, _read_only(self.requested()))
-
-
-class LazyChanges(Mapping[Any, Change]):
-    """The changes of one call, by name and in dependency order; each is made when the provider looks at it."""
-
-    def __init__(self, runs: Iterable[OperationRun]) -> None:
-        """Take the operations of the call."""
-        self._runs = {run.name: run for run in runs}
-
-    def __getitem__(self, name: Name) -> Change:
-        """Return the change of one name."""
-        return self._runs[name].change()
-
-    def __iter__(self) -> Iterator[Name]:
-        """Iterate over the names, in dependency order."""
-        return iter(self._runs)
-
-    def __len__(self) -> int:
-        """Return how many changes there are."""
-        return len(self._runs)
 
 
 def _read_only(resource: Mapping[str, Any]) -> Mapping[str, Any]:

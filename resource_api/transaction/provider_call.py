@@ -7,8 +7,6 @@ a report is not decided here.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Changes
@@ -19,10 +17,9 @@ from resource_api.system import process_guard
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.change import Change
-    from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.transaction.operation_run import OperationRun
@@ -70,9 +67,9 @@ class ProviderCaller:
         return self._call(runs, context, lambda provider: provider.refresh(context, [run.name for run in runs]))
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool) -> Context:
-        return Context(
-            self._definition, self._providers.run, subjects=_Subjects(runs), noop=noop, deadline=_deadline(runs)
-        )
+        entries = ((run.name, run.step.entry) for run in runs)
+        subjects = {name: Subject(entry.title, entry.meta.loglevel, entry.parent) for name, entry in entries}
+        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
 
     def _call(self, runs: Sequence[OperationRun], context: Context, call: Callable[[Any], None]) -> Exception | None:
         try:
@@ -104,27 +101,3 @@ def _deadline(runs: Sequence[OperationRun]) -> float | None:
     if isinstance(timeout, dict):
         timeout = timeout.get(str(runs[0].decision.action))
     return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None
-
-
-class _Subjects(Mapping[Any, Subject]):
-    """How the resources of a call are shown in the log; looked up only for those that the provider reports."""
-
-    def __init__(self, runs: Sequence[OperationRun]) -> None:
-        self._runs = runs
-
-    @cached_property
-    def _entries(self) -> Mapping[Name, Entry]:
-        return {run.name: run.step.entry for run in self._runs}
-
-    def __getitem__(self, name: Name) -> Subject:
-        entry = self._entries[name]
-        return Subject(entry.title, entry.meta.loglevel, entry.parent)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries
-
-    def __iter__(self) -> Iterator[Name]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)

@@ -31,33 +31,11 @@ if TYPE_CHECKING:
 _REMOVING: Final = frozenset({Action.DELETE, Action.FORGET})
 
 
-class NoRecorder:
-    """Writes nothing: under ``--noop``, for single resources, and without a state."""
-
-    def begin(self) -> None:
-        """Write nothing."""
-
-    def configured(self, record: Record) -> None:
-        """Write nothing."""
-
-    def intend(self, runs: Iterable[OperationRun]) -> None:
-        """Write nothing."""
-
-    def commit_results(self, runs: Sequence[OperationRun], results: Results, owed: Mapping[Key, Sequence[str]]) -> None:
-        """Write nothing."""
-
-    def refreshed(self, runs: Sequence[OperationRun]) -> None:
-        """Write nothing."""
-
-    def finish(self, results: Results, outputs: Mapping[str, Any] | None) -> None:
-        """Write nothing."""
-
-
-class Recorder(NoRecorder):
+class Recorder:
     """Writes what one run does into the state of one stack."""
 
-    def __init__(self, store: StateStore, name: StackName, plan: Plan, run_id: str) -> None:
-        """Write for the run ``run_id`` of ``plan`` into the stack ``name``."""
+    def __init__(self, store: StateStore | None, name: StackName, plan: Plan, run_id: str) -> None:
+        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; ``store`` None: nothing is written."""
         self._store = store
         self._name = name
         self._plan = plan
@@ -85,12 +63,13 @@ class Recorder(NoRecorder):
 
     def intend(self, runs: Iterable[OperationRun]) -> None:
         """Write durably which resources are about to be changed."""
-        self._store.record_intents(self._name, [self._intent(run) for run in runs])
+        if self._store is not None:
+            self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
         """Return the intent of an operation; one of a cut run that made the resource ours is kept."""
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
-        cut = self._intents.get(run.key)
+        cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
             action = cut.action
         type_name, provider = split_instance(run.definition.instance)
@@ -117,7 +96,7 @@ class Recorder(NoRecorder):
         that could not be read after its call stays in doubt: its intent and its record are not touched.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
-        if not ended:
+        if self._store is None or not ended:
             return
         unchanged = self._next_unchanged(results)
         put = self._to_replace(ended, results) + self._records.differing(unchanged)
@@ -184,6 +163,8 @@ class Recorder(NoRecorder):
 
         Nothing is written when all is as recorded.
         """
+        if self._store is None:
+            return
         plan, state = self._plan, self._plan.prior.state
         if results.nothing_to_do:
             unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in plan.in_sync]
@@ -198,7 +179,7 @@ class Recorder(NoRecorder):
             outputs=kept if new_outputs else None,
         )
         if plan.prior.undeclared or not plan.complete:
-            commit = commit._replace(put=[*commit.put, *self._renamed(commit)])
+            commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
         if not commit.empty or not state.serial:
             manifest = plan.catalog.manifest.file
             commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
@@ -206,12 +187,12 @@ class Recorder(NoRecorder):
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
 
-    def _renamed(self, commit: Commit) -> list[Record]:
+    def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
         """Return records outside of this run whose title is taken, or that refer to a resource by a former name."""
         plan = self._plan
         observed = {step.entry.index: step.entry.key for step in plan.steps if not step.noop}
         moved = {index: record for index, record in plan.prior.records.items() if index in observed}
-        now = {**self._store.load(self._name).records, **{record.key: record for record in commit.put}}
+        now = {**state.records, **{record.key: record for record in commit.put}}
         written = {*observed.values(), *commit.drop}
         others = [record for key, record in now.items() if key not in written]
         taken = {record.reference for key, record in now.items() if key in written}
@@ -220,7 +201,7 @@ class Recorder(NoRecorder):
         return [new for old, new in zip(others, after, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
-        if commit.done or not commit.empty:
+        if self._store is not None and (commit.done or not commit.empty):
             self._state = self._store.commit(self._name, commit)
 
     def _vanished(self, runs: Iterable[OperationRun]) -> list[Key]:

@@ -48,7 +48,7 @@ class Records:
         entry, plan = run.step.entry, self._plan
         definition = entry.definition
         before = plan.prior.records.get(entry.index)
-        failed = run.status in {Status.FAILED, Status.SKIPPED}
+        failed = run.status in (Status.FAILED, Status.SKIPPED)
         if failed and before is None and not exists(run.is_):
             return None
         if run.status is Status.SKIPPED and before is not None and run.is_ == run.step.is_:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.expression import Path
     from resource_api.plan.decision_inputs import DecisionInputs
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.parts import Parts
+    from resource_api.transaction.transaction import Parts
 
 #: Actions that are carried out only where the plan has shown them.
 _PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})

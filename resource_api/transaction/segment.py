@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Change, Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.transaction.noop import call_noop_handler, report_noop
-from resource_api.transaction.operation_run import NO_RESULT, LazyChanges
+from resource_api.model.values.values import is_unknown
+from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.prerequisites import Prerequisites
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.parts import Parts
+    from resource_api.transaction.transaction import Parts
+
+#: Actions that change nothing and need no call.
+_WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
 
 
 class Segment:
     """The operations of one call: all of one provider instance."""
 
     def __init__(self, parts: Parts, runs: Sequence[OperationRun]) -> None:
-        """Take the operations that have not ended."""
+        """Take operations that have not ended."""
         self._definition = runs[0].definition
         self._imperative = "imperative" in self._definition.features
-        self._runs = [run for run in runs if not run.finished]
+        self._runs = runs
         self._snapshot = parts.snapshot
         self._results = parts.results
         self._refreshes = parts.refreshes
@@ -60,8 +63,8 @@ class Segment:
         notified = "refreshable" in self._definition.features
         left = [run for run in self._runs if (notified or not run.finished) and not self._failed_or_blocked(run)]
         if noop := [run for run in left if run.step.noop]:
-            call_noop_handler(noop, self._caller, self._results, self._left_out)
-            report_noop(noop, self._results, self._events)
+            self._call_noop_handler(noop)
+            self._report_noop(noop)
         self._refresh([run for run in left if not run.step.noop])
 
     def _failed_or_blocked(self, run: OperationRun) -> bool:
@@ -103,11 +106,43 @@ class Segment:
             return False
         return True
 
+    # Noop
+
+    def _call_noop_handler(self, runs: Sequence[OperationRun]) -> None:
+        """Call ``set`` with ``noop=True`` where the type has ``noop_handler``, for resources whose values are known."""
+        if "noop_handler" not in self._definition.features:
+            return
+        known = [run for run in runs if not any(map(is_unknown, run.should.values()))]
+        called = [run for run in known if run.decision.action not in _WITHOUT_CALL]
+        if not called:
+            return
+        error = self._caller.set(called, {run.name: run.change() for run in called}, self._left_out, noop=True)
+        for run in called:
+            logged = run.result.reported == "failed"
+            if logged or (error is not None and run.result.reported is None):
+                why = reason(error) if error is not None else "failed"
+                self._results.fail(run, run.result.error or why, logged=logged)
+
+    def _report_noop(self, runs: Sequence[OperationRun]) -> None:
+        """Report what each operation that has not failed would do."""
+        with self._events.log.buffered():
+            for run in runs:
+                if run.finished:
+                    continue
+                if run.decision.action not in _WITHOUT_CALL:
+                    self._results.complete(run)
+                elif run.step.refreshed_by:
+                    text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
+                    self._events.log.write("notice", str(run.step.reference), text)
+                    self._results.succeed(run, Action.REFRESH)
+                else:
+                    self._results.unchanged(run)
+
     # Calling set
 
     def _set(self, runs: Sequence[OperationRun]) -> None:
         """Call ``set``; when it raises, try again what has no status and is not as it should be, one by one."""
-        error = self._caller.set(runs, LazyChanges(runs), self._left_out, noop=False)
+        error = self._caller.set(runs, {run.name: run.change() for run in runs}, self._left_out, noop=False)
         self._snapshot.changed()
         if error is None:
             return

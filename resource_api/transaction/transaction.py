@@ -17,14 +17,13 @@ from resource_api.model.change import Action
 from resource_api.model.event import Outputs
 from resource_api.model.report import Report
 from resource_api.model.step import SAME
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
 from resource_api.system import process_guard
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.parts import Parts
 from resource_api.transaction.provider_call import CallStopped
-from resource_api.transaction.recorder import NoRecorder
 from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.refreshes import Refreshes
 from resource_api.transaction.results import HALTED, Results
@@ -36,29 +35,41 @@ if TYPE_CHECKING:
     from resource_api.model.step import Operation
     from resource_api.plan.planner import Plan
     from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.scheduler import Schedule
 
 _INTERRUPTED: Final = "the run was interrupted"
 _IN_DOUBT: Final = "the next run looks at what it has done"
 
 
+class Parts(NamedTuple):
+    """What the stages of one transaction share."""
+
+    plan: Plan
+    #: What was read; its ``providers`` are those of this run.
+    snapshot: Snapshot
+    results: Results
+    refreshes: Refreshes
+    events: Events
+    recorder: Recorder
+
+
 class Transaction:
     """One run of a plan."""
 
     def __init__(
-        self, plan: Plan, snapshot: Snapshot, recorder: NoRecorder | None, listener: Callable[[Event], None] | None
+        self, plan: Plan, snapshot: Snapshot, recorder: Recorder, listener: Callable[[Event], None] | None
     ) -> None:
-        """Prepare to carry out ``plan``.
+        """Prepare to carry out ``plan``; ``snapshot`` holds what was read for it.
 
-        ``snapshot`` holds what was read for the plan. ``recorder`` None: nothing is written. ``listener`` gets each
-        event as it happens, None: nobody listens.
+        ``listener`` gets each event as it happens, None: nobody listens.
         """
         self._plan = plan
         self._snapshot = snapshot
         self._context = snapshot.providers.run
         self._events = Events(self._context.log, listener)
         self._results = Results(plan, self._events)
-        self._recorder = recorder or NoRecorder()
+        self._recorder = recorder
         refreshes = Refreshes(plan, self._results.changed)
         self._parts = Parts(plan, snapshot, self._results, refreshes, self._events, self._recorder)
         self._reevaluation = Reevaluation(self._parts)

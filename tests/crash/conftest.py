@@ -55,7 +55,7 @@ _SPOKEN: Final = re.compile(r"[12]<")
 #: What may stand in the state's directory; of what was being made when a run was cut, see the test of its own.
 _KEPT: Final = re.compile(r"state\.db(\.(lock|marker|converged|[123]|(0|new)(-journal|-wal|-shm)?))?")
 _MAKES: Final = re.compile(r"O_CREAT|O_TRUNC")
-CUT: Final = "has not seen the outcome"
+CUT: Final = "in doubt: the last run did not see"
 
 
 class Point(NamedTuple):
