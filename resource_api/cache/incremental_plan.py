@@ -147,10 +147,7 @@ class _IncrementalPlan:
     @cached_property
     def _documents(self) -> Sequence[Document] | None:
         """The files of the manifest; None: they cannot be read, or have just been changed."""
-        try:
-            documents, problems = reading.load_documents(self._request.source, readers=reading.TRUSTED_READERS)
-        except (ValueError, RecursionError):
-            return None
+        documents, problems = reading.load_documents(self._request.source)
         return None if problems or not self._fingerprints.match(documents) else documents
 
     def _may_be_used(self, made: Plan) -> bool:

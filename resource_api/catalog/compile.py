@@ -20,7 +20,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.graph import Edge, Order
     from resource_api.catalog.resources import Definitions
@@ -42,6 +42,8 @@ class Catalog(NamedTuple):
     requires: Mapping[int, Sequence[int]]
     #: Index → the indexes whose changes refresh it.
     subscribes: Mapping[int, Sequence[int]]
+    #: The pairs of indexes, first and then, whose relationship only a type declares.
+    automatic: Collection[tuple[int, int]]
     scope: Scope
     #: Returns the entry with a title, an alias or a canonical name.
     find: Callable[[Reference], Entry | None]
@@ -76,7 +78,7 @@ def compile_catalog(
     evaluator.check_named_values()
     evaluator.evaluate_entries()
     instances = provider_config.build_instances(table, evaluator, diagnostics)
-    edges = build_edges(table.entries, evaluator.references, table, diagnostics.resource_error)
+    edges = build_edges(table, evaluator.references, diagnostics)
     order = graph.order(len(table.entries), edges)
     _check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)
@@ -130,8 +132,11 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
     for index, found in requires.items():
         if len(found) > 1:
             requires[index] = list(dict.fromkeys(found))
+    automatic = {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if edge.automatic}
+    if automatic:
+        automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if not edge.automatic}
     notes = [_yielded_note(table.entries, edge) for edge in order.yielded]
-    return Catalog(manifest, entries, requires, subscribes, scope, table.find, table.components, notes=notes)
+    return Catalog(manifest, entries, requires, subscribes, automatic, scope, table.find, table.components, notes=notes)
 
 
 def _yielded_note(entries: Sequence[Entry], edge: Edge) -> str:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import Edge
 from resource_api.model.entry import NO_META
@@ -15,15 +15,13 @@ from resource_api.model.values.errors import nearest, reason
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.resources import ResourceTable
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.model.values.reference import Reference
-
-    #: Reports an error: of what, attribute, message, code, hint.
-    Report = Callable[[Entry | ComponentInstance, str | None, str, str, str], None]
 
 #: Metaparameter → whether its target comes first, and whether it refreshes.
 _RELATIONSHIPS: Final = {
@@ -34,39 +32,21 @@ _RELATIONSHIPS: Final = {
 }
 
 
-class ReferenceResolver(Protocol):
-    """Finds the resources and components that references mean."""
-
-    @property
-    def components(self) -> Mapping[Reference, ComponentInstance]:
-        """Components by reference and alias; a relationship to one is a relationship to all its resources."""
-
-    def find(self, wanted: Reference) -> Entry | None:
-        """Return the resource that a reference means; None if there is none."""
-
-    def is_broken(self, type_name: str) -> bool:
-        """Whether resources of a type may be missing: a reference to one is not reported."""
-
-
 def build_edges(
-    entries: Sequence[Entry],
-    references: Mapping[Entry, Sequence[Entry]],
-    resolver: ReferenceResolver,
-    report: Report,
+    table: ResourceTable, references: Mapping[Entry, Sequence[Entry]], diagnostics: Diagnostics
 ) -> list[Edge]:
-    """Return every edge among ``entries``, by their indexes.
+    """Return every edge among the entries of ``table``, by their indexes; report invalid references.
 
-    ``references``: entry → the entries that its values use. ``report`` is called for each invalid reference.
+    ``references``: entry → the entries that its values use.
     """
-    return list(_EdgeBuilder(entries, resolver, report).edges(references))
+    return list(_EdgeBuilder(table, diagnostics).edges(references))
 
 
 class _EdgeBuilder:
-    def __init__(self, entries: Sequence[Entry], resolver: ReferenceResolver, report: Report) -> None:
-        self._entries = entries
-        self._resolver = resolver
-        self._report = report
-        self._types = {entry.type for entry in entries}
+    def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
+        self._table = table
+        self._error = diagnostics.resource_error
+        self._types = {entry.type for entry in table.entries}
         #: Reference as text → its resources. Many resources have relationships to the same few.
         self._resolved: dict[str, Sequence[Entry]] = {}
         #: The same for automatic relationships: (type, titles) → resources.
@@ -76,12 +56,12 @@ class _EdgeBuilder:
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
         for entry, targets in references.items():
             yield from (Edge(target.index, entry.index) for target in targets)
-        for entry in self._entries:
+        for entry in self._table.entries:
             if entry.declaration.meta:
                 yield from self._explicit(entry, [entry])
-        for component in dict.fromkeys(self._resolver.components.values()):
+        for component in dict.fromkeys(self._table.components.values()):
             yield from self._explicit(component, component.members)
-        for entry in self._entries:
+        for entry in self._table.entries:
             if relationships := self._automatic_relationships(entry.definition):
                 yield from self._automatic(entry, relationships)
 
@@ -116,7 +96,7 @@ class _EdgeBuilder:
         return [text for text in triggers if text not in inherited] if inherited else triggers
 
     def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
-        return self._resolver.components.get(reference.parse(declared.parent)) if declared.parent else None
+        return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
         """Return the resource of ``deleted_with``; None where it is not declared, or inherited from a component."""
@@ -126,28 +106,28 @@ class _EdgeBuilder:
         try:
             wanted = reference.parse(text)
         except ValueError as error:
-            self._report(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference", "")
+            self._error(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference")
             return None
-        if wanted in self._resolver.components:
+        if wanted in self._table.components:
             message = f"lifecycle.deleted_with: {wanted} is a component; name what it makes that this one goes with"
-            self._report(declared, "lifecycle", message, "reference", "")
-        return self._resolver.find(wanted)
+            self._error(declared, "lifecycle", message, "reference")
+        return self._table.find(wanted)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
         """Return the resources that a reference in a metaparameter means; report an invalid one."""
         try:
             wanted = reference.parse(text)
         except ValueError as error:
-            self._report(declared, word, f"{word}: {error}", "reference", "")
+            self._error(declared, word, f"{word}: {error}", "reference")
             return ()
-        if (component := self._resolver.components.get(wanted)) is not None:
+        if (component := self._table.components.get(wanted)) is not None:
             return component.members
-        target = self._resolver.find(wanted)
+        target = self._table.find(wanted)
         if target is None:
-            if not self._resolver.is_broken(wanted.type):
-                names = [*(entry.reference for entry in self._entries), *self._resolver.components]
+            if not self._table.is_broken(wanted.type):
+                names = [*(entry.reference for entry in self._table.entries), *self._table.components]
                 hint = nearest(str(wanted), map(str, names))
-                self._report(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+                self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
             return ()
         self._resolved[text] = [target]
         return self._resolved[text]
@@ -184,13 +164,13 @@ class _EdgeBuilder:
             # With an unknown value there may be no title; an unsuitable identity has been reported.
             identity = map(entry.should.get, entry.definition.namevars)
             if not (any(map(is_unknown, entry.should.values())) or any(map(is_secret, identity))):
-                self._report(entry, None, f"auto{word} of its type failed: {reason(error)}", "type", "")
+                self._error(entry, None, f"auto{word} of its type failed: {reason(error)}", "type")
             return ()
 
     def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
         key = type_name, titles
         if key not in self._titled:
-            found = (self._resolver.find(reference.Reference(type_name, title)) for title in titles)
+            found = (self._table.find(reference.Reference(type_name, title)) for title in titles)
             self._titled[key] = [target for target in found if target is not None]
         return self._titled[key]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
+from resource_api.catalog.provider_config import select_instance
 from resource_api.model.attribute import hint
 from resource_api.model.function import Call
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DefinitionError, nearest
+from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_secret, reveal
 
@@ -55,28 +56,16 @@ def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Defini
         msg = "write {invoke: FUNCTION, with: {INPUT: VALUE}}"
         raise ValueError(msg)
     type_name, _, name = function.rpartition(".")
+    type_name = type_name[:1].lower() + type_name[1:]
     if provider is not None:
-        instance = _instance(provider, type_name, diagnostics)
+        instance = select_instance(provider, type_name, diagnostics.manifest)
     else:
-        instance = type_name[:1].lower() + type_name[1:] if type_name else _type_with_function(name, definitions)
+        instance = type_name or _type_with_function(name, definitions)
     functions = definitions.provider(instance).definition.functions
     if name not in functions:
         msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
     return Call(instance, name, functions[name], given)
-
-
-def _instance(provider: Any, type_name: str, diagnostics: Diagnostics) -> str:
-    configured = diagnostics.manifest.providers
-    declared = configured.get(provider) if type(provider) is str else None
-    if declared is None:
-        advice = nearest(str(provider), configured)
-        msg = f"unknown provider '{provider}'; name it under providers:" + (f"; {advice}" if advice else "")
-        raise ValueError(msg)
-    if type_name and type_name[:1].lower() + type_name[1:] != declared.type:
-        msg = f"provider '{provider}' is for '{declared.type}', not for '{type_name}'"
-        raise ValueError(msg)
-    return declared.instance
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:

@@ -12,8 +12,8 @@ from resource_api.catalog import canonicalize
 from resource_api.model.attribute import hint
 from resource_api.model.provider_instance import ProviderInstance
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, reason
-from resource_api.model.values.reference import split_instance
+from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, nearest, reason
+from resource_api.model.values.reference import capitalize_type, split_instance
 from resource_api.model.values.values import UNKNOWN, copy_resource, is_unknown
 
 if TYPE_CHECKING:
@@ -45,6 +45,22 @@ def build_instances(
         for name in dict.fromkeys([*configured, *users])
     }
     return {name: instance for name, instance in found.items() if instance is not None}
+
+
+def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
+    """Return the instance of the configured provider ``name`` for a type; an empty ``type_name`` means any.
+
+    Raises ``ValueError`` with a message for users.
+    """
+    declared = manifest.providers.get(name) if type(name) is str else None
+    if declared is None:
+        advice = nearest(str(name), manifest.providers)
+        msg = f"unknown provider '{name}'; name it under providers:" + (f"; {advice}" if advice else "")
+        raise ValueError(msg)
+    if type_name and type_name != declared.type:
+        msg = f"provider '{name}' is for {capitalize_type(declared.type)}, not for {capitalize_type(type_name)}"
+        raise ValueError(msg)
+    return declared.instance
 
 
 def default_config(provider: ProviderFunctions) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog.components import Expander
 from resource_api.catalog.defaults import defaults_of
 from resource_api.catalog.names import NameEvaluator, have_literal_names
+from resource_api.catalog.provider_config import select_instance
 from resource_api.model.component_instance import ComponentInstance
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.entry import NO_META, Entry, make_meta
@@ -197,18 +198,12 @@ class ResourceBuilder:
         name = declaration.meta.get("provider")
         if name is None or name == declaration.type:
             return declaration.type
-        configured = self._diagnostics.manifest.providers
-        declared = configured.get(name)
-        if declared is None:
-            hint = nearest(name, configured)
-            problem = f"unknown provider '{name}'; name it under providers:" + (f"; {hint}" if hint else "")
-        elif declared.type != declaration.type and component is None:
-            types = capitalize_type(declared.type), capitalize_type(declaration.type)
-            problem = f"provider '{name}' is for {types[0]}, not for {types[1]}"
-        else:
-            return declared.instance
-        self._diagnostics.declaration_error(declaration, problem, "provider", "provider")
-        return declaration.type
+        try:
+            type_name = declaration.type if component is None else ""
+            return select_instance(name, type_name, self._diagnostics.manifest)
+        except ValueError as error:
+            self._diagnostics.declaration_error(declaration, str(error), "provider", "provider")
+            return declaration.type
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Report attributes that do not exist: to ignore one of them would have no effect."""

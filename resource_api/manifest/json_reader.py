@@ -50,14 +50,6 @@ def read(text: bytes, file: str) -> Document:
     return Document(data, file, text, lambda: _Tokens(text.decode(), file).document())
 
 
-def read_trusted(text: bytes, file: str) -> Document:
-    """Return the data of a text that ``read`` has accepted before, without checks. Raises ``ValueError``."""
-    data = json.loads(
-        text, parse_int=yaml_scalar.integer, parse_float=yaml_scalar.finite, parse_constant=_refuse_constant
-    )
-    return Document(data, file, text, lambda: _Tokens(text.decode(), file).document())
-
-
 def _parse(decoded: str) -> tuple[Any, bool]:
     """Return the data, and whether the tokens must be checked too. Raises ``ValueError``, ``RecursionError``."""
     keys: set[str] = set()

@@ -94,9 +94,11 @@ class View(dict[str, Any]):
         try:
             value = self[name]
         except KeyError:
-            msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
-            raise AttributeError(msg) from None
+            raise AttributeError(self._unknown(name)) from None
         return View(value) if isinstance(value, dict) else value
+
+    def _unknown(self, name: str) -> str:
+        return f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
 
 
 class Facts(View):
@@ -112,13 +114,8 @@ class Facts(View):
         value = self._facts[name]
         return View(value) if isinstance(value, dict) else value
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a fact; raise ``AttributeError`` with the facts that exist."""
-        try:
-            return self[name]
-        except KeyError:
-            msg = f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
-            raise AttributeError(msg) from None
+    def _unknown(self, name: str) -> str:
+        return f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
 
 
 class ManifestApi:

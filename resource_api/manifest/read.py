@@ -36,16 +36,8 @@ def _json(raw: bytes, file: str) -> Document:
     return json_reader.read(raw, file)
 
 
-def _trusted_json(raw: bytes, file: str) -> Document:
-    from resource_api.manifest import json_reader  # noqa: PLC0415 - as above
-
-    return json_reader.read_trusted(raw, file)
-
-
 #: Suffix → reader of such files; it raises ``ManifestError``.
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
-#: The same for files whose bytes have been accepted before; they may raise ``ValueError``.
-TRUSTED_READERS: Final[dict[str, Reader]] = {**READERS, ".json": _trusted_json}
 
 
 def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:
@@ -74,15 +66,13 @@ def from_texts(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
     return assemble([mapping_reader.read(each["data"], each["file"]) for each in files])._replace(root=root)
 
 
-def load_documents(
-    path: str, python: Reader | None = None, readers: Mapping[str, Reader] = READERS
-) -> tuple[list[Document], list[Problem]]:
+def load_documents(path: str, python: Reader | None = None) -> tuple[list[Document], list[Problem]]:
     """Read ``path`` and all files that it includes; included files come before the one that includes them.
 
     Return the documents that could be read, and the problems. Raises ``UsageError`` when ``path`` itself has a suffix
     without a reader.
     """
-    readers = {**readers, **({".py": python} if python is not None else {})}
+    readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal
 
-from resource_api.catalog.edges import build_edges
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.reference import Reference, enclosing_components
+from resource_api.model.values.reference import enclosing_components
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
@@ -44,39 +43,8 @@ def render(catalog: Catalog, form: Form) -> str:
 def _links(catalog: Catalog) -> list[_Link]:
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
-    automatic = _automatic(catalog)
     kinds = {True: "notify", False: "require"}
-    return [_Link(*pair, kinds[pair in refreshing], pair in automatic) for pair in sorted(pairs)]
-
-
-def _automatic(catalog: Catalog) -> set[tuple[int, int]]:
-    """Give the pairs that a type asks for and no metaparameter or value does; catalogs do not keep that."""
-    names = _Names(catalog)
-    references = {entry: list(_referred(catalog, entry, names)) for entry in catalog.entries}
-    edges = build_edges(catalog.entries, references, names, lambda *_: None)
-    asked = {(edge.first, edge.then) for edge in edges if not edge.automatic}
-    return {(edge.first, edge.then) for edge in edges if edge.automatic} - asked
-
-
-class _Names:
-    """What the words of a catalog mean, which has been found to mean something."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.components = catalog.components
-        self.find = catalog.find
-
-    def is_broken(self, _type_name: str) -> bool:
-        return False
-
-
-def _referred(catalog: Catalog, entry: Entry, names: _Names) -> Iterator[Entry]:
-    """Give the entries that the values of ``entry`` refer to, also by way of defaults, values and components."""
-    declared = entry.declaration
-    given = catalog.manifest.defaults.get(declared.file, {}).get(declared.type, {}) | declared.attributes
-    for path in catalog.scope.paths(list(given.values())):
-        if isinstance(path.root, Reference):
-            group, target = names.components.get(path.root), names.find(path.root)
-            yield from group.members if group is not None else [] if target is None else [target]
+    return [_Link(*pair, kinds[pair in refreshing], pair in catalog.automatic) for pair in sorted(pairs)]
 
 
 def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
