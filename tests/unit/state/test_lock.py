@@ -1,4 +1,4 @@
-"""The laws of the lock: one holder, free at once when it dies, never broken by a guess, and people learn who has it."""
+"""The laws of the lock: one holder, released at once when it ends, never broken, and the holder is named."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ with Lock(sys.argv[1]).held(0):
 print(child, flush=True)
 """
 
-#: Appends one byte per tenure; between the two halves nobody else may have written.
-TAKE_TURNS = """
+#: Appends one byte each time the lock is held; meanwhile no other process may have written.
+ALTERNATE = """
 import os, sys
 from resource_api.state.lock import Lock
 lock = Lock(sys.argv[1])
@@ -65,7 +65,7 @@ for _ in range(25):
 
 
 def start(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Run a piece of Python beside us."""
+    """Start Python code in another process."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -76,7 +76,7 @@ def start(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def holder(path: str) -> Iterator[subprocess.Popen[str]]:
-    """Have another process hold the lock."""
+    """Yield another process that holds the lock."""
     process = start(HOLD, path)
     assert process.stdout is not None
     with process:
@@ -89,14 +89,14 @@ def holder(path: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Give where the protected thing would be."""
+    """Return the path of the protected file."""
     return str(tmp_path / "state.db")
 
 
-def test_eight_processes_take_turns(path: str, tmp_path: Path) -> None:
-    """Each waits for its turn, none is ever beside another, all get through."""
+def test_eight_processes_alternate(path: str, tmp_path: Path) -> None:
+    """Each waits for the others, no two hold it together, and all get it."""
     log = tmp_path / "log"
-    processes = [start(TAKE_TURNS, path, str(log), str(number)) for number in range(8)]
+    processes = [start(ALTERNATE, path, str(log), str(number)) for number in range(8)]
     for process in processes:
         with process:
             assert process.wait(50) == 0
@@ -104,8 +104,8 @@ def test_eight_processes_take_turns(path: str, tmp_path: Path) -> None:
     assert sorted(written) == sorted("01234567" * 25)
 
 
-def test_who_holds_it_is_told(path: str) -> None:
-    """The pid, the user, the command, since when; and how to wait."""
+def test_the_holder_is_named(path: str) -> None:
+    """With its pid, user, command and start time, and the option to wait."""
     with holder(path) as process, pytest.raises(StateLocked) as caught, Lock(path).held(0):
         pass
     text = str(caught.value)
@@ -115,7 +115,7 @@ def test_who_holds_it_is_told(path: str) -> None:
 
 
 def test_a_killed_holder_frees_it_at_once(path: str) -> None:
-    """Nothing is left to be removed, and the next one need not wait."""
+    """Nothing must be removed, and the next process does not wait."""
     for _ in range(5):
         with holder(path) as process:
             process.kill()
@@ -124,8 +124,8 @@ def test_a_killed_holder_frees_it_at_once(path: str) -> None:
                 assert time.monotonic() - killed < 0.1
 
 
-def test_waiting_ends_when_it_comes_free_and_when_time_is_up(path: str) -> None:
-    """Within the timeout the lock is taken soon after it is let go; after it, the holder is named."""
+def test_waiting_ends_with_the_release_or_the_timeout(path: str) -> None:
+    """The lock is taken soon after its release; at the timeout the error names the holder."""
     with holder(path) as process:
         began = time.monotonic()
         with pytest.raises(StateLocked), Lock(path).held(0.2):
@@ -138,7 +138,7 @@ def test_waiting_ends_when_it_comes_free_and_when_time_is_up(path: str) -> None:
 
 
 def test_waiting_can_be_interrupted(path: str) -> None:
-    """A signal handler that raises ends it."""
+    """An exception of a signal handler ends it."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -157,9 +157,9 @@ def test_waiting_can_be_interrupted(path: str) -> None:
 
 
 def test_a_forked_child_does_not_keep_it(path: str) -> None:
-    """What a provider leaves behind does not lock the next run out, whether its parent has ended or was killed."""
-    for ending in ("ended", "killed"):
-        process = start(FORK, path, ending)
+    """A process that a provider left running does not block the next run, however its parent ended."""
+    for how in ("ended", "killed"):
+        process = start(FORK, path, how)
         assert process.stdout is not None
         with process:
             child = int(process.stdout.readline())
@@ -172,8 +172,8 @@ def test_a_forked_child_does_not_keep_it(path: str) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def test_a_forked_child_cannot_let_it_go(path: str) -> None:
-    """A child that leaves the block ends nothing but itself."""
+def test_a_forked_child_cannot_release_it(path: str) -> None:
+    """A child that leaves the block does not release the lock of its parent."""
     lock = Lock(path)
     with lock.held(0):
         child = os.fork()
@@ -185,8 +185,8 @@ def test_a_forked_child_cannot_let_it_go(path: str) -> None:
             pass
 
 
-def test_the_file_stays_and_its_content_too(path: str) -> None:
-    """It is never unlinked and never truncated: two files of one name would be two locks."""
+def test_the_file_is_never_changed(path: str) -> None:
+    """It is never unlinked or truncated: two files of one name would be two locks."""
     file = Path(f"{path}.lock")
     file.write_text("mine")
     inode = file.stat().st_ino
@@ -196,8 +196,8 @@ def test_the_file_stays_and_its_content_too(path: str) -> None:
     assert file.read_text() == "mine"
 
 
-def test_a_file_that_somebody_replaced_is_not_the_lock(path: str) -> None:
-    """Who holds the old file does not keep the new one from being locked, and the new one is what counts."""
+def test_a_replaced_file_is_not_the_lock(path: str) -> None:
+    """The holder of the old file does not block the new one, and the new one is the lock."""
     with Lock(path).held(0):
         Path(f"{path}.lock").unlink()
         with Lock(path).held(0), pytest.raises(StateLocked), Lock(path).held(0):
@@ -205,7 +205,7 @@ def test_a_file_that_somebody_replaced_is_not_the_lock(path: str) -> None:
 
 
 def test_a_link_in_its_place_is_refused(path: str, tmp_path: Path) -> None:
-    """Nothing is made where it leads."""
+    """Nothing is created at its target."""
     Path(f"{path}.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateError, match="cannot be opened"), Lock(path).held(0):
         pass
@@ -213,7 +213,7 @@ def test_a_link_in_its_place_is_refused(path: str, tmp_path: Path) -> None:
 
 
 def test_its_files_are_private_whatever_the_umask(path: str) -> None:
-    """From the moment that they are made."""
+    """From their creation on."""
     for mask in (0, 0o777):
         before = os.umask(mask)
         try:
@@ -227,8 +227,8 @@ def test_its_files_are_private_whatever_the_umask(path: str) -> None:
 
 
 @pytest.mark.parametrize("note", ["", "{}", "[", '{"pid": 1}', "null"])
-def test_a_note_that_cannot_be_read_is_no_obstacle(path: str, note: str) -> None:
-    """It is for people; the lock does not depend on it."""
+def test_an_unreadable_note_is_ignored(path: str, note: str) -> None:
+    """The lock does not depend on the note."""
     with holder(path):
         Path(f"{path}.holder").write_text(note)
         with pytest.raises(StateLocked, match="another process holds the lock"), Lock(path).held(0):
@@ -237,13 +237,13 @@ def test_a_note_that_cannot_be_read_is_no_obstacle(path: str, note: str) -> None
         pass
 
 
-def test_a_note_of_a_process_that_is_gone_accuses_nobody(path: str) -> None:
-    """Also when another process has got its pid: it was started at another time, or since another boot."""
+def test_the_note_of_an_ended_process_is_ignored(path: str) -> None:
+    """Also if another process has its pid: start time or boot differ."""
     with holder(path) as process:
         file = Path(f"{path}.holder")
         noted = json.loads(file.read_text())
         assert noted["pid"] == process.pid
-        for lie in ({"started": "1"}, {"boot": "another"}, {"pid": 2**22 + 1}):
-            file.write_text(json.dumps({**noted, **lie}))
+        for change in ({"started": "1"}, {"boot": "another"}, {"pid": 2**22 + 1}):
+            file.write_text(json.dumps({**noted, **change}))
             with pytest.raises(StateLocked, match="another process holds the lock"), Lock(path).held(0):
                 pass

@@ -1,4 +1,4 @@
-"""How a record becomes a row and comes back: whole, and without saying anything twice."""
+"""Records are written as rows without repetition and read back unchanged."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def through(record: Record) -> Record:
-    """Give what comes back of a record from the bytes of its row."""
+    """Return the record that is read from the bytes of a record's row."""
     return unpack(codec.decode(to_bytes(pack(record)).decode("utf-8", "surrogatepass")))
 
 
 def plain(value: Any) -> Any:
-    """Give a value in the words of JSON, kinds of number told apart."""
+    """Return a value as JSON, in which types of numbers differ."""
     return to_bytes(list(value) if isinstance(value, tuple) else value)
 
 
 @given(state_examples.records)
-def test_a_record_comes_back_whole(record: Record) -> None:
-    """Every field is as it was, whichever parts of it repeat each other."""
+def test_a_record_is_read_as_it_was_written(record: Record) -> None:
+    """Every field is equal, whichever parts repeat each other."""
     assert list(map(plain, through(record))) == list(map(plain, record))
 
 
@@ -46,13 +46,13 @@ def test_a_record_comes_back_whole(record: Record) -> None:
 def test_parts_may_repeat_each_other_or_not(
     inputs: dict[str, Any], should: dict[str, Any], is_: dict[str, Any] | None
 ) -> None:
-    """What only one part has, what another lacks, and what is equal yet of another kind come back in each."""
+    """Values that are missing in one part, or equal but of another type, are restored in each."""
     record = Record("thing", ("a", "b"), "t", inputs, should, is_, requires=["File[/a]"], status="tainted")
     assert list(map(repr, through(record))) == list(map(repr, record))
 
 
-def test_a_row_says_nothing_twice() -> None:
-    """A long text that is written, asked for and read stands once in the row of a plain record, and no option does."""
+def test_a_row_repeats_nothing() -> None:
+    """A text that is declared, wanted and read is in the row once; default options are not in it."""
     values = {"path": "/etc/motd", "content": "x" * 1000}
     record = Record("file", "/etc/motd", "/etc/motd", values, values, values)
     assert to_bytes(pack(record)).count(b"x" * 1000) == 1

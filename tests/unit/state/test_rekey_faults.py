@@ -1,4 +1,4 @@
-"""A change of keys that is killed at any system call leaves a state that one key opens whole, and nothing in clear."""
+"""After a kill at any system call of a rekey one key opens the whole state, and no secret is in clear."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 SECRET: Final = "sesame-street-4711"
 CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat"
-#: So many of the calls are hit.
+#: How many calls get a fault.
 POINTS: Final = 14
 
 #: From one key to another, from none to one, from one to none.
@@ -52,15 +52,15 @@ with store.lock("test", 0):
 
 
 def key(url: str) -> keys.Key | None:
-    """Give a key by its name; none for no name."""
+    """Return the key at a URL; None for an empty one."""
     return keys.key_from_url(url, {}) if url else None
 
 
-class Safe:
-    """A state with a secret, and its keys, in memory, since no power fails here."""
+class EncryptedState:
+    """A state with secrets, and its keys, in memory, which suffices without a power cut."""
 
     def __init__(self, directory: str, before: str, after: str) -> None:
-        """Record the secret under the key of before."""
+        """Record the secrets under the former key."""
         self.path = Path(directory) / "state" / "state.db"
         for name in ("one", "two"):
             keys.create_key_file(f"{directory}/{name}")
@@ -77,8 +77,8 @@ class Safe:
         """Open the state with a key, or without one."""
         return SqliteStore(str(self.path), key(url))
 
-    def again(self) -> None:
-        """Put everything back as it was."""
+    def reset(self) -> None:
+        """Restore everything as it was before."""
         shutil.rmtree(self.path.parent)
         shutil.copytree(self._saved, self.path.parent)
 
@@ -98,7 +98,7 @@ class Safe:
         )
 
     def points(self) -> list[tuple[str, int]]:
-        """Give every call that changes something, with its number among its like."""
+        """Return every call that changes something, with its number among calls of that name."""
         log = self.path.parent.with_name("log")
         done = self.run(f"-o{log}")
         assert done.returncode == 0, done.stderr
@@ -111,12 +111,12 @@ class Safe:
         return found
 
     def opens(self, url: str) -> bool:
-        """Whether a key opens the state; then all of it is there."""
+        """Whether a key opens the state; then check that it is complete."""
         store = self.store(url)
         try:
             state = store.load(WEB)
         except (UsageError, StateError) as error:
-            assert "encrypted" in str(error) or "another key" in str(error)  # noqa: PT017 - which of two it is
+            assert "encrypted" in str(error) or "another key" in str(error)  # noqa: PT017 - one of both is expected
             return False
         assert len(state.records) == 30
         assert store.check()
@@ -127,30 +127,32 @@ class Safe:
 
 
 @pytest.fixture(params=[("one", "two"), ("", "one"), ("one", "")], ids=["another key", "a first key", "no key"])
-def safe(request: pytest.FixtureRequest) -> Iterator[Safe]:
-    """Give a state before its key is changed."""
+def site(request: pytest.FixtureRequest) -> Iterator[EncryptedState]:
+    """Yield a state before its key is changed."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
-        yield Safe(directory, *request.param)
+        yield EncryptedState(directory, *request.param)
 
 
-def test_a_change_of_keys_happens_or_does_not(safe: Safe) -> None:
-    """Killed at any call, it is one key that opens everything; doing it again ends it."""
-    found = safe.points()
-    assert safe.opens(safe.after)
+def test_a_rekey_is_atomic(site: EncryptedState) -> None:
+    """After a kill at any call exactly one key opens everything; a second rekey completes the change."""
+    found = site.points()
+    assert site.opens(site.after)
     assert len(found) > POINTS
     outcomes = set()
-    for call, number in random.Random(4).sample(found, POINTS):  # noqa: S311 - a sample that comes again
-        safe.again()
-        done = safe.run(f"-einject={call}:signal=KILL:when={number}")
+    for call, number in random.Random(4).sample(found, POINTS):  # noqa: S311 - the same sample each time
+        site.reset()
+        done = site.run(f"-einject={call}:signal=KILL:when={number}")
         assert done.returncode in {-9, 137}, (call, number, done.stderr)
-        left = [file.read_bytes() for file in safe.path.parent.iterdir()]
-        assert not any(spelt in each for each in left for spelt in (SECRET.encode(), b64encode(SECRET.encode())[:16]))
-        before, after = safe.opens(safe.before), safe.opens(safe.after)
+        left = [file.read_bytes() for file in site.path.parent.iterdir()]
+        assert not any(
+            encoded in each for each in left for encoded in (SECRET.encode(), b64encode(SECRET.encode())[:16])
+        )
+        before, after = site.opens(site.before), site.opens(site.after)
         assert before != after, (call, number)
         outcomes.add(after)
         if before:
-            store = safe.store(safe.before)
+            store = site.store(site.before)
             with store.lock("test", 0):
-                store.rekey(WEB, key(safe.after))
-            assert safe.opens(safe.after)
+                store.rekey(WEB, key(site.after))
+            assert site.opens(site.after)
     assert outcomes == {False, True}

@@ -1,4 +1,4 @@
-"""The laws of the durable store: damage is never taken for a fresh start, and what was committed is never lost."""
+"""The laws of the durable store: damage is never taken for a fresh start, and no commit is lost."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ WEB: Final = StackName("web", "default")
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """Give where the database is to be: in a directory that is not there yet; in memory, where no flush waits."""
+    """Yield the path of the database, in a directory that does not exist; in memory, where no flush waits."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
         yield Path(directory) / "state" / "state.db"
 
 
 @pytest.fixture
 def store(path: Path) -> SqliteStore:
-    """Give a store with nothing in it."""
+    """Return an empty store."""
     return SqliteStore(str(path))
 
 
 def write(store: SqliteStore, *names: str, finish: bool = True) -> StackState:
-    """Record some files in one run."""
+    """Record files in one run."""
     with store.lock("test", 0):
         state = store.commit(WEB, Commit([record(name) for name in names]))
         if finish:
@@ -54,12 +54,12 @@ def write(store: SqliteStore, *names: str, finish: bool = True) -> StackState:
 
 
 def files(path: Path) -> dict[str, bytes]:
-    """Give every file beside the database with its content."""
+    """Return every file in the database's directory with its content."""
     return {each.name: each.read_bytes() for each in sorted(path.parent.iterdir())}
 
 
 def run(code: str, *arguments: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a piece of Python in a process of its own."""
+    """Run Python code in a process."""
     return subprocess.run(
         [*(before or []), sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"},
@@ -70,12 +70,12 @@ def run(code: str, *arguments: str, before: list[str] | None = None) -> subproce
     )
 
 
-class TestPlace:
-    """Who else could read or write what is recorded."""
+class TestPermissions:
+    """Other users can neither read nor write state."""
 
     @pytest.mark.parametrize("mask", [0, 0o777])
     def test_everything_is_private_whatever_the_umask(self, store: SqliteStore, path: Path, mask: int) -> None:
-        """The directory 0700, each file 0600, from the moment that they are made."""
+        """The directory has mode 0700 and each file 0600 from their creation on."""
         path.parent.parent.chmod(0o755)
         before = os.umask(mask)
         try:
@@ -96,7 +96,7 @@ class TestPlace:
         assert set(modes.values()) == {0o600}
 
     def test_a_place_that_others_can_write_to_is_refused(self, store: SqliteStore, path: Path) -> None:
-        """The directory and the file; the message says what to do."""
+        """A directory or a file; the message contains the command to run."""
         write(store, "/a")
         for each, mode in ((path.parent, 0o770), (path.parent, 0o707), (path, 0o620)):
             kept = each.stat().st_mode
@@ -108,8 +108,8 @@ class TestPlace:
             each.chmod(kept)
         assert store.load(WEB).serial == 1
 
-    def test_a_place_of_somebody_else_is_refused(self, store: SqliteStore, path: Path) -> None:
-        """Whoever owns it could change it."""
+    def test_a_place_of_another_user_is_refused(self, store: SqliteStore, path: Path) -> None:
+        """Its owner could change it."""
         write(store, "/a")
         for each in (path, path.parent):
             os.chown(each, 12345, -1)
@@ -118,15 +118,15 @@ class TestPlace:
             os.chown(each, 0, -1)
 
     def test_a_link_instead_of_the_database_is_refused(self, store: SqliteStore, path: Path) -> None:
-        """State is kept in a file, not where somebody points."""
+        """State is not stored at the target of a link."""
         write(store, "/a")
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
         with pytest.raises(StateError, match="is not a regular file"):
             store.load(WEB)
 
-    def test_looking_makes_nothing(self, store: SqliteStore, path: Path) -> None:
-        """Where nothing is recorded, reading leaves no trace, not even the directory."""
+    def test_reading_creates_nothing(self, store: SqliteStore, path: Path) -> None:
+        """Without recorded state, reading creates no file and no directory."""
         assert store.load(WEB).serial == 0
         assert list(store.stacks()) == []
         assert store.check()
@@ -134,7 +134,7 @@ class TestPlace:
 
     @pytest.mark.usefixtures("_unmeasured")
     def test_sqlite_is_imported_with_the_first_database(self, path: Path) -> None:
-        """Commands that keep no state do not pay for it."""
+        """Commands without state do not pay for it."""
         code = (
             "import sys; from resource_api.state.open_store import open_store;"
             "open_store('sqlite:' + sys.argv[1]).stacks(); assert 'sqlite3' not in sys.modules"
@@ -144,11 +144,11 @@ class TestPlace:
 
 
 class TestMissing:
-    """A database that is not what the marker says is damage: exit code 74, and the command that mends it."""
+    """A database that contradicts its marker is damage: exit code 74, and the command that repairs it."""
 
     @pytest.mark.parametrize("how", ["missing", "empty", "short", "zeroed", "rolled back", "another"])
-    def test_what_is_lost_is_never_a_fresh_start(self, store: SqliteStore, path: Path, how: str) -> None:
-        """Neither for who reads nor for who would write."""
+    def test_a_loss_is_never_a_fresh_start(self, store: SqliteStore, path: Path, how: str) -> None:
+        """Neither for a reader nor for a writer."""
         write(store, "/a")
         old = path.read_bytes()
         write(store, "/b")
@@ -176,8 +176,8 @@ class TestMissing:
                 attempt()
             assert caught.value.exit_code == 74
 
-    def test_a_kill_while_the_first_one_is_made_is_no_damage(self, store: SqliteStore, path: Path) -> None:
-        """The marker knows that it was being made, whether it is there already or not."""
+    def test_a_kill_while_the_database_is_created_is_no_damage(self, store: SqliteStore, path: Path) -> None:
+        """The marker records the creation, whether the file exists already or not."""
         path.parent.mkdir(mode=0o700)
         marker.write(str(path), Marker({}, creating=True))
         (path.parent / "state.db.new").write_bytes(b"half")
@@ -187,14 +187,14 @@ class TestMissing:
         assert write(store, "/a").serial == 1
         assert SqliteStore(str(path)).load(WEB).serial == 1
 
-    def test_a_first_commit_is_known_at_once(self, store: SqliteStore, path: Path) -> None:
-        """Losing the database before the first run is over is damage too."""
+    def test_a_first_commit_is_marked_at_once(self, store: SqliteStore, path: Path) -> None:
+        """A loss of the database before the end of the first run is damage too."""
         with store.lock("test", 0):
             store.commit(WEB, Commit([record()]))
             assert marker.read(str(path)) == Marker({WEB: (store.load(WEB).lineage, 1)})
 
-    def test_the_marker_follows_a_run_that_was_cut(self, store: SqliteStore, path: Path) -> None:
-        """A database newer than its marker is the state; the next run notes it."""
+    def test_the_marker_is_updated_after_an_interrupted_run(self, store: SqliteStore, path: Path) -> None:
+        """A database newer than its marker is valid; the next run updates the marker."""
         write(store, "/a")
         before = marker.read(str(path))
         after = write(store, "/b")
@@ -203,12 +203,12 @@ class TestMissing:
         assert store.load(WEB).serial == after.serial
         with store.lock("test", 0):
             pass
-        noted = marker.read(str(path))
-        assert noted is not None
-        assert noted.versions[WEB] == (after.lineage, after.serial)
+        updated = marker.read(str(path))
+        assert updated is not None
+        assert updated.versions[WEB] == (after.lineage, after.serial)
 
     def test_a_newer_version_is_refused_and_nothing_written(self, store: SqliteStore, path: Path) -> None:
-        """Both versions are named; not even the note of the holder changes."""
+        """Both versions are named; no file changes."""
         write(store, "/a")
         connection = sqlite3.connect(path)
         connection.execute(f"PRAGMA user_version={database.VERSION + 1}")
@@ -224,11 +224,11 @@ class TestMissing:
 
 
 class TestDamage:
-    """Whatever happens to the bytes: the same state or an error, never another state, never another error."""
+    """Whatever bytes change, the result is the same state or ``StateError``."""
 
     @pytest.fixture
-    def whole(self, store: SqliteStore, path: Path) -> StackState:
-        """Record a little of everything and leave one file that says all."""
+    def intact(self, store: SqliteStore, path: Path) -> StackState:
+        """Record something in every table and leave one complete file."""
         with store.lock("test", 0):
             store.record_intents(WEB, [Intent("1", "file", "/x", "/x", "create")])
             store.commit(
@@ -240,7 +240,7 @@ class TestDamage:
         return store.load(WEB)
 
     def broken(self, data: bytes) -> Iterator[bytes]:
-        """Give the file with a flipped byte, a block of zeros, or an end that is missing."""
+        """Yield the file with a flipped bit, with a block of zeros, and truncated."""
         chance = random.Random(7)  # noqa: S311 - the same each time
         used = [offset for offset in range(len(data)) if data[offset]]
         for offset in {*range(100), *chance.sample(used, 900), *chance.sample(range(len(data)), 100)}:
@@ -249,25 +249,25 @@ class TestDamage:
             yield data[:offset] + bytes(512) + data[offset + 512 :]
             yield data[:offset]
 
-    def test_no_damage_goes_unnoticed(self, store: SqliteStore, path: Path, whole: StackState) -> None:
-        """Every flipped byte, block of zeros and truncation either leaves the state as it was or is refused."""
-        noticed, tried = 0, list(self.broken(path.read_bytes()))
-        for broken in tried:
+    def test_every_damage_is_detected(self, store: SqliteStore, path: Path, intact: StackState) -> None:
+        """Every flipped bit, block of zeros and truncation either leaves the state unchanged or is reported."""
+        detected, damaged = 0, list(self.broken(path.read_bytes()))
+        for broken in damaged:
             for name in ("-wal", "-shm"):
                 Path(f"{path}{name}").unlink(missing_ok=True)
             path.write_bytes(broken)
             try:
-                assert store.load(WEB) == whole
+                assert store.load(WEB) == intact
             except StateError:
-                noticed += 1
-        assert noticed > len(tried) / 3
+                detected += 1
+        assert detected > len(damaged) / 3
 
     @pytest.mark.parametrize("table", ["stack", "resource", "owed", "intent"])
-    def test_a_row_that_went_or_came_is_noticed(
-        self, store: SqliteStore, path: Path, whole: StackState, table: str
+    def test_a_missing_or_surplus_row_is_detected(
+        self, store: SqliteStore, path: Path, intact: StackState, table: str
     ) -> None:
-        """SQLite finds nothing wrong with a row that is missing, moved, or there twice; we do."""
-        assert whole.serial == 1
+        """SQLite accepts a row that is missing, moved or duplicated; the tallies do not."""
+        assert intact.serial == 1
         for change in (
             "DELETE FROM ? WHERE id = (SELECT max(id) FROM ?)",
             "UPDATE ? SET id = id + 1000",
@@ -286,7 +286,7 @@ class TestDamage:
         assert store.check()
 
     def test_a_damaged_structure_is_not_written_into(self, store: SqliteStore, path: Path) -> None:
-        """Also where nothing that is recorded is hurt: the next write could be."""
+        """Also if every row is intact: the next write could do harm."""
         write(store, *(f"/{number}" for number in range(200)))
         with store.lock("test", 0):
             store.commit(WEB, Commit(drop=[("file", f"/{number}") for number in range(190)]))
@@ -299,8 +299,8 @@ class TestDamage:
         with pytest.raises(StateError, match="state is damaged"):
             write(store, "/new")
 
-    def test_what_a_crash_left_in_the_log_is_one_of_the_commits(self, store: SqliteStore, path: Path) -> None:
-        """A log that was cut or hurt ends before the commit that it hurts."""
+    def test_a_damaged_log_gives_one_of_the_commits(self, store: SqliteStore, path: Path) -> None:
+        """A truncated or damaged log ends before the damaged commit."""
         with store.lock("test", 0):
             states = {content(store.commit(WEB, Commit([record(f"/{number}")]))) for number in range(4)}
             saved = files(path)
@@ -325,10 +325,10 @@ class TestDamage:
 
 
 class TestGenerations:
-    """The last whole states are kept, and come back when they are needed."""
+    """The last intact databases are kept and restored after damage."""
 
     def test_three_are_kept_of_runs_that_changed_something(self, store: SqliteStore, path: Path) -> None:
-        """The newest is the first; a run that changed nothing makes none."""
+        """The newest is number 1; a run that changed nothing creates none."""
         for number in range(5):
             write(store, f"/{number}")
         with store.lock("test", 0):
@@ -338,27 +338,27 @@ class TestGenerations:
         found = [line for line in store.check() if "intact, " in line]
         assert [line.rpartition(" ")[2] for line in found] == ["5", "4", "3"]
 
-    @pytest.mark.parametrize("hurt", [0, 1, 2])
-    def test_the_newest_whole_one_comes_back(self, store: SqliteStore, path: Path, hurt: int) -> None:
-        """What is lost is said, what is damaged is kept aside, and the next run goes on from there."""
+    @pytest.mark.parametrize("damaged", [0, 1, 2])
+    def test_the_newest_intact_one_is_restored(self, store: SqliteStore, path: Path, damaged: int) -> None:
+        """The loss is reported, the damaged file is kept, and the next run continues from there."""
         for number in range(4):
             write(store, f"/{number}")
-        for name in ["state.db", "state.db.1", "state.db.2"][: hurt + 1]:
+        for name in ["state.db", "state.db.1", "state.db.2"][: damaged + 1]:
             file = path.parent / name
             file.write_bytes(file.read_bytes()[:-4096])
-        damaged = path.read_bytes()
-        said = "\n".join(store.recover(0))
+        content_before = path.read_bytes()
+        report = "\n".join(store.recover(0))
         state = store.load(WEB)
-        assert state.serial == 4 - hurt
-        assert ("lost: project web, stack default" in said) == (hurt > 0)
-        assert "state is damaged" in said
+        assert state.serial == 4 - damaged
+        assert ("lost: project web, stack default" in report) == (damaged > 0)
+        assert "state is damaged" in report
         aside = next(each for each in path.parent.glob("state.db.damaged-*Z"))
-        assert aside.read_bytes() == damaged
+        assert aside.read_bytes() == content_before
         assert write(store, "/new").serial == state.serial + 1
         assert "nothing to recover" in "\n".join(store.recover(0))
 
-    def test_a_log_that_belongs_to_the_damaged_one_is_not_replayed(self, store: SqliteStore, path: Path) -> None:
-        """It is moved aside with it."""
+    def test_the_log_of_a_damaged_database_is_not_replayed(self, store: SqliteStore, path: Path) -> None:
+        """It is renamed with it."""
         write(store, "/a")
         with store.lock("test", 0):
             store.commit(WEB, Commit([record("/b")]))
@@ -372,20 +372,20 @@ class TestGenerations:
             assert store.load(WEB).serial in {1, 2}
         assert store.check()
 
-    def test_an_older_database_that_is_whole_is_better_than_none(self, store: SqliteStore, path: Path) -> None:
-        """Without generations, what was rolled back stays, and the loss is said."""
+    def test_an_older_intact_database_is_kept_without_generations(self, store: SqliteStore, path: Path) -> None:
+        """The database that was rolled back stays, and the loss is reported."""
         write(store, "/a")
         old = path.read_bytes()
         write(store, "/b")
         for each in (*path.parent.glob("state.db.[0-9]"), *path.parent.glob("state.db-*")):
             each.unlink()
         path.write_bytes(old)
-        said = "\n".join(store.recover(0))
-        assert "at least up to serial 2" in said
+        report = "\n".join(store.recover(0))
+        assert "at least up to serial 2" in report
         assert store.load(WEB).serial == 1
 
-    def test_a_damaged_marker_is_written_anew(self, store: SqliteStore, path: Path) -> None:
-        """The database was whole; nothing of it is touched."""
+    def test_a_damaged_marker_is_rewritten(self, store: SqliteStore, path: Path) -> None:
+        """The database is intact and is not changed."""
         state = write(store, "/a")
         Path(f"{path}.marker").write_bytes(b"nonsense")
         before = path.read_bytes()
@@ -395,8 +395,8 @@ class TestGenerations:
         assert path.read_bytes() == before
         assert store.load(WEB) == state
 
-    def test_where_nothing_is_whole_nothing_is_touched(self, store: SqliteStore, path: Path) -> None:
-        """And the message says how to begin anew."""
+    def test_without_an_intact_copy_nothing_is_changed(self, store: SqliteStore, path: Path) -> None:
+        """The message contains the commands to start again."""
         write(store, "/a")
         for each in path.parent.glob("state.db*"):
             if each.name in {"state.db", "state.db.1"}:
@@ -408,7 +408,7 @@ class TestGenerations:
 
 
 class TestReaders:
-    """Who looks while somebody writes."""
+    """Readers beside a writer."""
 
     WRITER = """
 import sys
@@ -424,8 +424,8 @@ for start in range(0, 100, 20):
         store.finish_run(name, {"run": str(start)})
 """
 
-    def test_each_sees_one_moment(self, store: SqliteStore, path: Path) -> None:
-        """Records, outputs and serial belong together, and never go back."""
+    def test_each_read_is_consistent(self, store: SqliteStore, path: Path) -> None:
+        """Records, outputs and serial are of one commit, and the serial never decreases."""
         process = subprocess.Popen(
             [sys.executable, "-c", self.WRITER, str(path)], env={**os.environ, "PYTHONPATH": str(ROOT)}
         )
@@ -442,8 +442,8 @@ for start in range(0, 100, 20):
         assert store.load(WEB).serial == 100
         assert len(seen) > 3
 
-    def test_reading_moves_nothing(self, store: SqliteStore, path: Path) -> None:
-        """What a killed writer left in the log stays there until the next writer comes."""
+    def test_reading_changes_no_file(self, store: SqliteStore, path: Path) -> None:
+        """The log that a killed writer left stays until the next writer."""
         with store.lock("test", 0):
             store.commit(WEB, Commit([record()]))
             saved = files(path)
@@ -459,10 +459,10 @@ for start in range(0, 100, 20):
 
 
 class TestCost:
-    """What a commit writes is what it is about."""
+    """The cost of a commit."""
 
-    def test_a_commit_costs_what_it_writes_whatever_is_recorded(self, store: SqliteStore, path: Path) -> None:
-        """One resource among ten thousand writes a few pages, not megabytes."""
+    def test_the_cost_of_a_commit_is_independent_of_the_state(self, store: SqliteStore, path: Path) -> None:
+        """A commit of one resource among ten thousand writes a few pages."""
         some = [Record("file", f"/{n}", f"/{n}", {"content": "x" * 200}, {}, {}) for n in range(10_000)]
         log = Path(f"{path}-wal")
         with store.lock("test", 0):

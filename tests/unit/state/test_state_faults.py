@@ -1,6 +1,6 @@
-"""What becomes of state when the system fails at one call: killed there, refused there, the disk full, read-only.
+"""State after a fault at one system call: a kill, an error, a full disk, a read-only filesystem.
 
-The calls that change something are counted in one undisturbed run under strace; then each of a sample of them is hit.
+The calls that change something are counted in one run under strace; then faults are injected at a sample of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.process
 ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 
-#: One run: what is about to be done, what was done, what is over. ``said`` is what somebody was promised.
+#: One run; each line that it writes reports what must be durable by then.
 RUN: Final = """
 import os, sys
 from resource_api.state.sqlite.store import SqliteStore
@@ -58,7 +58,7 @@ except StateError as error:
 CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat,fchmod,flock"
 #: ext4's ioctl that stops a mounted filesystem, as a power cut would.
 SHUTDOWN: Final = 0x8004587D
-#: So many of the calls are hit in each test.
+#: How many calls get a fault in each test.
 POINTS: Final = 5
 FILES: Final = (
     "",
@@ -78,7 +78,7 @@ FILES: Final = (
 
 @pytest.fixture(params=["first", "second"])
 def path(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Give where state is kept: nothing yet, or one commit; in memory, since no power fails here."""
+    """Yield the path of the state: nothing yet, or one commit; in memory, which suffices without a power cut."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
         path = Path(directory) / "state" / "state.db"
         if request.param == "second":
@@ -89,7 +89,7 @@ def path(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 def traced(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Carry out the run under strace, seeing what is done with the files of the state."""
+    """Execute the run under strace, which traces the files of the state."""
     watched = [f"-P{path}{suffix}" for suffix in FILES] + [f"-P{path.parent}"]
     return subprocess.run(
         [
@@ -113,7 +113,7 @@ def traced(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def points(path: Path) -> list[tuple[str, int]]:
-    """Give every call that changes state, with its number among its like; the state is then as it was."""
+    """Return every call that changes state, with its number among calls of that name; the state is saved before."""
     saved = path.parent.with_name("saved")
     if path.parent.exists():
         shutil.copytree(path.parent, saved)
@@ -130,16 +130,16 @@ def points(path: Path) -> list[tuple[str, int]]:
     return found
 
 
-def again(path: Path) -> None:
-    """Put the state back as it was before any run."""
+def reset(path: Path) -> None:
+    """Restore the state as it was before the first run."""
     saved = path.parent.with_name("saved")
     shutil.rmtree(path.parent, ignore_errors=True)
     if saved.exists():
         shutil.copytree(saved, path.parent)
 
 
-def judge(path: Path, done: subprocess.CompletedProcess[str]) -> None:
-    """What was promised is there, nothing is half there, and the next run works."""
+def check(path: Path, done: subprocess.CompletedProcess[str]) -> None:
+    """Check that everything reported is recorded, nothing is half written, and the next run works."""
     store = SqliteStore(str(path))
     state = store.load(WEB)
     names = [key[1] for key in state.records]
@@ -159,52 +159,52 @@ def judge(path: Path, done: subprocess.CompletedProcess[str]) -> None:
 
 
 def sample(found: list[tuple[str, int]], count: int) -> list[tuple[str, int]]:
-    """Give at most ``count`` of the points, evenly spread, both ends included."""
+    """Return at most ``count`` of the points, evenly spread, both ends included."""
     step = max(1, (len(found) - 1) // (count - 1))
     return [*found[::step], found[-1]]
 
 
 def test_a_kill_at_any_call_leaves_the_old_or_the_new(path: Path) -> None:
-    """Whatever was being written: the state loads, says all that was promised, and goes on."""
+    """The state loads, contains everything that was reported, and the next run continues."""
     found = points(path)
     assert len(found) > 30
     for call, number in sample(found, POINTS):
-        again(path)
+        reset(path)
         done = traced(path, "-o/dev/null", f"-einject={call}:signal=KILL:when={number}")
         assert done.returncode in {-9, 137}, f"{call}#{number}: {done.returncode} {done.stderr}"
         try:
-            judge(path, done)
+            check(path, done)
         except Exception as error:
             msg = f"killed at {call}#{number}"
             raise AssertionError(msg) from error
 
 
-def test_a_refusal_at_any_call_is_an_error_and_loses_nothing(path: Path) -> None:
-    """No space, a broken disk: exit code 74 and a sentence, or no harm done at all; never a traceback."""
+def test_an_error_of_any_call_loses_nothing(path: Path) -> None:
+    """The run succeeds, or ends with exit code 74 and a message; never with a traceback."""
     found = [
         point for point in points(path) if point[0] in {"pwrite64", "write", "fsync", "fdatasync", "rename", "openat"}
     ]
     assert len(found) > 20
     failed = 0
-    # Each flush, because a refused one may go unseen until the power fails.
+    # Every flush: the effect of a failed one may show only after a power cut.
     flushes = [point for point in found if point[0] == "fdatasync"]
-    for turn, (call, number) in enumerate(dict.fromkeys([*sample(found, POINTS), *flushes])):
-        again(path)
-        errno = "EIO" if call in {"fsync", "fdatasync"} else ("ENOSPC", "EIO", "EROFS")[turn % 3]
+    for index, (call, number) in enumerate(dict.fromkeys([*sample(found, POINTS), *flushes])):
+        reset(path)
+        errno = "EIO" if call in {"fsync", "fdatasync"} else ("ENOSPC", "EIO", "EROFS")[index % 3]
         done = traced(path, "-o/dev/null", f"-einject={call}:error={errno}:when={number}")
         assert done.returncode in {0, 74}, f"{call}#{number} {errno}: {done.returncode} {done.stderr}"
         failed += done.returncode == 74
         try:
-            judge(path, done)
+            check(path, done)
         except Exception as error:
-            msg = f"{errno} at {call}#{number}, which said {done.stderr}"
+            msg = f"{errno} at {call}#{number}: {done.stderr}"
             raise AssertionError(msg) from error
     assert failed
 
 
 @pytest.mark.parametrize("path", ["second"], indirect=True)
 def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
-    """The log is flushed before anybody is told; what was told survives a power cut."""
+    """The log is flushed before the call returns, and survives a power cut."""
     log = path.parent.with_name("log")
     done = subprocess.run(
         [
@@ -225,13 +225,13 @@ def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     text = log.read_text()
-    flushed, said = r"f(?:data)?sync\(\d+<[^>]*state\.db-wal>", r"write\(1<[^>]*>, "
-    assert re.search(rf"(?s){flushed}.*{said}\"intended.*{flushed}.*{said}\"committed", text), text
+    flushed, reported = r"f(?:data)?sync\(\d+<[^>]*state\.db-wal>", r"write\(1<[^>]*>, "
+    assert re.search(rf"(?s){flushed}.*{reported}\"intended.*{flushed}.*{reported}\"committed", text), text
 
 
 @contextmanager
 def switchable(image: Path, mounted: Path) -> Iterator[None]:
-    """Mount a filesystem that writes nothing by itself."""
+    """Mount a filesystem that writes only on a flush."""
     subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(mounted)], check=True)
     try:
         yield
@@ -240,7 +240,7 @@ def switchable(image: Path, mounted: Path) -> Iterator[None]:
 
 
 def cut_power(mounted: Path, mode: int) -> None:
-    """Stop a filesystem as it is on disk: 2 drops all that was not flushed, 1 writes names and sizes first."""
+    """Stop a filesystem: mode 2 drops everything that was not flushed, 1 writes names and sizes first."""
     fd = os.open(mounted, os.O_RDONLY)
     try:
         fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", mode))
@@ -249,8 +249,8 @@ def cut_power(mounted: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("mode", [2, 1])
-def test_a_power_cut_loses_nothing_that_was_promised(tmp_path: Path, mode: int) -> None:
-    """Cut after the run, and at some of its flushes: what was said to be written is there."""
+def test_a_power_cut_loses_nothing_that_was_reported(tmp_path: Path, mode: int) -> None:
+    """After the run, and at some of its flushes: everything reported as written is recorded."""
     image, mounted = tmp_path / "image", tmp_path / "mounted"
     mounted.mkdir()
     for cut in ("", "fdatasync:signal=KILL:when=2", "fsync:signal=KILL:when=3", "fdatasync:signal=KILL:when=9"):
@@ -263,11 +263,11 @@ def test_a_power_cut_loses_nothing_that_was_promised(tmp_path: Path, mode: int) 
             assert (done.returncode == 0) == (not cut), f"{cut}: {done.returncode} {done.stderr}"
             cut_power(mounted, mode)
         with switchable(image, mounted):
-            judge(path, done)
+            check(path, done)
 
 
 def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell script that may mount what it likes."""
+    """Run a shell script with mounts of its own."""
     return subprocess.run(
         ["unshare", "-m", "sh", "-euc", script, "sh", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -278,8 +278,8 @@ def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProce
     )
 
 
-def test_a_full_disk_stops_the_run_and_space_is_all_that_is_needed(tmp_path: Path) -> None:
-    """What was committed is there, and the next run, with space again, goes on without a repair."""
+def test_a_full_disk_stops_the_run_without_damage(tmp_path: Path) -> None:
+    """Every commit is recorded, and with free space the next run continues without a repair."""
     fill = """
 import os, sys
 from resource_api.state.sqlite.store import SqliteStore
@@ -311,11 +311,11 @@ assert store.check()
 
 
 def test_a_read_only_place_can_be_read_and_not_written(tmp_path: Path) -> None:
-    """Reading works without a file beside the database; writing says what is wrong."""
+    """Reading works without a file beside the database; writing fails with a message."""
     store = SqliteStore(str(tmp_path / "s" / "state.db"))
     with store.lock("test", 0):
         store.commit(WEB, Commit([record()]))
-    look = """
+    read = """
 import sys
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
@@ -330,5 +330,5 @@ except StateError as error:
     assert error.exit_code == 74 and "Read-only" in str(error), str(error)
 """
     script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1"'
-    done = in_private_mounts(script, str(tmp_path), sys.executable, look)
+    done = in_private_mounts(script, str(tmp_path), sys.executable, read)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What a store of state promises, kept by both of ours; where state is kept; what a marker knows."""
+"""Both state stores obey the laws of stores; the URL of a store; the marker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TestMemoryStore(StateCompliance):
-    """The store that keeps nothing obeys the laws of all."""
+    """The store in memory obeys the laws of every store."""
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[], StateStore]]:
@@ -36,7 +36,7 @@ class TestMemoryStore(StateCompliance):
 
 
 class TestSqliteStore(SharedStateCompliance):
-    """The durable store obeys the laws of those that are shared."""
+    """The durable store obeys the laws of shared stores."""
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[], StateStore]]:
@@ -54,16 +54,16 @@ class TestEncryptedStore(SharedStateCompliance):
             yield lambda: SqliteStore(f"{directory}/state/state.db", keys.key_from_url(f"file:{directory}/key", {}))
 
 
-class TestWhereStateIs:
-    """``--state`` in words."""
+class TestUrl:
+    """The URL after ``--state``."""
 
     def test_memory_keeps_nothing(self) -> None:
-        """``memory:`` is the store of this process."""
+        """``memory:`` is the store in this process."""
         assert isinstance(open_store("memory:"), MemoryStore)
 
     @pytest.mark.parametrize("path", ["state.db", "/srv/a b/state.db", "odd?x#y%41.db"])
     def test_sqlite_names_a_file(self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The path is taken as it is written, relative to where the command was called."""
+        """The path is taken literally, relative to the working directory of the command."""
         monkeypatch.chdir(tmp_path)
         store = open_store(f"sqlite:{path}")
         monkeypatch.chdir("/")
@@ -73,17 +73,17 @@ class TestWhereStateIs:
 
     @pytest.mark.parametrize("url", ["", "state.db", "sqlite:", "memory:x", "postgres://x", "SQLITE:x"])
     def test_anything_else_is_wrong_usage(self, url: str) -> None:
-        """And the message says what to write."""
+        """The message lists the valid forms."""
         with pytest.raises(UsageError, match="write sqlite:PATH, or memory:"):
             open_store(url)
 
-    def test_a_path_alone_is_understood_and_refused(self) -> None:
-        """The hint is what was meant."""
+    def test_a_path_without_a_scheme_is_refused_with_a_hint(self) -> None:
+        """The hint is the URL of that path."""
         with pytest.raises(UsageError, match=r"did you mean 'sqlite:\./state\.db'"):
             open_store("./state.db")
 
     def test_the_default_is_the_users_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Root's is the machine's; a relative XDG_STATE_HOME does not count; no home is an error."""
+        """For root it is that of the machine; a relative XDG_STATE_HOME is ignored; without a home it is an error."""
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         assert default_path({}) == "/var/lib/resource-api/state.db"
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -96,12 +96,12 @@ class TestWhereStateIs:
 
 
 class TestMarker:
-    """What says which states a database has held."""
+    """The marker beside the database."""
 
     KNOWN = Marker({StackName("web", "default"): ("ab" * 16, 7), StackName("db", "x"): ("cd" * 16, 1)})
 
-    def test_it_comes_back_as_written(self, tmp_path: Path) -> None:
-        """Private whatever the umask, with nothing left beside it."""
+    def test_it_is_read_as_it_was_written(self, tmp_path: Path) -> None:
+        """It is private whatever the umask, and no other file remains."""
         path = str(tmp_path / "state.db")
         assert marker.read(path) is None
         before = os.umask(0o777)
@@ -114,8 +114,8 @@ class TestMarker:
         assert [each.name for each in tmp_path.iterdir()] == ["state.db.marker"]
         assert (tmp_path / "state.db.marker").stat().st_mode & 0o777 == 0o600
 
-    def test_every_changed_byte_is_noticed(self, tmp_path: Path) -> None:
-        """Whatever is flipped, cut or emptied, it says the same or is damaged."""
+    def test_every_changed_byte_is_detected(self, tmp_path: Path) -> None:
+        """Whatever byte is changed or removed, the marker is unchanged or reported as damaged."""
         path, file = str(tmp_path / "state.db"), tmp_path / "state.db.marker"
         marker.write(path, self.KNOWN)
         whole = file.read_bytes()
@@ -123,12 +123,12 @@ class TestMarker:
         broken += [whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :] for i in range(len(whole)) for bit in (1, 128)]
         shapes: list[object] = [[], {}, None, [1, 2], ["x", {}]]
         broken += [json.dumps(each).encode() for each in shapes]
-        noticed = 0
+        detected = 0
         for data in broken:
             file.write_bytes(data)
             try:
                 assert marker.read(path) == self.KNOWN
             except StateError as error:
-                assert "state recover" in str(error)  # noqa: PT017 - either outcome is right
-                noticed += 1
-        assert noticed > len(broken) - 5
+                assert "state recover" in str(error)  # noqa: PT017 - both outcomes are valid
+                detected += 1
+        assert detected > len(broken) - 5

@@ -1,4 +1,4 @@
-"""The laws of providers: each one refuses the fault that it is there for, and what a law makes is taken away again."""
+"""The laws of providers: each one detects its fault, and everything that a law creates is removed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RUN = Examples({"name": "ra-test-a", "creates": "mark"})
 
 
 class Writes(Memory):
-    """``get`` notes when it was asked."""
+    """``get`` changes what it reads."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         for row in self.shelf.values():
@@ -47,21 +47,21 @@ class Writes(Memory):
 
 
 class Undeclared(Memory):
-    """``get`` tells more than was declared."""
+    """``get`` returns an undeclared attribute."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return [{**row, "colour": "red"} for row in super().get(context, names)]
 
 
 class Mistyped(Memory):
-    """``get`` gives text where a number was declared."""
+    """``get`` returns text for a number."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return [{**row, "size": str(row["size"])} for row in super().get(context, names)]
 
 
 class Twice(Memory):
-    """``get`` gives every resource twice."""
+    """``get`` returns every resource twice."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return super().get(context, names) * 2
@@ -75,21 +75,21 @@ class Nameless(Memory):
 
 
 class Reading(Memory):
-    """``get`` gives what nobody can read."""
+    """``get`` returns a ``write_only`` value."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return [{**row, "pin": self.shelf[row["name"]]["pin"]} for row in super().get(context, names)]
 
 
 class Uncanonical(Memory):
-    """``get`` gives labels as they were written."""
+    """``get`` returns labels that are not canonical."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return [{**row, "labels": [*reversed(row["labels"])]} for row in super().get(context, names)]
 
 
 class Forgetful(Memory):
-    """``get`` gives the first of the names asked for."""
+    """``get`` returns only the first of the requested names."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         return super().get(context, names)[: None if names is None else 1]
@@ -103,14 +103,14 @@ class Unlisted(Memory):
 
 
 class Growing(Memory):
-    """``canonicalize`` has no last form."""
+    """``canonicalize`` changes its own result."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         return [{**row, "owner": f" {row['owner']}"} if "owner" in row else row for row in resources]
 
 
 class Adding(Memory):
-    """``canonicalize`` fills in what was not declared."""
+    """``canonicalize`` adds an attribute."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         return [{"size": 1, **row} for row in resources]
@@ -131,10 +131,10 @@ class Idle(Memory):
 
 
 class Pretending(Memory):
-    """``get`` tells for one transaction what ``set`` was asked for."""
+    """``get`` returns the requested values until the transaction ends."""
 
     def __init__(self) -> None:
-        """Take what exists as one's own."""
+        """Copy what exists."""
         self.shelf = {name: dict(row) for name, row in type(self).shelf.items()}
 
 
@@ -146,7 +146,7 @@ class Demanding(Memory):
 
 
 class Zealous(Memory):
-    """An update sets what it was not asked for."""
+    """An update sets an attribute that was not requested."""
 
     def _row(self, name: str, change: Change) -> Resource:
         row = super()._row(name, change)
@@ -161,7 +161,7 @@ class Stubborn(Memory):
 
 
 class Spreading(Memory):
-    """A change of one is a change of all."""
+    """A change of one resource changes all."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         super().set(context, changes, noop=noop)
@@ -177,7 +177,7 @@ class Deaf(Memory):
 
 
 class Keeping(Memory):
-    """A deletion leaves what it should delete."""
+    """A deletion deletes nothing."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         kept = {name: change for name, change in changes.items() if change.should["ensure"] == "present"}
@@ -185,7 +185,7 @@ class Keeping(Memory):
 
 
 class Curious(Memory):
-    """A deletion wants to know the size."""
+    """A deletion requires the size."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         if any(change.should["ensure"] == "absent" and change.should["size"] < 0 for change in changes.values()):
@@ -194,7 +194,7 @@ class Curious(Memory):
 
 
 class Impatient(Memory):
-    """``set`` looks at the first change before it knows of any."""
+    """``set`` expects at least one change."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         context.debug(next(iter(changes)), message="the first")
@@ -202,14 +202,14 @@ class Impatient(Memory):
 
 
 class Single(Memory):
-    """``set`` serves one change."""
+    """``set`` makes only the first change."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         super().set(context, dict(list(changes.items())[:1]), noop=noop)
 
 
 class Swallowing(Memory):
-    """``set`` stops at the first failure and does not say so."""
+    """``set`` stops at the first failure and does not report it."""
 
     def set(self, context: Context, changes: Mapping[str, Change], **_noop: bool) -> None:
         try:
@@ -250,14 +250,14 @@ class Printing(Memory):
 
 
 class Revealing(Memory):
-    """``get`` gives the password as the origin."""
+    """``get`` returns the password as the origin."""
 
     def _row(self, name: str, change: Change) -> Resource:
         return {**super()._row(name, change), "origin": change.should["password"].reveal()}
 
 
 class Fickle(MemoryRun):
-    """``due`` changes its mind."""
+    """``due`` alternates."""
 
     calls: ClassVar[list[str]] = []
 
@@ -274,7 +274,7 @@ class Restless(MemoryRun):
 
 
 class Hasty(MemoryRun):
-    """``due`` runs it."""
+    """``due`` runs the resource."""
 
     def due(self, _context: Context, name: str, _should: Mapping[str, Any]) -> bool:
         self.marks.append(name)
@@ -282,11 +282,11 @@ class Hasty(MemoryRun):
 
 
 class Fault(NamedTuple):
-    """A broken provider, the law that it breaks, and what the law says."""
+    """A broken provider, the law that it breaks, and the law's message."""
 
     law: str
     provider: type[Any]
-    says: str
+    message: str
 
 
 FAULTS = [
@@ -322,12 +322,12 @@ FAULTS = [
     Fault("test_what_has_run_is_due_no_longer", Restless, "it would run in every apply"),
     Fault("test_noop_runs_nothing", Hasty, "noop changes the system"),
 ]
-#: The laws about the examples, which no provider can break.
+#: The laws about examples, which no provider can break.
 OF_EXAMPLES = {"test_the_declaration_accepts_the_examples", "test_the_examples_are_absent_at_first"}
 
 
 def harness(provider: type[Any] = Memory, examples: Examples = EXAMPLES) -> Harness:
-    """Give a harness for a provider with a memory of its own."""
+    """Return a harness for a provider with a memory of its own."""
     name = "memory_run" if issubclass(provider, MemoryRun) else "memory"
     marks: list[str] = []
     own = type("Provider", (provider,), {"shelf": {}, "marks": marks, "calls": []})
@@ -337,42 +337,42 @@ def harness(provider: type[Any] = Memory, examples: Examples = EXAMPLES) -> Harn
     return Harness(registry, name, RUN._replace(world=lambda: list(marks)) if name == "memory_run" else examples)
 
 
-def judge(law: str, harness: Harness, request: pytest.FixtureRequest) -> None:
-    """Try one law."""
+def run_law(law: str, harness: Harness, request: pytest.FixtureRequest) -> None:
+    """Run one law."""
     extra = {"capfd": request.getfixturevalue("capfd")} if law == "test_no_secret_is_revealed" else {}
     getattr(ProviderCompliance(), law)(harness, **extra)
 
 
-def verdict(law: str, harness: Harness, request: pytest.FixtureRequest) -> str:
-    """Give what a law says that must not hold, notes included."""
+def failure_of(law: str, harness: Harness, request: pytest.FixtureRequest) -> str:
+    """Return the message of a law that must fail, notes included."""
     with pytest.raises((AssertionError, KeyError, pytest.fail.Exception)) as caught:
-        judge(law, harness, request)
+        run_law(law, harness, request)
     return "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.provider.__name__}-{fault.law}")
-def test_every_fault_is_refused_by_its_law(fault: Fault, request: pytest.FixtureRequest) -> None:
-    """A law fails for the fault that it is there for, and says what would come of it."""
-    said = verdict(fault.law, harness(fault.provider), request)
-    assert re.search(fault.says, said, re.DOTALL), said
+def test_every_fault_is_detected_by_its_law(fault: Fault, request: pytest.FixtureRequest) -> None:
+    """The law fails for its fault and reports the consequence."""
+    message = failure_of(fault.law, harness(fault.provider), request)
+    assert re.search(fault.message, message, re.DOTALL), message
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_every_law_holds_without_a_fault(law: str, request: pytest.FixtureRequest) -> None:
-    """What the faults are made from breaks no law, so that it is the fault which is refused."""
+    """The providers without a fault break no law, therefore each fault alone is detected."""
     try:
-        judge(law, harness(), request)
+        run_law(law, harness(), request)
     except pytest.skip.Exception:
-        judge(law, harness(MemoryRun), request)
+        run_law(law, harness(MemoryRun), request)
 
 
-def test_every_law_is_tried() -> None:
-    """A law without a fault that it catches is none."""
+def test_every_law_has_a_fault() -> None:
+    """Every law detects at least one fault."""
     assert {fault.law for fault in FAULTS} | OF_EXAMPLES == set(LAWS)
 
 
 @pytest.mark.parametrize(
-    ("examples", "says"),
+    ("examples", "expected"),
     [
         (EXAMPLES._replace(present={**PRESENT, "size": 200}), "a user could not write this: .*size expects"),
         (EXAMPLES._replace(present={"name": "ra-test-a"}), "'owner' is missing.*'pin' is missing"),
@@ -380,44 +380,44 @@ def test_every_law_is_tried() -> None:
         (EXAMPLES._replace(others=[{**PRESENT, "name": "RA-test-A"}]), "a user could not write this"),
     ],
 )
-def test_wrong_examples_are_refused(examples: Examples, says: str, request: pytest.FixtureRequest) -> None:
-    """An example that no user could write says so, before anything is tried with it."""
-    said = verdict("test_the_declaration_accepts_the_examples", harness(examples=examples), request)
-    assert re.search(says, said, re.DOTALL), said
+def test_wrong_examples_are_refused(examples: Examples, expected: str, request: pytest.FixtureRequest) -> None:
+    """An example that no user could write is reported before it is used."""
+    message = failure_of("test_the_declaration_accepts_the_examples", harness(examples=examples), request)
+    assert re.search(expected, message, re.DOTALL), message
 
 
 @pytest.mark.parametrize("law", ["test_the_examples_are_absent_at_first", "test_delete_leaves_nothing"])
-def test_what_exists_already_is_left_alone(law: str, request: pytest.FixtureRequest) -> None:
-    """No law touches, and no clean-up deletes, what was there before."""
-    tried = harness()
-    shelf = tried.registry.provider("memory").shelf
+def test_existing_resources_are_left_alone(law: str, request: pytest.FixtureRequest) -> None:
+    """No law changes, and no clean-up deletes, what existed before."""
+    tested = harness()
+    shelf = tested.registry.provider("memory").shelf
     shelf["ra-test-a"] = {"ensure": "present", "name": "ra-test-a", "owner": "somebody"}
-    assert "ra-test-a exists already" in verdict(law, tried, request)
-    tried.restore()
+    assert "ra-test-a exists already" in failure_of(law, tested, request)
+    tested.restore()
     assert shelf["ra-test-a"]["owner"] == "somebody"
 
 
 @pytest.mark.parametrize("fault", [Stubborn, Spreading, Demanding, Deaf])
-def test_what_a_failed_law_has_made_is_taken_away(fault: type[Any], request: pytest.FixtureRequest) -> None:
-    """Whatever law fails, nothing of the examples is left."""
+def test_what_a_failed_law_has_created_is_removed(fault: type[Any], request: pytest.FixtureRequest) -> None:
+    """Whichever law fails, no example remains."""
     for law in {fault.law for fault in FAULTS if not issubclass(fault.provider, MemoryRun)}:
-        tried = harness(fault)
+        tested = harness(fault)
         with suppress(AssertionError, KeyError):
-            judge(law, tried, request)
-        tried.restore()
-        assert tried.registry.provider("memory").shelf == {}
+            run_law(law, tested, request)
+        tested.restore()
+        assert tested.registry.provider("memory").shelf == {}
 
 
-def test_what_cannot_be_taken_away_is_told() -> None:
-    """A clean-up that fails is an error of the test, not silence."""
-    tried = harness(Keeping)
-    tried.apply(PRESENT)
+def test_a_failed_clean_up_is_reported() -> None:
+    """It is an error of the test."""
+    tested = harness(Keeping)
+    tested.apply(PRESENT)
     with pytest.raises(pytest.fail.Exception, match=r"left behind: .*did not converge"):
-        tried.restore()
+        tested.restore()
 
 
-def test_others_are_named_by_what_the_data_type_allows() -> None:
-    """Names near to the example's are of its data type, and there are none where no name is near."""
+def test_similar_names_are_of_the_data_type() -> None:
+    """Without a similar name that the data type accepts there are no other resources."""
     key = Registry.from_path().type("apt_key")
     assert [each["name"] for each in similar_resources(TYPES["memory"], {"name": "a", "size": 1})] == ["a-2", "a-3"]
     assert [each["id"] for each in similar_resources(key, {"id": "0123456789"})] == ["01234567892", "01234567893"]
@@ -426,7 +426,7 @@ def test_others_are_named_by_what_the_data_type_allows() -> None:
 
 @pytest.fixture(autouse=True)
 def _package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the authors' runs use the package that is under test."""
+    """Make the authors' runs use the package under test."""
     monkeypatch.setenv("PYTHONPATH", str(Path(resource_api.__file__).parent.parent))
 
 
@@ -436,7 +436,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 
 def guide(pytester: pytest.Pytester) -> Path:
-    """Write the files of the guide's example as it says."""
+    """Write the files of the guide's example."""
     text = GUIDE.read_text(encoding="utf-8")
     for path, code in re.findall(r"^`([\w/.]+)`:\n\n```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         file = pytester.path / path
@@ -446,8 +446,8 @@ def guide(pytester: pytest.Pytester) -> Path:
 
 
 @pytest.mark.process
-def test_the_guide_leads_to_a_provider_that_keeps_every_law(pytester: pytest.Pytester) -> None:
-    """Nothing fails with the guide's example, as many laws hold as it says, nothing is left behind."""
+def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> None:
+    """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     done = run(pytester, "--basetemp=left")
     done.assert_outcomes(passed=18, skipped=4)
@@ -456,8 +456,8 @@ def test_the_guide_leads_to_a_provider_that_keeps_every_law(pytester: pytest.Pyt
 
 
 @pytest.mark.process
-def test_the_guide_shows_what_the_laws_find(pytester: pytest.Pytester) -> None:
-    """Without the line that the guide takes out, the laws fail that it names."""
+def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
+    """Without the line that the guide removes, the laws that it names fail."""
     provider = guide(pytester) / "providers" / "greeting.py"
     code, line = provider.read_text(), '            if "text" in resource:\n    '
     assert line in code
@@ -471,7 +471,7 @@ def test_the_guide_shows_what_the_laws_find(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.process
 def test_a_law_that_fails_in_pytest_leaves_nothing_behind(pytester: pytest.Pytester) -> None:
-    """The clean-up is pytest's last step of a test, also of one that the author wrote and that fails."""
+    """The clean-up also follows a failing test that the author wrote."""
     place = guide(pytester)
     with (place / "test_greeting.py").open("a", encoding="utf-8") as file:
         file.write("\n    def test_of_mine(self, harness, present):\n")
@@ -482,8 +482,8 @@ def test_a_law_that_fails_in_pytest_leaves_nothing_behind(pytester: pytest.Pytes
 
 
 @pytest.mark.process
-def test_a_class_without_an_example_says_so(pytester: pytest.Pytester) -> None:
-    """A class without an example says what is missing, for every law there is."""
+def test_a_class_without_an_example_fails(pytester: pytest.Pytester) -> None:
+    """Every law reports the missing fixture."""
     header = "from resource_api.testing import ProviderCompliance\n\n\n"
     pytester.makepyfile(f"{header}class TestMine(ProviderCompliance):\n    type_name = 'host'\n")
     done = run(pytester)
