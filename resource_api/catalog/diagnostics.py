@@ -44,7 +44,7 @@ class Diagnostics:
 
     def provider_error(self, declared: ConfiguredProvider, path: tuple[str, ...], message: str) -> None:
         """Add an error of a configured provider; ``path`` leads to a value in it."""
-        self._add(declared.place(*path), f"provider '{declared.name}': {message}", "provider")
+        self._add(declared.origin.place(*path), f"provider '{declared.name}': {message}", "provider")
 
     def value_error(self, name: str, path: tuple[str, ...], message: str, code: str = "function") -> None:
         """Add an error of a named value; ``path`` leads to a value in it."""
@@ -56,7 +56,7 @@ class Diagnostics:
 
     def name_change_error(self, change: Moved | Removed, message: str, *path: str) -> None:
         """Add an error of an item under ``moved`` or ``removed``; ``path`` leads to a key in it."""
-        self._add(change.place(*path), message, "moved")
+        self._add(change.origin.place(*path), message, "moved")
 
     def _add(self, place: Place, message: str, code: str) -> None:
         self.problems.append(Problem(None, message, "error", "", *place, code=code))

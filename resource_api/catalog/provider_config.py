@@ -119,7 +119,7 @@ class _InstanceBuilder:
         for problem in problems:
             path = ("config", problem.attribute) if problem.attribute else ("config",)
             self._report(declared, users, path, problem.message)
-        place = declared.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
+        place = declared.origin.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
         return ProviderInstance(name, place, declared.version if declared else "", checked, pending)
 
     def _evaluate(

@@ -248,7 +248,7 @@ class Scope:
             except (DataTypeError, ValueError) as error:
                 self.inputs[name] = UNKNOWN
                 message = f"input '{name}': {error}"
-                self.problems.append(Problem(None, message, "error", "", *declared.place(), code="input"))
+                self.problems.append(Problem(None, message, "error", "", *declared.origin.place(), code="input"))
 
     def _read_input(self, name: str, declared: Input, given: Mapping[str, Any]) -> Any:
         datatype = datatypes.parse(declared.type)
@@ -270,7 +270,7 @@ class Scope:
 
             value = coercion.coerce(datatype, str(value))
         if datatype.holds_contents:
-            value = self._make_contents(value, declared.place().file)
+            value = self._make_contents(value, declared.origin.document.file)
         if not datatype.accepts(value):
             from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
 

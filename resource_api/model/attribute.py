@@ -6,6 +6,7 @@ Checks that span several attributes of a type are in ``type_definition``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingABC
 from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -103,7 +104,7 @@ class AttributeSet:
     @cached_property
     def defaults(self) -> tuple[tuple[str, Attribute], ...]:
         """The attributes that have a default, with their names."""
-        return tuple((n, a) for n, a in self.attributes.items() if a.default is not MISSING)
+        return tuple((name, attribute) for name, attribute in self.attributes.items() if attribute.has_default)
 
     @cached_property
     def mandatory(self) -> tuple[str, ...]:
@@ -174,17 +175,17 @@ def _value_problems(attribute: Attribute) -> list[str]:
     return found
 
 
-def input_problems(held: AttributeSet, what: str) -> list[str]:
+def input_problems(attributes: object, what: str, reserved: Collection[str] = ()) -> list[str]:
     """Return what is wrong with attributes that are inputs only and therefore have no kind.
 
     ``what`` names one of them in messages: ``config``, ``input``.
     """
-    if not isinstance(held.attributes, dict):
-        return [f"{what} must be a mapping of Attribute(...), not {type(held.attributes).__name__}"]
+    if not isinstance(attributes, MappingABC):
+        return [f"{what} must be a mapping of Attribute(...), not {type(attributes).__name__}"]
     found = []
-    for name, attribute in held.attributes.items():
-        wrong = attribute_problems(name, attribute, reserved=())
+    for name, attribute in attributes.items():
+        wrong = attribute_problems(name, attribute, reserved)
         if not wrong and (attribute.kind or attribute.write_only):
-            wrong = ["it is given and never read back, so it has no kind"]
+            wrong = ["an input has no kind: it is given and never read back"]
         found += [f"{what} '{name}': {problem}" for problem in wrong]
     return found

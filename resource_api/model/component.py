@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model import attribute as attributes_
-from resource_api.model.attribute import keyword_problems
+from resource_api.model.attribute import RESERVED, input_problems, keyword_problems
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
@@ -69,11 +68,7 @@ def _problems(definition: ComponentDefinition) -> list[str]:
     for word, mapping in (("inputs", definition.attributes), ("outputs", definition.outputs)):
         if not hasattr(mapping, "items"):
             return [*problems, f"{word} must be a mapping, not {type(mapping).__name__}"]
-    for name, attribute in definition.attributes.items():
-        found = attributes_.attribute_problems(name, attribute)
-        if not found and (attribute.kind or attribute.write_only):
-            found = ["an input has no kind; it is given to whatever the component makes of it"]
-        problems += [f"input '{name}': {problem}" for problem in found]
+    problems += input_problems(definition.attributes, "input", RESERVED)
     for name, docs in definition.outputs.items():
         if not isinstance(name, str) or not TYPE_NAME.match(name):
             problems.append(f"output {name!r}: the name must be lower case letters, digits and underscores")

@@ -76,10 +76,6 @@ class Input(NamedTuple):
     docs: str
     origin: Origin
 
-    def place(self, *inner: str | int) -> Place:
-        """Return the position of its name, or of a key below it."""
-        return self.origin.place(*inner)
-
 
 class Moved(NamedTuple):
     """An entry of ``moved``: the record of ``source`` is to be used for ``target``."""
@@ -88,20 +84,12 @@ class Moved(NamedTuple):
     target: Reference
     origin: Origin
 
-    def place(self, *inner: str | int) -> Place:
-        """Return the position of the pair, or of ``from`` or ``to`` in it."""
-        return self.origin.place(*inner)
-
 
 class Removed(NamedTuple):
     """An entry of ``removed``: the record of ``reference`` is to be forgotten."""
 
     reference: Reference
     origin: Origin
-
-    def place(self, *inner: str | int) -> Place:
-        """Return its position."""
-        return self.origin.place(*inner)
 
 
 class ConfiguredProvider(NamedTuple):
@@ -117,10 +105,6 @@ class ConfiguredProvider(NamedTuple):
     def instance(self) -> str:
         """The identity of the provider: ``vm_host@lab``; the type alone if it is named like its type."""
         return instance_name(self.type, self.name)
-
-    def place(self, *inner: str | int) -> Place:
-        """Return the position of its name, or of a key below it."""
-        return self.origin.place(*inner)
 
 
 class Declaration(NamedTuple):
@@ -212,7 +196,7 @@ class Manifest(NamedTuple):
             found = self._default(what, within) if within and inherited else None
             return found or what.place(*within)
         if isinstance(what, (Input, ConfiguredProvider, Moved, Removed)):
-            return what.place(*within)
+            return what.origin.place(*within)
         path = (*what, *within)
         candidates = [each for each in reversed(self.documents) if not file or each.file == file]
         best = max(candidates, key=lambda each: _depth(each.data, path), default=None)

@@ -62,4 +62,3 @@ class Finished(NamedTuple):
 
 
 Event = PlannedChange | Drifted | StepStart | StepEnd | Diagnosed | Outputs | Finished
-Listener = "Callable[[Event], None]"

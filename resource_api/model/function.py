@@ -70,7 +70,7 @@ def _problems(name: object, function: object) -> list[str]:
     found = keyword_problems(function.unknown, _KEYWORDS)
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         found.append("the name must be that of a method, without a leading underscore")
-    found += input_problems(function.inputs, "input")
+    found += input_problems(function.inputs.attributes, "input")
     try:
         function.datatype = datatypes.parse(function.output)
     except (DataTypeError, TypeError) as error:

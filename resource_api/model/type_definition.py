@@ -248,7 +248,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:
     """Check the version, the configuration and the functions."""
-    version, found = definition.version, input_problems(definition.config, "config")
+    version, found = definition.version, input_problems(definition.config.attributes, "config")
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
         found.append(f"version must be text such as '1.2.0', not {version!r}")
     return found + functions_.function_problems(definition.functions)
