@@ -141,4 +141,4 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
 
 def _yielded_note(entries: Sequence[Entry], edge: Edge) -> str:
     pair = f"{entries[edge.first].reference} before {entries[edge.then].reference}"
-    return f"the automatic relationship {pair} gives way to explicit ones that say the contrary"
+    return f"the automatic relationship {pair} gives way to explicit ones that contradict it"

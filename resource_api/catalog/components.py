@@ -89,7 +89,7 @@ class Expander:
             return f"a component cannot hold itself: {' => '.join(names)}"
         lifecycle = component.declaration.meta.get("lifecycle") or {}
         if key := next((key for key in _NOT_FOR_COMPONENTS if key in lifecycle), ""):
-            return f"lifecycle.{key} is about one resource; its file says it of those that the component makes"
+            return f"lifecycle.{key} applies to single resources; set it in the component's file"
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
@@ -149,9 +149,9 @@ class Expander:
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
         for name in component.outputs.keys() - definition.outputs.keys():
             hint = nearest(name, definition.outputs)
-            self._error(component, None, f"gives an output '{name}' that it does not declare", "output", hint)
+            self._error(component, None, f"sets an output '{name}' that it does not declare", "output", hint)
         for name in definition.outputs.keys() - component.outputs.keys():
-            self._error(component, None, f"declares an output '{name}' and does not give it", "output")
+            self._error(component, None, f"declares an output '{name}' and does not set it", "output")
 
     def _inherit(self, component: ComponentInstance, declared: Declaration) -> Declaration:
         """Return a declaration with the metaparameters of its component; its own ones win, but noop stays.

@@ -109,7 +109,7 @@ class _EdgeBuilder:
             self._error(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference")
             return None
         if wanted in self._table.components:
-            message = f"lifecycle.deleted_with: {wanted} is a component; name what it makes that this one goes with"
+            message = f"lifecycle.deleted_with: {wanted} is a component; name one of its resources"
             self._error(declared, "lifecycle", message, "reference")
         return self._table.find(wanted)
 

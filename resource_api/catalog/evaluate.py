@@ -240,7 +240,7 @@ class Evaluator:
         if imported is not None and imported not in entry.own_names:
             # The identity must not change when this line is removed again.
             message = f"lifecycle.import: it is declared as {show(name)}, not {show(imported)}"
-            hint = f"to take that over, write {names[0]}: {show(imported)} too" if len(names) == 1 else "name it so"
+            hint = f"to import that, write {names[0]}: {show(imported)} too" if len(names) == 1 else "name it so"
             self._diagnostics.resource_error(entry, "lifecycle", message, "import", hint)
 
 

@@ -231,7 +231,7 @@ class ResourceBuilder:
         given = {**defaults, **entry.declaration.attributes}
         definition, known = entry.definition, entry.definition.attributes
         if not known:
-            self._diagnostics.resource_error(entry, None, "its type has functions, and no resources", "type")
+            self._diagnostics.resource_error(entry, None, "its type has functions and no resources", "type")
             return {}
         if not given.keys() <= known.keys() or not definition.special.isdisjoint(given):
             for name in list(given):

@@ -1,1 +1,1 @@
-"""YAML, JSON and Python files → one ``Manifest``. Nothing here knows types or providers."""
+"""YAML, JSON and Python files → one ``Manifest``: structure and positions. Types and providers must not enter."""

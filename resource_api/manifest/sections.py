@@ -130,6 +130,8 @@ class ManifestBuilder:
         self.resources: list[Declaration] = []
         self.moved: list[Moved] = []
         self.removed: list[Removed] = []
+        #: The document that is being added.
+        self._source: Document
         #: (section, name) → its first occurrence.
         self._origins: dict[tuple[str, str], Origin] = {}
         #: Type → title → the first declaration.
@@ -139,50 +141,49 @@ class ManifestBuilder:
 
     def add(self, source: Document, *, first: bool) -> None:
         """Add one document; ``first``: it is the named file, and may name the project."""
+        self._source = source
         data = {} if source.data is None else source.data
         if flaw := validate.document_flaw(data):
-            self._report(source, flaw)
+            self._report(flaw)
             return
-        self._check_keys(source, (), data, SECTIONS)
-        self._add_project(source, data.get("project"), first=first)
-        for name, body in self._section(source, "inputs", data).items():
-            if self._is_new(source, "inputs", name):
-                self._add_input(source, name, body)
+        self._check_keys((), data, SECTIONS)
+        self._add_project(data.get("project"), first=first)
+        for name, body in self._section("inputs", data).items():
+            if self._is_new("inputs", name):
+                self._add_input(name, body)
         for section, values in (("values", self.values), ("outputs", self.outputs)):
-            for name, value in self._section(source, section, data).items():
-                if self._is_new(source, section, name):
+            for name, value in self._section(section, data).items():
+                if self._is_new(section, name):
                     values[name] = value
-        for name, body in self._section(source, "providers", data).items():
-            if self._is_new(source, "providers", name):
-                self._add_provider(source, name, body)
-        metas = self._add_defaults(source, self._section(source, "defaults", data))
-        for key, body in self._section(source, "resources", data).items():
-            self._add_resource(source, key, body, metas)
-        self._add_moved(source, data.get("moved"))
-        self._add_removed(source, data.get("removed"))
+        for name, body in self._section("providers", data).items():
+            if self._is_new("providers", name):
+                self._add_provider(name, body)
+        metas = self._add_defaults(self._section("defaults", data))
+        for key, body in self._section("resources", data).items():
+            self._add_resource(key, body, metas)
+        self._add_moved(data.get("moved"))
+        self._add_removed(data.get("removed"))
 
-    def _report(
-        self, source: Document, flaw: Flaw, named: str = "", code: str = "invalid", *, value: bool = False
-    ) -> None:
-        line, column = source.position(flaw.path, value=value)
+    def _report(self, flaw: Flaw, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
+        line, column = self._source.position(flaw.path, value=value)
         if flaw.hint == quoting_hints.QUOTING:
-            flaw = flaw._replace(hint=quoting_hints.hint_at(source, line))
+            flaw = flaw._replace(hint=quoting_hints.hint_at(self._source, line))
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(flaw.path[2]) if named and len(flaw.path) > 2 else None  # noqa: PLR2004
-        problem = Problem(attribute, flaw.message, "error", named, source.file, line, column, code, flaw.hint)
+        problem = Problem(attribute, flaw.message, "error", named, self._source.file, line, column, code, flaw.hint)
         self.problems.append(problem)
 
-    def _error(self, source: Document, path: Path, message: str, hint: str = "", named: str = "") -> None:
-        self._report(source, Flaw(path, message, hint), named)
+    def _error(self, path: Path, message: str, hint: str = "", named: str = "") -> None:
+        self._report(Flaw(path, message, hint), named)
 
-    def _duplicate(self, source: Document, path: Path, message: str, first: Origin | Declaration) -> None:
-        self._report(source, Flaw(path, message, f"first at {first.place()}"), code="duplicate")
+    def _duplicate(self, path: Path, message: str, first: Origin | Declaration) -> None:
+        self._report(Flaw(path, message, f"first at {first.place()}"), code="duplicate")
 
-    def _check_keys(self, source: Document, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
+    def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
         for flaw in validate.unknown_keys(path, mapping, known):
-            self._report(source, flaw, code="unknown_key")
+            self._report(flaw, code="unknown_key")
 
-    def _section(self, source: Document, section: str, data: dict[str, Any]) -> dict[str, Any]:
+    def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return a section; an empty mapping when it is missing, empty, or of another kind."""
         found = data.get(section)
         if found is None or type(found) is dict:
@@ -190,75 +191,76 @@ class ManifestBuilder:
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
         if validate.lacks_bracket(found):
             flaw = Flaw((section,), f"{section} must be a mapping, and this is a reference without its ']'")
-            self._report(source, flaw._replace(hint=quoting_hints.QUOTING), value=True)
+            self._report(flaw._replace(hint=quoting_hints.QUOTING), value=True)
             return {}
-        self._error(source, (section,), f"{section} must be a mapping", f"write {example}")
+        self._error((section,), f"{section} must be a mapping", f"write {example}")
         return {}
 
-    def _is_new(self, source: Document, section: str, name: str) -> bool:
+    def _is_new(self, section: str, name: str) -> bool:
         """Whether a name is valid and not used before; report it otherwise."""
-        origin = Origin(source, (section, name))
+        origin = Origin(self._source, (section, name))
         first = self._origins.setdefault((section, name), origin)
         kind = section.removesuffix("s")
         if first is not origin:
-            self._duplicate(source, origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
+            self._duplicate(origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
         elif not _NAME.match(name):
             article = "an" if kind[0] in "io" else "a"
             message = f"{document.quote_key(name)} cannot be the name of {article} {kind}"
-            self._error(source, origin.path, message, "use letters, digits, _ and -")
+            self._error(origin.path, message, "use letters, digits, _ and -")
         else:
             return True
         return False
 
-    def _add_project(self, source: Document, value: Any, *, first: bool) -> None:
+    def _add_project(self, value: Any, *, first: bool) -> None:
         if value is None:
             return
         if not first:
-            self._error(source, ("project",), "project belongs into the first file, not into an included one")
+            self._error(("project",), "project belongs in the first file, not in an included one")
         elif type(value) is not str or not reference.STACK_NAME.match(value):
             hint = "write it in quotes" if type(value) in (int, float, bool) else "begin with a letter or digit"
-            self._error(source, ("project",), "project must be 1 to 100 letters, digits, '.', '_' and '-'", hint)
+            self._error(("project",), "project must be 1 to 100 letters, digits, '.', '_' and '-'", hint)
         else:
             self.project = value
 
-    def _add_input(self, source: Document, name: str, body: Any) -> None:
+    def _add_input(self, name: str, body: Any) -> None:
         path: Path = ("inputs", name)
         body = {} if body is None else body
         if type(body) is not dict:
-            self._error(source, path, "an input must be a mapping", "write {type: String, default: ...}")
+            self._error(path, "an input must be a mapping", "write {type: String, default: ...}")
             return
-        self._check_keys(source, path, body, _INPUT_KEYS)
+        self._check_keys(path, body, _INPUT_KEYS)
         given = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
         for key, value in given.items():
             if type(value) is not str:
                 hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
-                self._error(source, (*path, key), f"{key} of an input must be a string", hint)
+                self._error((*path, key), f"{key} of an input must be a string", hint)
         default = body.get("default", MISSING)
-        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), Origin(source, path))
+        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), Origin(self._source, path))
 
-    def _add_provider(self, source: Document, name: str, body: Any) -> None:
+    def _add_provider(self, name: str, body: Any) -> None:
         """Add a configured provider; without ``type``, its name is the type, and it is the default one of that type."""
         path: Path = ("providers", name)
         if type(body) is not dict:
-            self._error(source, path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
+            self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
-        self._check_keys(source, path, body, _PROVIDER_KEYS)
+        self._check_keys(path, body, _PROVIDER_KEYS)
         given = {"type": name, "version": "", **{key: value for key, value in body.items() if value is not None}}
         for key in ("type", "version"):
             if type(given[key]) is not str:
-                self._error(source, (*path, key), f"{key} of a provider must be a string", "write it in quotes")
+                self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
         type_name = given["type"][:1].lower() + given["type"][1:]
         config = given.get("config", {})
         if not reference.TYPE_NAME.match(type_name):
             hint = "write type: with the name of the type that it is for"
-            self._error(source, path, f"{document.quote_key(given['type'])} is not the name of a type", hint)
+            self._error(path, f"{document.quote_key(given['type'])} is not the name of a type", hint)
         elif type(config) is not dict:
-            self._error(source, (*path, "config"), "the configuration of a provider must be a mapping")
+            self._error((*path, "config"), "the configuration of a provider must be a mapping")
         else:
-            self.providers[name] = ConfiguredProvider(name, type_name, given["version"], config, Origin(source, path))
+            origin = Origin(self._source, path)
+            self.providers[name] = ConfiguredProvider(name, type_name, given["version"], config, origin)
 
-    def _add_defaults(self, source: Document, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Add the defaults of attributes; return those of metaparameters, by type."""
         taken: dict[str, dict[str, Any]] = {}
         metas: dict[str, dict[str, Any]] = {}
@@ -266,23 +268,21 @@ class ManifestBuilder:
             path: Path = ("defaults", spelt)
             name = spelt[:1].lower() + spelt[1:]
             if not reference.TYPE_NAME.match(name):
-                self._error(
-                    source, path, f"{document.quote_key(spelt)} is not the name of a type", "write File, without [...]"
-                )
+                self._error(path, f"{document.quote_key(spelt)} is not the name of a type", "write File, without [...]")
             elif name in taken:
-                self._error(source, path, f"defaults of {document.quote_key(spelt)} are given twice")
+                self._error(path, f"defaults of {document.quote_key(spelt)} are given twice")
             elif type(body) is not dict:
-                self._error(source, path, "defaults must be a mapping of attributes")
+                self._error(path, "defaults must be a mapping of attributes")
             else:
                 if body.get("alias") is not None:
-                    self._error(source, (*path, "alias"), "alias cannot be a default: it names one resource")
-                metas[name] = self._meta(source, path, body, "")
+                    self._error((*path, "alias"), "alias cannot be a default: it names one resource")
+                metas[name] = self._meta(path, body, "")
                 taken[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
         if taken:
-            self.defaults[source.file] = taken
+            self.defaults[self._source.file] = taken
         return metas
 
-    def _meta(self, source: Document, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
+    def _meta(self, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
         """Return the metaparameters that ``body`` declares, after checking them."""
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
@@ -291,35 +291,35 @@ class ManifestBuilder:
             if validate.is_valid_reference(key, value):
                 continue
             for flaw in validate.flaws(key, value):
-                self._report(source, flaw._replace(path=(*path, *flaw.path)), str(named))
+                self._report(flaw._replace(path=(*path, *flaw.path)), str(named))
         return meta
 
-    def _add_resource(self, source: Document, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
+    def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
         path = ("resources", key)
-        named = self._reference(source, path, key, body)
+        named = self._reference(path, key, body)
         if named is None:
             return
         if type(body) is not dict:
             if body is not None:
                 hint = "write each on its own line as attribute: value"
-                self._error(source, path, "the attributes of a resource must be a mapping", hint, str(named))
+                self._error(path, "the attributes of a resource must be a mapping", hint, str(named))
             body = _EMPTY
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
-            meta, attributes = self._meta(source, path, body, named), _EMPTY
+            meta, attributes = self._meta(path, body, named), _EMPTY
             if meta is not body:
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
         if metas and metas.get(named.type):
             meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
-        declared = Declaration(named.type, named.title, attributes, meta, source, key)
+        declared = Declaration(named.type, named.title, attributes, meta, self._source, key)
         titles = self._titles.get(named.type) or self._titles.setdefault(named.type, {})
         first = titles.setdefault(named.title, declared)
         if first is declared:
             self.resources.append(declared)
         else:
-            self._duplicate(source, path, f"{text.escape(str(named))} is declared twice", first)
+            self._duplicate(path, f"{text.escape(str(named))} is declared twice", first)
 
-    def _reference(self, source: Document, path: Path, key: Any, body: Any = None) -> Reference | None:
+    def _reference(self, path: Path, key: Any, body: Any = None) -> Reference | None:
         """Return a reference; report an invalid one. ``body`` is the value under it: the hint may need it."""
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
@@ -327,7 +327,7 @@ class ManifestBuilder:
         if name and len(rest) > 1 and rest[-1] == "]" and rest[0] not in "'\"":
             return Reference(name, rest[:-1])
         if type(key) is not str:
-            self._error(source, path, "this must be a reference such as File[/etc/motd]", validate.quoting_hint(key))
+            self._error(path, "this must be a reference such as File[/etc/motd]", validate.quoting_hint(key))
             return None
         try:
             found = reference.parse(key)
@@ -335,32 +335,32 @@ class ManifestBuilder:
             hint = ""
             if "[" in key and key[-1] != "]":
                 hint = validate.quoting_hint({key: body}) if type(body) is str else quoting_hints.QUOTING
-            self._error(source, path, text.escape(str(error)), hint)
+            self._error(path, text.escape(str(error)), hint)
             return None
         self._types[head] = found.type
         return found
 
-    def _list(self, source: Document, section: str, value: Any) -> list[Any]:
+    def _list(self, section: str, value: Any) -> list[Any]:
         if value is None or type(value) is list:
             return value or []
-        self._error(source, (section,), f"{section} must be a list")
+        self._error((section,), f"{section} must be a list")
         return []
 
-    def _add_moved(self, source: Document, section: Any) -> None:
-        for number, pair in enumerate(self._list(source, "moved", section)):
+    def _add_moved(self, section: Any) -> None:
+        for number, pair in enumerate(self._list("moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():
                 hint = 'write {from: "Type[old]", to: "Type[new]"}'
-                self._error(source, path, "what moved is a mapping with from and to", hint)
+                self._error(path, "an item of moved must be a mapping with from and to", hint)
                 continue
-            self._check_keys(source, path, pair, ("from", "to"))
-            origin = self._reference(source, (*path, "from"), pair["from"])
-            target = self._reference(source, (*path, "to"), pair["to"])
+            self._check_keys(path, pair, ("from", "to"))
+            origin = self._reference((*path, "from"), pair["from"])
+            target = self._reference((*path, "to"), pair["to"])
             if origin and target:
-                self.moved.append(Moved(origin, target, Origin(source, path)))
+                self.moved.append(Moved(origin, target, Origin(self._source, path)))
 
-    def _add_removed(self, source: Document, section: Any) -> None:
-        for number, item in enumerate(self._list(source, "removed", section)):
-            found = self._reference(source, ("removed", number), item)
+    def _add_removed(self, section: Any) -> None:
+        for number, item in enumerate(self._list("removed", section)):
+            found = self._reference(("removed", number), item)
             if found:
-                self.removed.append(Removed(found, Origin(source, ("removed", number))))
+                self.removed.append(Removed(found, Origin(self._source, ("removed", number))))

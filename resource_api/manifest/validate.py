@@ -44,7 +44,7 @@ def document_flaw(data: Any) -> Flaw | None:
     if type(data) is not dict:
         return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
     if "format_version" in data:
-        return Flaw(("format_version",), "this is a saved plan and no manifest", "apply carries it out")
+        return Flaw(("format_version",), "this is a saved plan, not a manifest", "apply carries it out")
     return None
 
 

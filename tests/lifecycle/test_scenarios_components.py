@@ -131,7 +131,10 @@ def test_outputs_are_values_with_a_name(bench: Bench) -> None:
         ({"House[a::b]": {}}, "the title of a component cannot hold '::'"),
         ({"House[a]b]": {}}, "the title of a component cannot hold ']'"),
         ({"House[a:]": {}}, "the title of a component cannot end with a colon"),
-        ({"House[a]": {"lifecycle": {"ignore_changes": ["size"]}}}, "lifecycle.ignore_changes is about one resource"),
+        (
+            {"House[a]": {"lifecycle": {"ignore_changes": ["size"]}}},
+            "lifecycle.ignore_changes applies to single resources",
+        ),
         ({"House[a]": {"require": "Thing[x]"}}, "House[a]: require: unknown resource 'Thing[x]'"),
         ({"Thing[x]": {"require": "House[a]"}}, "require: unknown resource 'House[a]'"),
         ({"House[a]": {}, "Thing[x]": {"colour": "${House[a].seriel}"}}, "unknown output 'seriel'; did you mean"),
@@ -172,14 +175,14 @@ def test_a_build_that_raises_is_told_with_its_line(bench: Bench) -> None:
     (line,) = problems(bench, site).splitlines()
     assert __file__ in line
     assert "Hut[a]: ZeroDivisionError" in line or "division" in line
-    assert "Hut[b]: gives an output 'odd' that it does not declare" in problems(bench, {"Hut[b]": {"size": 1}})
+    assert "Hut[b]: sets an output 'odd' that it does not declare" in problems(bench, {"Hut[b]": {"size": 1}})
 
 
 def test_an_output_that_is_declared_is_given(bench: Bench) -> None:
     """Whoever uses it can rely on it."""
     definition = ComponentDefinition(name="hut", docs="A hut.", outputs={"door": "The door."})
     bench.registry.register_component(definition, lambda m: m.thing("x"))
-    assert "Hut[a]: declares an output 'door' and does not give it" in problems(bench, {"Hut[a]": {}})
+    assert "Hut[a]: declares an output 'door' and does not set it" in problems(bench, {"Hut[a]": {}})
 
 
 def test_what_is_wrong_with_its_resources_is_told_at_theirs(bench: Bench) -> None:
@@ -490,7 +493,8 @@ def test_triggers_of_a_component_and_of_its_resources_both_hold(bench: Bench) ->
 
 
 @pytest.mark.parametrize(
-    ("host", "says"), [("House[a]", "House[a] is a component; name what it makes"), ("nothing", "is not a reference")]
+    ("host", "says"),
+    [("House[a]", "House[a] is a component; name one of its resources"), ("nothing", "is not a reference")],
 )
 def test_what_goes_with_another_goes_with_a_resource(bench: Bench, host: str, says: str) -> None:
     """A component is never deleted itself."""

@@ -258,7 +258,7 @@ def test_an_import_of_another_name_than_the_own_is_refused(bench: Bench, there: 
     """Nothing is taken over instead, and it is said what to write; what is written so is imported."""
     bench.put("thing", **{there: {"size": 1}})
     wrong = {"Thing[t]": {"lifecycle": {"import": "two"}}}
-    with pytest.raises(ManifestError, match="it is declared as t, not two; to take that over, write name: two too"):
+    with pytest.raises(ManifestError, match="it is declared as t, not two; to import that, write name: two too"):
         bench.apply(wrong)
     assert bench.state.records == {}
     right = {"Thing[t]": {"name": there, "lifecycle": {"import": there}}}

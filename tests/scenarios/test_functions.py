@@ -244,7 +244,7 @@ def test_a_type_may_have_functions_alone(dns: Site) -> None:
     """Then it has no resources, and its provider neither ``get`` nor ``set``."""
     dns.write("site.yaml", "resources: {'Dns[a]': {}}")
     refused = dns.run("plan", "site.yaml")
-    assert (refused.code, "Dns[a]: its type has functions, and no resources" in refused.err) == (65, True), refused.err
+    assert (refused.code, "Dns[a]: its type has functions and no resources" in refused.err) == (65, True), refused.err
     described = dns.run("describe", "dns")
     assert (described.code, "dns_lookup(host: String) gives Array[String]: Look a host up." in described.out) == (
         0,

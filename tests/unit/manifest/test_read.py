@@ -58,7 +58,7 @@ outputs:
 """
 
 PROJECT = "project must be 1 to 100 letters, digits, '.', '_' and '-'"
-MOVED = 'what moved is a mapping with from and to; write {from: "Type[old]", to: "Type[new]"}'
+MOVED = 'an item of moved must be a mapping with from and to; write {from: "Type[old]", to: "Type[new]"}'
 BODY = "the attributes of a resource must be a mapping; write each on its own line as attribute: value"
 LIFECYCLE = (
     "protect, retain, owned, ignore_changes, replace, replace_on_changes, replace_triggered_by, deleted_with, aliases, "
@@ -376,7 +376,7 @@ def test_a_name_in_two_files_names_both_lines(tmp_path: Path) -> None:
     text = "inputs: {i: }\nvalues: {v: 1}\noutputs: {o: 1}\nproviders: {p: {}}\nresources:\n  File[/a]:\n"
     path = write(tmp_path, site=text + "include: [other.yaml]", other=text + "project: x")
     assert messages(path) == [
-        "other.yaml:7:1: project belongs into the first file, not into an included one",
+        "other.yaml:7:1: project belongs in the first file, not in an included one",
         "site.yaml:1:10: input 'i' is given twice; first at "
         + f"{tmp_path}/other.yaml:1:10".replace(f"{tmp_path}/", ""),
         "site.yaml:2:10: value 'v' is given twice; first at other.yaml:2:10",
