@@ -26,16 +26,24 @@ _TYPE: Final = {
     "providers/sample.py": "provider.py.template",
     "tests/test_sample.py": "test.py.template",
 }
+#: The same, with a provider that uses code in ``lib/``.
+_SHARING_TYPE: Final = {**_TYPE, "providers/sample.py": "shared_provider.py.template"}
+_LIB: Final = {"lib/json_files.py": "json_files.py.template"}
 _COMPONENT: Final = {"components/sample.py": "component.py.template"}
 
 
-def new_type(name: str, directory: Path) -> list[Path]:
+def new_type(name: str, directory: Path, *, shared: bool = False) -> list[Path]:
     """Write ``types/NAME.py``, ``providers/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
+
+    With ``shared``, the provider uses ``lib/json_files.py``, which is written too unless it exists.
 
     Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
     or cannot be written; nothing is written then.
     """
-    return _write(name, directory, _TYPE)
+    if not shared:
+        return _write(name, directory, _TYPE)
+    has_lib = any((directory / file).exists() for file in _LIB)
+    return _write(name, directory, _SHARING_TYPE if has_lib else {**_SHARING_TYPE, **_LIB})
 
 
 def new_component(name: str, directory: Path) -> list[Path]:

@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.change import Difference, change_status, describe_difference, state_differences
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError, ResourceError, reason
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
@@ -107,7 +106,8 @@ class Context:
         self._run = run
         #: What has been reported so far, by name. Authors report it with the methods below.
         self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=reading, noop=noop)
-        self._open_contexts: list[LoggingContext] = []
+        #: The logging contexts that are open, the innermost last.
+        self.open_contexts: list[LoggingContext] = []
         #: The reference of the only resource that the call is about; empty when there are several.
         self._only = self.reference(*subjects) if subjects is not None and len(subjects) == 1 else ""
 
@@ -183,23 +183,23 @@ class Context:
 
     def creating(self, titles: Any, message: str = "Creating") -> LoggingContext:
         """Open the context of a creation."""
-        return self._open(titles, Activity(message, "created"))
+        return self._open(titles, message, "created")
 
     def updating(self, titles: Any, message: str = "Updating") -> LoggingContext:
         """Open the context of an update."""
-        return self._open(titles, Activity(message, "updated"))
+        return self._open(titles, message, "updated")
 
     def deleting(self, titles: Any, message: str = "Deleting") -> LoggingContext:
         """Open the context of a deletion."""
-        return self._open(titles, Activity(message, "deleted"))
+        return self._open(titles, message, "deleted")
 
     def failing(self, titles: Any, message: str = "Failing") -> LoggingContext:
         """Open a context whose resources fail in any case."""
-        return self._open(titles, Activity(message, "failed"))
+        return self._open(titles, message, "failed")
 
     def processing(self, titles: Any, is_: Any, should: Any, message: str = "Processing") -> LoggingContext:
         """Open the context of a change from ``is_`` to ``should``; success reports every attribute that differs."""
-        return self._open(titles, Activity(message, "processed", (is_, should)))
+        return self._open(titles, message, "processed", (is_, should))
 
     def created(self, titles: Any, message: str = "Created") -> None:
         """Report that resources have been created."""
@@ -227,19 +227,19 @@ class Context:
     def processed(self, titles: Any, is_: Any, should: Any) -> None:
         """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
         self._require_changing()
-        _report_change(self.type, self.outcomes, self.outcomes.names(titles), (is_, should))
+        self.report_change(self.outcomes.names(titles), is_, should)
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
         """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
         self._require_changing()
         *titles, attribute, is_, should = arguments
-        if not titles and not self._open_contexts:
+        if not titles and not self.open_contexts:
             msg = "attribute_changed needs a title outside a context"
             raise ProviderError(msg)
-        names = self.outcomes.names(titles[0]) if titles else self._open_contexts[-1].names
+        names = self.outcomes.names(titles[0]) if titles else self.open_contexts[-1].names
         difference = Difference(attribute, is_, should, message)
         for name in names:
-            around = next((each for each in reversed(self._open_contexts) if name in each.names), None)
+            around = next((each for each in reversed(self.open_contexts) if name in each.names), None)
             text = describe_difference(self.type, difference, colon=around is not None)
             self.outcomes.add_attribute(name, difference, f"{around.message} {text}" if around else text)
 
@@ -247,14 +247,24 @@ class Context:
         """Abort the current context with an error."""
         raise ResourceError(message)
 
+    def report_change(self, names: list[Name], is_: Any, should: Any) -> None:
+        """Report a finished change of ``names``, attribute by attribute, with default messages."""
+        for name in names:
+            for attribute, before, after in state_differences(is_, should):
+                difference = Difference(attribute, before, after)
+                self.outcomes.add_attribute(name, difference, describe_difference(self.type, difference))
+            word = change_status(is_, should)
+            self.outcomes.set_status([name], word)
+            self.outcomes.log_change([name], word.capitalize())
+
     def _require_changing(self) -> None:
         if self.reading:
-            msg = "nothing is changed in this call; only context.failed(name, message=...) says something of a resource"
+            msg = "nothing is changed in this call; only context.failed(name, message=...) reports on a resource"
             raise ProviderError(msg)
 
-    def _open(self, titles: Any, activity: Activity) -> LoggingContext:
+    def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
         self._require_changing()
-        return LoggingContext(self.type, self.outcomes, self._open_contexts, self.outcomes.names(titles), activity)
+        return LoggingContext(self, self.outcomes.names(titles), message, status, change)
 
     def _report(self, titles: Any, status: str, message: str) -> None:
         self._require_changing()
@@ -264,7 +274,7 @@ class Context:
             self.outcomes.log_change(names, message)
 
     def _here(self) -> str:
-        return self.outcomes.reference(self._open_contexts[-1].names) if self._open_contexts else self.type.name
+        return self.outcomes.reference(self.open_contexts[-1].names) if self.open_contexts else self.type.name
 
     def _log(self, level: str, titles: Any, message: str | None) -> None:
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
@@ -274,16 +284,8 @@ class Context:
                 self.outcomes.mention(name)
             self.outcomes.log(level, names, message)
         elif self._run.log.enabled(level):
-            prefix = f"{self._open_contexts[-1].message}: " if self._open_contexts else ""
+            prefix = f"{self.open_contexts[-1].message}: " if self.open_contexts else ""
             self._run.log.write(level, self._here(), f"{prefix}{titles}")
-
-
-class Activity(NamedTuple):
-    """What a logging context is about: its word, the status of success, and for ``processing`` the two states."""
-
-    message: str
-    status: str
-    change: tuple[Any, Any] | None = None
 
 
 class LoggingContext:
@@ -294,33 +296,29 @@ class LoggingContext:
     """
 
     def __init__(
-        self,
-        definition: TypeDefinition,
-        outcomes: CallOutcomes,
-        open_contexts: list[LoggingContext],
-        names: list[Name],
-        activity: Activity,
+        self, context: Context, names: list[Name], message: str, status: str, change: tuple[Any, Any] | None
     ) -> None:
-        """Prepare a context for ``names``; ``open_contexts`` are those around it, the innermost last."""
+        """Prepare a block for ``names``: what it does, the status of success, and for ``processing`` both states."""
         self.names = names
-        self.message = activity.message
-        self._definition = definition
-        self._outcomes = outcomes
-        self._open_contexts = open_contexts
-        self._activity = activity
+        self.message = message
+        self._context = context
+        self._outcomes = context.outcomes
+        self._status = status
+        self._change = change
 
     def __enter__(self) -> Self:
         """Open."""
-        self._outcomes.open_context(self.names, {name for each in self._open_contexts for name in each.names})
+        around = self._context.open_contexts
+        self._outcomes.open_context(self.names, {name for each in around for name in each.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
-        self._open_contexts.append(self)
+        around.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         """Close: report success, or log the error and mark names without a status as failed."""
-        self._open_contexts.remove(self)
+        self._context.open_contexts.remove(self)
         names = self._outcomes.without_status(self.names)
-        if error is None and self._activity.status != "failed":
+        if error is None and self._status != "failed":
             self._succeed(names)
             return False
         why = reason(error) if error is not None else self.message
@@ -329,23 +327,8 @@ class LoggingContext:
         return isinstance(error, Exception)
 
     def _succeed(self, names: list[Name]) -> None:
-        if not names:
-            return
-        if self._activity.change is not None:
-            _report_change(self._definition, self._outcomes, names, self._activity.change)
-            return
-        self._outcomes.set_status(names, self._activity.status)
-        self._outcomes.log_change(names, f"Successfully {self._activity.status}")
-
-
-def _report_change(
-    definition: TypeDefinition, outcomes: CallOutcomes, names: list[Name], change: tuple[Any, Any]
-) -> None:
-    """Report a finished change, attribute by attribute, with default messages."""
-    for name in names:
-        for attribute, before, after in state_differences(*change):
-            difference = Difference(attribute, before, after)
-            outcomes.add_attribute(name, difference, describe_difference(definition, difference))
-        word = change_status(*change)
-        outcomes.set_status([name], word)
-        outcomes.log_change([name], word.capitalize())
+        if self._change is not None:
+            self._context.report_change(names, *self._change)
+        elif names:
+            self._outcomes.set_status(names, self._status)
+            self._outcomes.log_change(names, f"Successfully {self._status}")

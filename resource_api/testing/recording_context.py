@@ -12,9 +12,6 @@ from resource_api.provider.context import Context, LoggingContext
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from resource_api.model.type_definition import Name
-    from resource_api.provider.context import Activity
-
 
 class RecordingContext(Context):
     """A context that records the exceptions of its sections in ``raised``."""
@@ -24,13 +21,13 @@ class RecordingContext(Context):
         super().__init__(*arguments, **keywords)
         self.raised: list[BaseException] = []
 
-    def _open(self, titles: Any, activity: Activity) -> LoggingContext:
-        return _RecordingSection(self, self.outcomes.names(titles), activity)
+    def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
+        return _RecordingSection(self, self.outcomes.names(titles), message, status, change)
 
 
 class _RecordingSection(LoggingContext):
-    def __init__(self, context: RecordingContext, names: list[Name], activity: Activity) -> None:
-        super().__init__(context.type, context.outcomes, context._open_contexts, names, activity)  # noqa: SLF001 - its own class
+    def __init__(self, context: RecordingContext, *arguments: Any) -> None:
+        super().__init__(context, *arguments)
         self._raised = context.raised
 
     def __exit__(

@@ -545,6 +545,17 @@ def test_a_new_type_is_ready_to_run(bench: Bench) -> None:
     assert (bench.modules / "types/gadget.py").read_text(encoding="utf-8") == before
 
 
+def test_a_new_type_may_share_code(bench: Bench) -> None:
+    """Its provider uses the module in ``lib/`` that was written beside it."""
+    done = bench.run("new", "type", "gadget", "--shared", "--directory", bench.modules)
+    assert done.code == 0
+    assert "lib/json_files.py" in done.out
+    bench.environment["GADGET_DIRECTORY"] = f"{bench.home}/gadgets"
+    made = bench.apply("resources: {'Gadget[a]': {content: x}}")
+    assert made.code == 0, made
+    assert (bench.home / "gadgets" / "a.json").is_file()
+
+
 def test_the_caller_s_directory_does_not_matter(bench: Bench, tmp_path: Path) -> None:
     """A manifest is found from anywhere, what it includes relative to itself."""
     bench.write("deep/site.yaml", "include: [other.yaml]\n")

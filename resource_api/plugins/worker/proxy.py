@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Seconds that a worker has to end by itself.
 CLOSE_TIMEOUT: Final = 2.0
 
+#: Methods whose arguments and answer are sent as they are.
+_PASSED_ON: Final = frozenset({"get", "refresh", "due", "canonicalize", "plan", "check_config"})
 #: The log level of what a worker writes to its standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
@@ -41,26 +43,10 @@ class WorkerProvider:
         self._finalizer = weakref.finalize(self, self._workers.close)
         self._workers.start_first()
 
-    def get(self, context: Context, *names: Any) -> Any:
-        """Return what exists."""
-        return self._workers.call(context, "get", *names)
-
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
         """Bring every name from ``is_`` to ``should``."""
         offered = changes if isinstance(changes, Changes) else Changes(changes, never_blocked)
         self._workers.call(context, "set", offered)
-
-    def refresh(self, context: Context, names: Sequence[Name]) -> None:
-        """Refresh names that were notified."""
-        self._workers.call(context, "refresh", names)
-
-    def due(self, context: Context, name: Name, should: Resource) -> Any:
-        """Return whether to run."""
-        return self._workers.call(context, "due", name, should)
-
-    def canonicalize(self, context: Context, resources: list[Resource]) -> Any:
-        """Return resources in canonical form."""
-        return self._workers.call(context, "canonicalize", resources)
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
         """Yield what is wrong with each resource, found in one call."""
@@ -73,10 +59,6 @@ class WorkerProvider:
             context, "insync", [[(name, each, is_, should) for each in some] for name, some, is_, should in questions]
         )
 
-    def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
-        """Return what the provider foresees."""
-        return self._workers.call(context, "plan", name, is_, should)
-
     def upgrade(self, version: int, values: Resource) -> Any:
         """Return recorded values in the form of the type's schema version."""
         return self._workers.call(self._workers.no_call, "upgrade", version, values)
@@ -85,16 +67,14 @@ class WorkerProvider:
         """Set the configuration; each worker gets it before its first call that needs it."""
         self._workers.config = dict(config)
 
-    def check_config(self, context: Context, config: Resource) -> Any:
-        """Return the configuration, completed by the provider."""
-        return self._workers.call(context, "check_config", config)
-
     def diff_config(self, context: Context, is_: Resource, should: Resource) -> Any:
         """Return the names of attributes whose change makes existing resources unreachable."""
         return self._workers.call(context, "diff_config", is_, dict(should))
 
     def __getattr__(self, name: str) -> Any:
-        """Return a function of the provider, which takes its inputs by name."""
+        """Return a method that passes its arguments on as they are, or a function of the type, with named inputs."""
+        if name in _PASSED_ON:
+            return lambda context, *arguments: self._workers.call(context, name, *arguments)
         if name.startswith("_") or name not in self._workers.functions:
             raise AttributeError(name)
         return lambda context, **inputs: self._workers.call(context, name, inputs)

@@ -55,11 +55,29 @@ def test_three_files_are_written_where_they_are_looked_for(name: str, tmp_path: 
     assert name == "sample" or not any(b"sample" in text.lower() for text in contents(directory).values())
 
 
+SHARED = pytest.mark.parametrize("shared", [False, True], ids=["alone", "with shared code"])
+
+
+@SHARED
+def test_shared_code_is_written_once(shared: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
+    """The second type uses the file that the first has brought, as its author has changed it since."""
+    written = {path.relative_to(tmp_path).as_posix() for path in scaffold.new_type("note", tmp_path, shared=shared)}
+    lib = tmp_path / "lib" / "json_files.py"
+    assert ("lib/json_files.py" in written) is lib.exists() is shared
+    if shared:
+        lib.write_text(lib.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    scaffold.new_type("memo", tmp_path, shared=shared)
+    registry = Registry.from_path(tmp_path)
+    assert all(registry.provider(name) for name in ("note", "memo"))
+    assert not shared or lib.read_text(encoding="utf-8").endswith("# changed\n")
+
+
 @pytest.mark.process
+@SHARED
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_written_is_in_its_final_form(name: str, tmp_path: Path) -> None:
+def test_what_is_written_is_in_its_final_form(name: str, shared: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
     """It passes the checks of this project, and its formatter changes nothing, whatever the name's length."""
-    scaffold.new_type(name, tmp_path)
+    scaffold.new_type(name, tmp_path, shared=shared)
     config = str(ROOT / "pyproject.toml")
     assert run(tmp_path, "ruff", "check", "--no-cache", "--config", config, ".") == ""
     assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
@@ -70,14 +88,16 @@ def test_what_is_written_is_in_its_final_form(name: str, tmp_path: Path) -> None
 def test_what_is_written_is_typed(tmp_path: Path) -> None:
     """Nothing in it needs an exception from ``mypy --strict``."""
     scaffold.new_type("note", tmp_path)
+    scaffold.new_type("memo", tmp_path, shared=True)
     arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
-    assert run(tmp_path, "mypy", *arguments, "types", "providers", "tests") == ""
+    assert run(tmp_path, "mypy", *arguments, "types", "providers", "tests", "lib") == ""
 
 
-def test_what_is_written_converges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@SHARED
+def test_what_is_written_converges(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
     """It creates, changes, lists and deletes; a second run changes nothing, and what is not declared stays."""
     monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path / "notes"))
-    scaffold.new_type("note", tmp_path)
+    scaffold.new_type("note", tmp_path, shared=shared)
     runtime = Runtime(Registry.from_path(tmp_path))
     assert runtime.resources("note") == []
     both = {"Note[a]": {"content": "one", "priority": 3}, "Note[b]": {"content": "two"}}
