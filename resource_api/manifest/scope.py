@@ -166,7 +166,7 @@ class Scope:
     def _make_contents(self, value: Any, file: str) -> Any:
         contents, root = self._contents, self._manifest.root
         place = f"{root}/{file}" if root and not file.startswith("/") else file
-        return value if contents is None else assets.build_contents(value, lambda wish: contents(wish, place))
+        return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, place))
 
     def _resolve(self, lookup: _Lookup, written: Path) -> Any:
         path = self._with_name(written, lookup.inside)

@@ -89,7 +89,7 @@ def assemble_without(documents: Iterable[Document], keys: Collection[str]) -> Ma
         resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
         types = {key.partition("[")[0].lower() for key in resources}
         defaults = {name: body for name, body in (each.data.get("defaults") or {}).items() if name.lower() in types}
-        kept.append(each.holding({**each.data, "resources": resources, "defaults": defaults}))
+        kept.append(each.with_data({**each.data, "resources": resources, "defaults": defaults}))
     return assemble(kept)
 
 

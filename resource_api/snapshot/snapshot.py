@@ -180,7 +180,7 @@ class Snapshot:
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
             rows = collect_rows(definition, provider.get(context, *arguments))
-        failed = {name: said.reason for name, said in context.outcomes.items() if said.status == "failed"}
+        failed = {name: each.reason for name, each in context.outcomes.items() if each.status == "failed"}
         return rows, failed
 
     def _accept(

@@ -32,7 +32,7 @@ class SetLaws:
         [name] = harness.names(harness.examples.present)
         assert name in harness.existing([name]), f"get does not return {show(name)} after it has been created"
 
-    def test_create_from_the_minimum_works_or_says_why(self, harness: Harness) -> None:
+    def test_create_from_the_minimum_succeeds_or_fails_with_a_message(self, harness: Harness) -> None:
         """With only mandatory attributes ``set`` succeeds, or fails with an error for the user."""
         harness.require("ensurable", "readable")
         least = minimal_resource(harness.definition, harness.examples.present)

@@ -189,7 +189,7 @@ class Transaction:
         """Re-evaluate the operations of a segment; return those that have something to do."""
         runs = [run for operation in operations if (run := self._begin_one(operation)) is not None]
         if changed := [run for run in runs if run.step.action is not Action.SAME or self._may_have_changed(run)]:
-            with self._ending_when_stopped(changed):
+            with self._cancel_when_stopped(changed):
                 self._reevaluation.decide(changed)
         return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
 
@@ -235,11 +235,11 @@ class Transaction:
         if runs:
             from resource_api.transaction.segment import Segment  # noqa: PLC0415 - something is to be done
 
-            with self._ending_when_stopped(runs):
+            with self._cancel_when_stopped(runs):
                 Segment(self._parts, runs).carry_out()
 
     @contextmanager
-    def _ending_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
+    def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
         """Let what is no ``Exception`` cancel the run, and end the operations that it interrupted."""
         try:
             yield

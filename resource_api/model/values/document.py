@@ -64,7 +64,7 @@ class Document:
         self._heads = heads or {}
         self._root: Node | None = None
 
-    def holding(self, data: Any) -> Document:
+    def with_data(self, data: Any) -> Document:
         """Return a document with other data, whose parts keep their positions in this one."""
         return Document(data, self.file, self.raw, self._index, self._heads)
 

@@ -304,7 +304,11 @@ FAULTS = [
     Fault("test_canonicalize_is_idempotent", Expecting, "labels"),
     Fault("test_create_makes_what_is_asked_for", Idle, "did not converge: ensure is absent"),
     Fault("test_create_makes_what_is_asked_for", Pretending, "the next plan would not be empty"),
-    Fault("test_create_from_the_minimum_works_or_says_why", Demanding, r"a user would read KeyError\('size'\)"),
+    Fault(
+        "test_create_from_the_minimum_succeeds_or_fails_with_a_message",
+        Demanding,
+        r"a user would read KeyError\('size'\)",
+    ),
     Fault("test_update_changes_only_what_differs", Stubborn, "did not converge: size is 3, should be 4"),
     Fault("test_update_changes_only_what_differs", Zealous, r"updating \['size'\] has changed \['origin'\] too"),
     Fault("test_a_change_leaves_other_resources_alone", Spreading, "has changed other resources"),
