@@ -270,15 +270,15 @@ def markdown(definition: Definition) -> str:
 
 def _fenced(item: Item) -> str:
     """Return an item with its code in backticks, more of them where the code itself holds some."""
-    spelt = ""
+    written = ""
     for piece in item:
         if not isinstance(piece, _Code):
-            spelt += piece
+            written += piece
             continue
         fence = "`" * (1 + max(map(len, re.findall("`+", piece)), default=0))
         space = " " if piece[:1] == "`" or piece[-1:] == "`" else ""
-        spelt += f"{fence}{space}{escape(piece)}{space}{fence}"
-    return spelt
+        written += f"{fence}{space}{escape(piece)}{space}{fence}"
+    return written
 
 
 def _marked(docs: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""A catalog's relationships as a drawing or as data: who comes before whom, and who refreshes whom.
+"""A catalog's relationships as a drawing or as data: the order of resources, and which of them refresh others.
 
-Every edge points from what comes first to what comes after it. Nothing is decided here: the order, and which
-relationships hold, are the catalog's.
+Every edge points from the resource that comes first to the one that comes after it. The order and the relationships
+are the catalog's; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _Link(NamedTuple):
 
 
 def render(catalog: Catalog, form: Form) -> str:
-    """Give the relationships of ``catalog`` as text; equal catalogs give equal text.
+    """Return the relationships of ``catalog`` as text; equal catalogs have equal texts.
 
     ``dot`` is Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping of ``nodes`` (``reference``, ``type``,
     ``title``, ``index`` in the order of execution, ``parent`` within a component) and ``edges`` (``from``, ``to``,
     ``kind``: ``require``, or ``notify`` where a change of the first refreshes the second; ``automatic`` where only a
-    type asks for it).
+    type declares it).
     """
     return _FORMS[form](catalog.entries, _links(catalog))
 
@@ -77,8 +77,8 @@ def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
     lines += _boxed(
         entries,
-        lambda index, entry: f'n{index} [label="{_spelt(str(entry.reference), _DOT)}"]',
-        lambda number, name: f'subgraph cluster_{number} {{ label="{_spelt(name, _DOT)}"',
+        lambda index, entry: f'n{index} [label="{_escaped(str(entry.reference), _DOT)}"]',
+        lambda number, name: f'subgraph cluster_{number} {{ label="{_escaped(name, _DOT)}"',
         "}",
     )
     for link in links:
@@ -91,8 +91,8 @@ def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     lines = ["flowchart TD"]
     lines += _boxed(
         entries,
-        lambda index, entry: f'n{index}["{_spelt(str(entry.reference), _MERMAID)}"]',
-        lambda number, name: f'subgraph c{number}["{_spelt(name, _MERMAID)}"]',
+        lambda index, entry: f'n{index}["{_escaped(str(entry.reference), _MERMAID)}"]',
+        lambda number, name: f'subgraph c{number}["{_escaped(name, _MERMAID)}"]',
         "end",
     )
     for link in links:
@@ -101,20 +101,20 @@ def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     return "\n".join(lines)
 
 
-#: Characters that mean something within quotes: Graphviz also reads entities of HTML, Mermaid Markdown and its own.
+#: Special characters within quotes: Graphviz also interprets HTML entities, Mermaid also Markdown and its own ones.
 _DOT: Final = {'"': '\\"', "\\": "\\\\", "&": "&amp;"}
 _MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_~$'}
 
 
-def _spelt(name: str, special: Mapping[str, str]) -> str:
-    """Give a reference on one line, with nothing in it that the drawing's language or a terminal would obey."""
+def _escaped(name: str, special: Mapping[str, str]) -> str:
+    """Return a reference on one line, with everything escaped that the drawing's language or a terminal interprets."""
     return "".join(special.get(character, character) for character in escape(name))
 
 
 def _boxed(
     entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
 ) -> Iterator[str]:
-    """Draw what belongs to no component, then each component as a box around what it has made."""
+    """Yield the nodes outside of components, then each component as a box around its resources."""
     inside: dict[str, list[tuple[int, Entry]]] = {"": []}
     boxes: dict[str, dict[str, None]] = {}
     for index, entry in enumerate(entries):

@@ -1,8 +1,8 @@
-"""What manifests look like, as JSON Schema for editors: completion, documentation on hover, mistakes underlined.
+"""A JSON Schema of manifests, for completion, documentation and error marks in editors.
 
-It must not refuse what the loader accepts, unless that is of no use there (an attribute in ``defaults`` that its type
-does not have). It accepts more where a schema cannot know better: whether what is referred to exists, whether an
-attribute is missing that ``defaults`` could give, whether ``1.0`` is an Integer. Draft-07: every editor reads it.
+It must not refuse a manifest that the loader accepts, except for useless parts (an attribute in ``defaults`` that its
+type does not have). It accepts more where a schema cannot decide: whether a referenced resource exists, whether
+``defaults`` has a missing attribute, whether ``1.0`` is an Integer. It is of draft-07, which every editor supports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def manifest_schema(definitions: Iterable[TypeDefinition | ComponentDefinition]) -> dict[str, Any]:
-    """Give the JSON Schema of manifests of the types and components in ``definitions``; any other is refused."""
+    """Return the JSON Schema of manifests with the types and components of ``definitions``, and no others."""
     types = sorted(definitions, key=lambda definition: definition.name)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -51,7 +51,7 @@ def _one_or_list(shape: Schema) -> Schema:
 
 
 def _or_null(docs: str, shape: Schema) -> Schema:
-    """Describe what may also be left empty."""
+    """Return a shape that also accepts null."""
     if isinstance(shape.get("type"), str) and "enum" not in shape:
         return {"description": docs, **shape, "type": [shape["type"], "null"]}
     if not shape:
@@ -65,23 +65,23 @@ def _closed(properties: Schema, **more: Any) -> Schema:
 
 
 def _named(docs: str, patterns: Schema) -> Schema:
-    """Describe a section: a mapping whose keys match ``patterns``."""
+    """Return the shape of a section: a mapping whose keys match ``patterns``."""
     return _or_null(docs, {"type": "object", "patternProperties": patterns, "additionalProperties": False})
 
 
 _NULL: Final[Schema] = {"type": "null"}
 _BOOLEAN: Final[Schema] = {"type": "boolean"}
 _SECONDS: Final[Schema] = {"type": "number", "exclusiveMinimum": 0}
-#: A title may hold anything, but quotes around it are a mistake. (No groups: validators join patterns.)
+#: A title may hold any text, but not within quotes. (Without groups, because validators join patterns.)
 _TITLE: Final = rf"""\[(?!"[\s\S]*"\]{END}|'[\s\S]*'\]{END})[\s\S]+\]{END}"""
 _NAME: Final = rf"^[A-Za-z0-9_][A-Za-z0-9_-]*{END}"
 _PROJECT: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}{END}"
 _FILE: Final = rf"^(?!\/)(?![\s\S]*\$\{{)[\s\S]*\.([Yy][Aa]?[Mm][Ll]|[Jj][Ss][Oo][Nn]){END}"
 _REFERENCE: Final[Schema] = {"type": "string", "pattern": r"^[A-Za-z][a-z0-9_]*" + _TITLE}
-#: Where nothing is resolved, ``${`` would be taken as it is.
+#: Text without references, where none are resolved.
 _WORD: Final[Schema] = {"type": "string", "pattern": r"^(?![\s\S]*\$\{)[\s\S]"}
 _TAG: Final[Schema] = {"type": "string", "pattern": rf"^[A-Za-z0-9_][A-Za-z0-9_:.-]*{END}"}
-#: A reference somewhere in the text; ``$${`` is none.
+#: Text with a reference; ``$${`` is an escaped one.
 _EXPRESSION: Final[Schema] = {"type": "string", "pattern": r"(^|[^$])\$\{"}
 
 _LIFECYCLE: Final[Schema] = {
@@ -103,20 +103,20 @@ _METAPARAMETERS: Final[Schema] = {
     "before": _or_null("What comes after it: a reference or a list.", _ref("references")),
     "notify": _or_null("What comes after it and is refreshed when it changes.", _ref("references")),
     "subscribe": _or_null("What comes before it and refreshes it by changing.", _ref("references")),
-    "noop": _or_null("Whether to leave it untouched and only say what would happen.", _BOOLEAN),
+    "noop": _or_null("Change nothing, only report what would happen.", _BOOLEAN),
     "tag": _or_null("Words to select it by: one or a list.", _one_or_list(_TAG)),
     "loglevel": _or_null("The level of the lines about its changes.", {"enum": list(LOGLEVELS)}),
     "alias": _or_null("Further names for references in this manifest: one or a list.", _one_or_list(_WORD)),
     "provider": _or_null("The entry of providers to use.", _WORD),
     "timeout": _or_null("Seconds for a change, or by operation.", {"anyOf": [_SECONDS, _closed(_OPERATIONS)]}),
-    "lifecycle": _or_null("How it may be replaced, deleted, told apart.", _closed(_LIFECYCLE)),
+    "lifecycle": _or_null("How it may be replaced, deleted and identified.", _closed(_LIFECYCLE)),
 }
 _INPUT: Final[Schema] = {
     "type": _or_null("Its data type, as in Integer[1, 9]; Any unless given.", {"type": "string"}),
     "default": {"description": "Its value unless given; without a default it must be given."},
     "docs": _or_null("What it is for.", {"type": "string"}),
 }
-#: No name of a type holds a hyphen, so that these cannot meet one.
+#: A type's name has no hyphen, so these names cannot clash with one.
 _SHARED: Final[Schema] = {
     "expression": _EXPRESSION,
     "reference": _REFERENCE,
@@ -125,7 +125,7 @@ _SHARED: Final[Schema] = {
     "provider": _closed(
         {
             "type": _or_null("The type that it is for; its own name unless given.", {"type": "string"}),
-            "version": _or_null("The versions that will do: '>=1.2', '~=1.4'.", {"type": "string"}),
+            "version": _or_null("The accepted versions: '>=1.2', '~=1.4'.", {"type": "string"}),
             "config": _or_null("What it is configured with.", {"type": "object"}),
         }
     ),
@@ -156,7 +156,7 @@ def _sections(types: Iterable[TypeDefinition | ComponentDefinition]) -> Schema:
 
 
 def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
-    """Give the two definitions of a type: of its resources, and of its defaults, which cannot have an alias."""
+    """Return the definitions of a type's resources and of its defaults, which cannot have an alias."""
     resource = f"type-{definition.name}"
     own = {name: _attribute(each) for name, each in definition.attributes.items()}
     metas = {name: _ref(f"metaparameter-{name}") for name in _METAPARAMETERS}
@@ -168,7 +168,7 @@ def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
 
 
 def _attribute(attribute: Attribute) -> Schema:
-    """Describe an attribute; any may be null (not managed), and all but read_only ones may be told by a reference."""
+    """Return the shape of an attribute: null (not managed), a value, or a reference unless it is read_only."""
     datatype = attribute.datatype
     docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.attribute_facts(attribute)}".strip()
     if attribute.kind == "read_only":
@@ -180,7 +180,7 @@ def _attribute(attribute: Attribute) -> Schema:
 
 
 def _open(schema: Schema) -> Schema:
-    """Let a reference stand for a value, and for each part of it; where any text goes it does so already."""
+    """Return a shape that also accepts a reference, and references in its parts; any text includes them already."""
     within = _within(schema)
     alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
     if any(each.keys() <= {"type"} and "string" in each.get("type", "string") for each in alternatives):

@@ -27,7 +27,7 @@ _COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=
 #: Texts of more lines are not compared line by line, because difflib has quadratic cases.
 _LONGEST: Final = 5_000
 #: Count of a summary → what it is called in a plan.
-PLANNED: Final[Mapping[str, str]] = {
+_PLANNED: Final[Mapping[str, str]] = {
     "created": "to create",
     "updated": "to update",
     "replaced": "to replace",
@@ -39,7 +39,7 @@ PLANNED: Final[Mapping[str, str]] = {
 #: The counts that are shown even when they are zero.
 _FOUR: Final = frozenset(("created", "updated", "replaced", "deleted"))
 #: The counts that the line of a finished run shows.
-_CHANGES: Final = frozenset((*PLANNED, "failed", "skipped"))
+_CHANGES: Final = frozenset((*_PLANNED, "failed", "skipped"))
 
 
 def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _diff(is_: Any, should: Any) -> Iterator[str]:
 
 def plan_summary(summary: Summary) -> str:
     """Return ``Plan: 1 to create, 2 to update, 0 to replace, 1 to delete; 12 unchanged.``."""
-    counts = _counts(summary._replace(unchanged=0), PLANNED, always=_FOUR)
+    counts = _counts(summary._replace(unchanged=0), _PLANNED, always=_FOUR)
     return f"Plan: {counts}; {summary.unchanged} unchanged."
 
 
@@ -137,14 +137,10 @@ def report(done: Report) -> str:
     return f"Applied in {done.seconds:.1f} s: {counts}.{' (noop)' if done.summary.noop else ''}"
 
 
-def brief(summary: Summary, words: Mapping[str, str]) -> str:
-    """Return the counts that are not zero, and the unchanged ones: ``1 to create; 12 unchanged``.
-
-    ``words`` replace the names of counts, as ``PLANNED`` does.
-    """
-    end = f"{summary.unchanged} unchanged{' (noop)' if summary.noop else ''}"
-    counts = _counts(summary._replace(unchanged=0), words)
-    return f"{counts}; {end}" if counts else end
+def planned_counts(summary: Summary) -> str:
+    """Return the counts of a plan that are not zero, and the unchanged: ``1 to create; 12 unchanged``."""
+    counts = _counts(summary._replace(unchanged=0), _PLANNED)
+    return f"{counts or 'nothing to do'}; {summary.unchanged} unchanged"
 
 
 def _counts(summary: Summary, words: Mapping[str, str], always: frozenset[str] = frozenset()) -> str:

@@ -1,7 +1,7 @@
-"""Resources as a YAML manifest that our own reader, and any other of YAML 1.2, takes back as the same values.
+"""Resources as a YAML manifest, which every reader of YAML 1.2 reads back as the same values.
 
-Quoted where needed, ``${`` escaped; secrets are left out, and what no manifest can hold. Only what manifests need:
-mappings, lists, scalars.
+Text is quoted where needed and ``${`` is escaped; secrets, and values that no manifest can hold, are left out. Only
+mappings, lists and scalars are written.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U0001
 
 
 def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Give the lines of a manifest that declares ``rows``, sorted by title.
+    """Yield the lines of a manifest that declares ``rows``, sorted by title.
 
-    Comments are ``read_only`` values, and what cannot be declared, with the reason.
+    ``read_only`` values are comments, and so is the reason why a resource or value cannot be declared.
     """
     yield "resources:"
     found = False
@@ -54,14 +54,14 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
 
 
 def title(definition: TypeDefinition, row: Mapping[str, Any]) -> str:
-    """Give a title for a row: its namevar, or all of them in a row."""
+    """Return a title for a row: the values of its namevars, separated by spaces."""
     return " ".join(str(row[namevar]) for namevar in definition.namevars)
 
 
 def _attributes(
     attributes: Sequence[tuple[str, Attribute]], title: str | None, row: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Give the lines of one resource; its namevar is left out where the title says the same."""
+    """Yield the lines of one resource, without the namevar where it equals the title."""
     comments = []
     for name, attribute in attributes:
         value = row.get(name)
@@ -71,7 +71,7 @@ def _attributes(
             comments.append(f"    # {name}: {_comment(value)}")
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
-        elif why := _flaw(value):
+        elif why := _value_problem(value):
             comments.append(f"    # {name} is left out: {why}")
         else:
             yield from _entry(name, value, "    ")
@@ -79,25 +79,27 @@ def _attributes(
 
 
 def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]) -> str:
-    """Say why no manifest can declare a resource: for its title, or for what it cannot be declared without."""
+    """Return why no manifest can declare a resource, because of its title or a mandatory value; empty when one can."""
     try:
         reference.parse(str(Reference(definition.name, title)))
     except ValueError as error:
         return str(error)
     needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
-    return character_problem(title, key=True) or next(filter(None, (_flaw(row.get(name)) for name in needed)), "")
+    return character_problem(title, key=True) or next(
+        filter(None, (_value_problem(row.get(name)) for name in needed)), ""
+    )
 
 
-def _flaw(value: Any) -> str:
-    """Say why no manifest can hold a value; nothing when one can."""
+def _value_problem(value: Any) -> str:
+    """Return why no manifest can hold a value; empty when one can."""
     if isinstance(value, str):
         return character_problem(value, key=False)
     if isinstance(value, float):
         return "" if isfinite(value) else "a number is finite"
     if isinstance(value, dict):
         keys = (character_problem(str(key), key=True) for key in value)
-        return next(filter(None, keys), "") or _flaw(list(value.values()))
-    return next(filter(None, map(_flaw, value)), "") if isinstance(value, list) else ""
+        return next(filter(None, keys), "") or _value_problem(list(value.values()))
+    return next(filter(None, map(_value_problem, value)), "") if isinstance(value, list) else ""
 
 
 def _rank(item: tuple[str, Any]) -> tuple[int, int]:
@@ -112,24 +114,24 @@ def _comment(value: Any) -> str:
 
 
 def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
-    spelt = key if _bare(key) else _literal(key)
+    quoted = key if _bare(key) else _literal(key)
     if isinstance(value, dict) and value:
-        yield f"{indent}{spelt}:"
+        yield f"{indent}{quoted}:"
         for inner, item in value.items():
             yield from _entry(inner, item, indent + "  ")
     elif isinstance(value, list) and value:
-        yield f"{indent}{spelt}:"
+        yield f"{indent}{quoted}:"
         for item in value:
             yield f"{indent}- {_flow(item)}"
     elif isinstance(value, str) and "\n" in value and (block := _block(value, indent + "  ")):
-        yield f"{indent}{spelt}: {block[0]}"
+        yield f"{indent}{quoted}: {block[0]}"
         yield from block[1:]
     else:
-        yield f"{indent}{spelt}: {_flow(value)}"
+        yield f"{indent}{quoted}: {_flow(value)}"
 
 
 def _block(value: str, indent: str) -> list[str]:
-    """Give a literal block for text that one can show as it is; nothing when quotes are safer."""
+    """Return the lines of a literal block; none for text that is safer in quotes."""
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
         return []
@@ -169,9 +171,9 @@ def _quoted(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Give text in quotes: a key of a value is taken as it is."""
-    spelt = json.dumps(text, ensure_ascii=False)
-    return spelt if spelt.isascii() and spelt.isprintable() else _NON_PRINTABLE.sub(_escaped, spelt)
+    """Return text in quotes, without escaping ``${``, which has no meaning in a key."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The keyword options of ``Runtime``'s methods, typed, so that a type checker finds a misspelt one.
+"""The keyword options of ``Runtime``'s methods, typed: a type checker finds a misspelt one.
 
 Each method declares ``**options: Unpack[...]`` (PEP 692). The command line has options of the same names.
 """

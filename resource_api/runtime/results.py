@@ -24,7 +24,7 @@ class Plan(planner.Plan):
 
     def __repr__(self) -> str:
         """Return the counts on one short line, whatever the number of steps."""
-        return f"<Plan: {text.brief(self.summary, text.PLANNED)}>"
+        return f"<Plan: {text.planned_counts(self.summary)}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
@@ -42,10 +42,6 @@ class Report(report.Report):
     def __str__(self) -> str:
         """Return the summary of the run on one line."""
         return text.report(self)
-
-    def __repr__(self) -> str:
-        """Return the counts on one short line, whatever the number of steps."""
-        return f"<Report: {text.brief(self.summary, {})}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``steps``, ``outputs`` and ``summary`` as JSON documents, as in ``resource-api apply --json``."""

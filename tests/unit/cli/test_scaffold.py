@@ -1,4 +1,4 @@
-"""The laws of a new type: what is written works as it stands, and nothing that was there is lost."""
+"""A new type works as it is written, and no existing file is overwritten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * scaffold.LONGE
 
 
 def run(directory: Path, *arguments: str) -> str:
-    """Run a Python tool in ``directory`` as the author of a type would; give what it says if it complains."""
+    """Run a Python tool in ``directory`` as a type's author would; return its output if it fails, else nothing."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=directory,
@@ -35,13 +35,13 @@ def run(directory: Path, *arguments: str) -> str:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Give every file beneath ``directory``."""
+    """Return every file beneath ``directory`` with its content."""
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_three_files_are_written_where_they_are_looked_for(name: str, tmp_path: Path) -> None:
-    """The type and its provider load by that name; no word of the example's own name is left."""
+def test_three_files_are_written_where_the_loader_finds_them(name: str, tmp_path: Path) -> None:
+    """The type and its provider are found by that name; the name of the template is replaced everywhere."""
     directory = tmp_path / "new" / "modules"
     written = scaffold.new_type(name, directory)
     assert [str(path.relative_to(directory)) for path in written] == [
@@ -75,7 +75,7 @@ def test_shared_code_is_written_once(shared: bool, tmp_path: Path) -> None:  # n
 @pytest.mark.process
 @SHARED
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_written_is_in_its_final_form(name: str, shared: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
+def test_what_is_written_is_linted_and_formatted(name: str, shared: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
     """It passes the checks of this project, and its formatter changes nothing, whatever the name's length."""
     scaffold.new_type(name, tmp_path, shared=shared)
     config = str(ROOT / "pyproject.toml")
@@ -86,7 +86,7 @@ def test_what_is_written_is_in_its_final_form(name: str, shared: bool, tmp_path:
 @pytest.mark.process
 @pytest.mark.timeout(180)
 def test_what_is_written_is_typed(tmp_path: Path) -> None:
-    """Nothing in it needs an exception from ``mypy --strict``."""
+    """It passes ``mypy --strict`` without exceptions."""
     scaffold.new_type("note", tmp_path)
     scaffold.new_type("memo", tmp_path, shared=True)
     arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
@@ -95,7 +95,7 @@ def test_what_is_written_is_typed(tmp_path: Path) -> None:
 
 @SHARED
 def test_what_is_written_converges(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
-    """It creates, changes, lists and deletes; a second run changes nothing, and what is not declared stays."""
+    """It creates, changes, lists and deletes; a second run changes nothing, and undeclared resources remain."""
     monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path / "notes"))
     scaffold.new_type("note", tmp_path, shared=shared)
     runtime = Runtime(Registry.from_path(tmp_path))
@@ -112,8 +112,8 @@ def test_what_is_written_converges(shared: bool, tmp_path: Path, monkeypatch: py
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["b.json"]
 
 
-def test_a_file_that_cannot_be_read_is_no_absent_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example shows how to treat damage: as an error that names the file."""
+def test_a_file_that_cannot_be_read_is_not_an_absent_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged file is an error that names the file."""
     monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path))
     scaffold.new_type("note", tmp_path)
     (tmp_path / "a.json").write_text("{", encoding="utf-8")
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_no_absent_resource(tmp_path: Path, monkey
 @pytest.mark.process
 @pytest.mark.timeout(180)
 def test_its_own_test_runs(tmp_path: Path) -> None:
-    """The laws of providers hold for the example, and the test does find them."""
+    """The compliance suite passes for the example, and fails for a broken one."""
     scaffold.new_type("new_note", tmp_path)
     done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert done == ""
@@ -156,7 +156,7 @@ def test_its_own_test_runs(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_no_type_can_have_is_refused(name: str, reason: str, tmp_path: Path) -> None:
-    """It says why, with the nearest good name, before anything is written."""
+    """The reason and the nearest valid name are shown before anything is written."""
     with pytest.raises(UsageError, match=reason.replace("?", r"\?")):
         scaffold.new_type(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -164,7 +164,7 @@ def test_a_name_that_no_type_can_have_is_refused(name: str, reason: str, tmp_pat
 
 @pytest.mark.parametrize("taken", ["types/note.py", "providers/note.py", "tests/test_note.py"])
 def test_nothing_is_overwritten(taken: str, tmp_path: Path) -> None:
-    """One file that exists, even a link to nothing, keeps all three from being written."""
+    """If one file exists, even as a broken link, none of the three is written."""
     path = tmp_path / taken
     path.parent.mkdir()
     path.write_text("mine", encoding="utf-8")
@@ -178,8 +178,8 @@ def test_nothing_is_overwritten(taken: str, tmp_path: Path) -> None:
     assert contents(tmp_path) == {}
 
 
-def test_half_of_it_is_never_left(tmp_path: Path) -> None:
-    """When the system refuses the last file, the first ones go, and the message names what was refused."""
+def test_no_part_of_it_remains_after_a_failure(tmp_path: Path) -> None:
+    """When the last file cannot be written, the first ones are removed, and the message names it."""
     (tmp_path / "tests").write_text("no directory", encoding="utf-8")
     with pytest.raises(UsageError, match="cannot be written"):
         scaffold.new_type("note", tmp_path)
@@ -187,7 +187,7 @@ def test_half_of_it_is_never_left(tmp_path: Path) -> None:
 
 
 def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
-    """It is found, formed and planned; a second one of the name is refused, as is a type's name."""
+    """It is found, formatted and planned; a second one of the same name is refused, and so is a type's name."""
     (written,) = scaffold.new_component("new_note", tmp_path)
     assert str(written.relative_to(tmp_path)) == "components/new_note.py"
     config = str(ROOT / "pyproject.toml")

@@ -1,4 +1,4 @@
-"""The laws of a type's documentation: complete, in the order people look for things, and safe to show."""
+"""The documentation of a type is complete, in a useful order, and safe to show on a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A second paragraph that is long enough to be wrapped at any width that a termina
 
 
 def widget(**more: Any) -> TypeDefinition:
-    """Make a type with every kind of attribute."""
+    """Return a type with every kind of attribute."""
     attributes = {
         "serial": Attribute("Optional[String]", "Its number.", kind="read_only"),
         "size": Attribute("Integer[0, 9]", "How big it is."),
@@ -42,15 +42,15 @@ def widget(**more: Any) -> TypeDefinition:
 
 
 def module(directory: Path, **sources: str) -> Registry:
-    """Give a registry of type files with these texts."""
+    """Return a registry of type files with these contents."""
     (directory / "types").mkdir()
     for name, source in sources.items():
         (directory / "types" / f"{name}.py").write_text(source, encoding="utf-8")
     return Registry.from_path(directory, bundled=False)
 
 
-def test_attributes_stand_in_the_order_in_which_they_are_looked_for() -> None:
-    """Namevars first, ``ensure`` next, other properties, then the kinds that are needed more rarely."""
+def test_attributes_are_in_the_documented_order() -> None:
+    """Namevars first, ``ensure`` next, other properties, then the rarer kinds."""
     wanted = ["name", "ensure", "size", "secret", "image", "force", "serial"]
     found = widget()
     assert [name for name, _ in describe.ordered(found)] == wanted
@@ -61,7 +61,7 @@ def test_attributes_stand_in_the_order_in_which_they_are_looked_for() -> None:
 
 
 def test_each_attribute_shows_kind_default_and_data_type() -> None:
-    """Nobody has to open the type's file to know what to write."""
+    """The type's file is not needed to write a manifest."""
     lines = [line.strip() for line in describe.text(widget()).splitlines()]
     for name, standing, docs, datatype in [
         ("name", "namevar", "Its name.", "String"),
@@ -75,7 +75,7 @@ def test_each_attribute_shows_kind_default_and_data_type() -> None:
 
 
 def test_a_default_that_is_a_secret_is_never_shown() -> None:
-    """Not on the terminal, not on the page, not as data."""
+    """Neither as text nor as Markdown nor as data."""
     found = widget()
     for shown in (describe.text(found), describe.markdown(found), json.dumps(describe.document(found))):
         assert "hunter2" not in shown
@@ -84,14 +84,14 @@ def test_a_default_that_is_a_secret_is_never_shown() -> None:
 
 @pytest.mark.parametrize("width", [0, 40, 60, 80, 200])
 def test_prose_keeps_to_the_width_and_examples_stay_as_they_are(width: int) -> None:
-    """What is indented in the documentation is not wrapped; nor is a word that is longer than the line."""
+    """Indented text is not wrapped; a word that is longer than the line is not split."""
     lines = describe.text(widget(), width).splitlines()
     assert max(map(len, lines)) <= max(width, 40)
     at = lines.index("        Widget[a]:")
     assert lines[at + 1] == "          size:   3"
 
 
-def test_what_has_no_space_is_never_torn() -> None:
+def test_text_without_spaces_is_never_split() -> None:
     """A pattern can be copied from a narrow terminal."""
     pattern = "Pattern[/" + "a-b" * 30 + "/]"
     found = widget(attributes={"a_name_that_is_longer_than_most": Attribute(pattern, kind="namevar")})
@@ -100,8 +100,8 @@ def test_what_has_no_space_is_never_torn() -> None:
     assert "    a_name_that_is_longer_than_most" in lines
 
 
-def test_documentation_cannot_move_a_cursor() -> None:
-    """Control characters of a type's author are spelt out."""
+def test_documentation_cannot_control_a_terminal() -> None:
+    """Control characters in documentation are escaped."""
     evil = Attribute("String", "red \x1b[31m", kind="namevar", default="\x9b2J")
     found = widget(docs="Title \x1b]0;x\x07.\n\n    \x1b[2J", attributes={"name": evil})
     for shown in (describe.text(found), describe.markdown(found), describe.summary(found)):
@@ -109,16 +109,16 @@ def test_documentation_cannot_move_a_cursor() -> None:
     assert "red \\x1b[31m" in describe.text(found)
 
 
-def test_every_feature_and_every_kind_has_words() -> None:
-    """A feature that is added to the language is explained to those who write manifests."""
+def test_every_feature_and_every_kind_is_explained() -> None:
+    """A new feature needs a sentence for those who write manifests."""
     assert set(describe.FEATURES) == FEATURES
     assert {kind for kind in describe.text(widget()).partition("KINDS")[2].split() if kind.endswith(":")} == {
         f"{kind}:" for kind in KINDS
     }
 
 
-def test_features_are_told_in_words() -> None:
-    """Whoever reads learns what to expect, also of a type that is never deleted."""
+def test_features_are_shown_in_words() -> None:
+    """They include whether resources are ever created and deleted."""
     assert describe.features(widget()) == ["can be created and deleted"]
     plain = widget(attributes={"name": Attribute("String", kind="namevar")}, features={"refreshable"})
     assert describe.features(plain) == [
@@ -127,8 +127,8 @@ def test_features_are_told_in_words() -> None:
     ]
 
 
-def test_automatic_relationships_are_told_as_references() -> None:
-    """An attribute's value stands as ``$name``, what only a function knows as an ellipsis."""
+def test_automatic_relationships_are_shown_as_references() -> None:
+    """An attribute's value is shown as ``$name``, the result of a function as an ellipsis."""
     found = widget(
         autorequires={"file": "$image", "package": ["apt", "gnupg"]}, autonotify={"service": lambda _should: ["x"]}
     )
@@ -141,8 +141,8 @@ def test_automatic_relationships_are_told_as_references() -> None:
     assert "AUTOMATIC" not in describe.text(widget())
 
 
-def test_title_patterns_are_shown_with_what_they_give() -> None:
-    """Of a type with several namevars one sees how to write the title."""
+def test_title_patterns_are_shown_with_their_namevars() -> None:
+    """The page of a type with several namevars shows how to write a title."""
     namevars = {name: Attribute("String", kind="namevar") for name in ("name", "place")}
     found = widget(attributes=namevars, title_patterns=[{"pattern": r"(?<name>\w+)@(?<place>\w+)\z"}])
     assert r"- (?P<name>\w+)@(?P<place>\w+)\Z gives name and place" in describe.text(found)
@@ -161,7 +161,7 @@ def test_title_patterns_are_shown_with_what_they_give() -> None:
     ],
 )
 def test_a_summary_is_the_first_sentence(docs: str, wanted: str) -> None:
-    """On one line, and no abbreviation ends it."""
+    """It is on one line, and an abbreviation does not end it."""
     assert describe.summary(widget(docs=docs)) == wanted
 
 
@@ -175,7 +175,7 @@ def test_markdown_shows_code_as_code() -> None:
 
 
 def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> None:
-    """A broken file disables its own type and no other, and says why."""
+    """A broken file disables its own type only, and its error is shown."""
     good = 'from resource_api import Attribute, TypeDefinition\nTYPE = TypeDefinition(name="good", docs="Fine. Yes.",'
     good += ' attributes={"name": Attribute("String", kind="namevar")})\n'
     registry = module(tmp_path, good=good, bad="import nonsense_that_is_nowhere\n", odd="TYPE = 3\n")
@@ -189,7 +189,7 @@ def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", REGISTRY.names())
 def test_every_bundled_type_is_documented(name: str) -> None:
-    """A type and each of its attributes say what they are for, in all three forms."""
+    """The purpose of a type and of each attribute is in all three forms."""
     found = REGISTRY.type(name)
     assert describe.summary(found).endswith(".")
     document = json.loads(json.dumps(describe.document(found)))
@@ -200,16 +200,16 @@ def test_every_bundled_type_is_documented(name: str) -> None:
         assert f"### {each['name']}\n" in page
 
 
-def test_the_reference_is_what_the_types_say() -> None:
-    """``docs/reference`` is written from the types; after a change of one it is written again."""
+def test_the_reference_is_up_to_date() -> None:
+    """``docs/reference`` is generated from the types, and again after a change of one."""
     directory = ROOT / "docs" / "reference"
     found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.md")}
     again = 'describe.write_reference(Path("docs/reference"), Registry.from_path())'
     assert found == describe.reference_pages(REGISTRY), f"outdated; run {again}"
 
 
-def test_writing_the_reference_takes_away_what_is_gone(tmp_path: Path) -> None:
-    """A page of a type that no longer exists goes, and other files stay."""
+def test_writing_the_reference_removes_pages_of_missing_types(tmp_path: Path) -> None:
+    """The page of a type that no longer exists is removed; other files remain."""
     for name in ("gone.md", "kept.txt"):
         (tmp_path / name).touch()
     written = describe.write_reference(tmp_path, REGISTRY)

@@ -1,4 +1,4 @@
-"""The laws of drawn relationships: complete, in order, the same each time, and no title that breaks the drawing."""
+"""Graphs are complete, ordered and reproducible, and no title breaks one."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ WIDGET = TypeDefinition(
 
 
 class Still(SimpleProvider):
-    """Nothing exists; nothing is asked to change."""
+    """A provider without resources."""
 
     def get(self, context: object, names: object = None) -> list[dict[str, Any]]:  # noqa: ARG002 - a provider's
-        """Give nothing."""
+        """Return no resources."""
         return []
 
     def refresh(self, context: object, names: object) -> None:
-        """Stay still."""
+        """Do nothing."""
 
 
 class Plain(SimpleProvider):
-    """The same, for types without features."""
+    """The same provider, for types without features."""
 
     get = Still.get
 
@@ -64,21 +64,21 @@ def compiled(given: dict[str, Any] | None = None, /, **sections: Any) -> Catalog
 
 
 def titled(titles: list[str]) -> Catalog:
-    """Compile widgets of these titles; they come from inputs, in which ``${`` means nothing."""
+    """Compile widgets of these titles; they come from inputs, where ``${`` has no meaning."""
     given = {f"title{number}": title for number, title in enumerate(titles)}
     declared = {name: {"type": "String"} for name in given}
     return compiled(given, inputs=declared, resources={f"Widget[${{inputs.{name}}}]": {} for name in given})
 
 
 def edges(catalog: Catalog) -> set[tuple[str, str, str, bool]]:
-    """Give the edges of the JSON form."""
+    """Return the edges of the JSON form."""
     found = json.loads(graph.render(catalog, "json"))["edges"]
     assert all(edge.keys() <= {"from", "to", "kind", "automatic"} for edge in found)
     return {(edge["from"], edge["to"], edge["kind"], edge.get("automatic", False)) for edge in found}
 
 
 def labels(dot: str) -> list[str]:
-    """Let Graphviz draw, and give the texts of the nodes in the drawing."""
+    """Draw with Graphviz and return the texts of the nodes in the drawing."""
     done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True, timeout=50)
     assert done.stderr == ""
     space = "{http://www.w3.org/2000/svg}"
@@ -110,8 +110,8 @@ NASTY: Final = [
 ]
 
 
-def test_nodes_stand_in_the_order_of_execution() -> None:
-    """The index of a node is its place in the run, whatever the file's order."""
+def test_nodes_are_in_the_order_of_execution() -> None:
+    """The index of a node is its position in the run, whatever the file's order."""
     catalog = compiled(resources={"Widget[late]": {"require": "Shelf[early]"}, "Shelf[early]": None, "Paint[x]": None})
     nodes = json.loads(graph.render(catalog, "json"))["nodes"]
     assert [node["reference"] for node in nodes] == ["Shelf[early]", "Widget[late]", "Paint[x]"]
@@ -138,13 +138,13 @@ def test_nodes_stand_in_the_order_of_execution() -> None:
         ),
     ],
 )
-def test_an_edge_says_who_comes_first_and_why(resources: dict[str, Any], wanted: tuple[str, str, str, bool]) -> None:
-    """Each way to relate two resources becomes one edge, automatic only where nobody but the type asks for it."""
+def test_an_edge_shows_order_and_kind(resources: dict[str, Any], wanted: tuple[str, str, str, bool]) -> None:
+    """Each way to relate two resources becomes one edge, automatic only where nothing but the type declares it."""
     assert edges(compiled(resources=resources)) == {wanted}
 
 
 def test_what_values_and_defaults_imply_is_not_automatic() -> None:
-    """A reference counts wherever it is written, also where the type would ask for the same."""
+    """A reference counts wherever it is written, also where the type declares the same relationship."""
     resources = {"Shelf[s]": {}, "Widget[w]": {}, "Widget[v]": {"shelf": "${values.place}"}}
     catalog = compiled(
         resources=resources, defaults={"Widget": {"shelf": "${Shelf[s].name}"}}, values={"place": "${Shelf[s].name}"}
@@ -153,7 +153,7 @@ def test_what_values_and_defaults_imply_is_not_automatic() -> None:
 
 
 @pytest.mark.parametrize("form", ["dot", "mermaid", "json"])
-def test_the_same_manifest_is_drawn_the_same(form: graph.Form) -> None:
+def test_equal_manifests_have_equal_graphs(form: graph.Form) -> None:
     """Two compilations give one text, so that a drawing can be kept in version control."""
     resources = {f"Widget[{n}]": {"require": [f"Shelf[{m}]" for m in range(5)]} for n in range(5)}
     resources |= {f"Shelf[{m}]": {} for m in range(5)}
@@ -183,7 +183,7 @@ def test_graphviz_shows_every_title_as_it_is() -> None:
 
 
 def test_mermaid_shows_every_title_as_it_is() -> None:
-    """What would end a label or become Markdown there is written as a code."""
+    """Characters that would end a label or become Markdown are written as codes."""
     catalog = titled(NASTY)
     text = graph.render(catalog, "mermaid")
     assert drawn(text) == [escape(f"Widget[{title}]") for title in NASTY]
@@ -194,7 +194,7 @@ def test_mermaid_shows_every_title_as_it_is() -> None:
 @settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="'\""), min_size=1))
 def test_no_title_breaks_out_of_its_line(title: str) -> None:
-    """Whatever a title holds, there is one line for it, and it comes back from the label."""
+    """Any title is one line, and the label decodes to the title."""
     catalog = titled([title])
     assert drawn(graph.render(catalog, "mermaid")) == [escape(f"Widget[{title}]")]
     assert len(graph.render(catalog, "dot").splitlines()) == 4

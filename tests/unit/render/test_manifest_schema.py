@@ -1,4 +1,4 @@
-"""The laws of the manifests' schema: an editor underlines mistakes, and nothing that the loader accepts."""
+"""With the schema of manifests an editor marks mistakes, and nothing that the loader accepts."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ NEEDY: Final = TypeDefinition(
 
 
 class Still(SimpleProvider):
-    """Nothing exists; nothing is asked to change."""
+    """A provider without resources."""
 
     def get(self, context: object, names: object = None) -> list[dict[str, Any]]:  # noqa: ARG002 - a provider's
-        """Give nothing."""
+        """Return no resources."""
         return []
 
 
@@ -62,7 +62,7 @@ VALIDATOR: Final = Draft7Validator(SCHEMA)
 
 
 def loads(manifest: Mapping[str, Any]) -> bool:
-    """Whether our own loader takes a manifest, everything that can be checked without touching the system."""
+    """Whether the loader accepts a manifest in every check that does not touch the system."""
     registry = Registry()
     for definition in (WIDGET, NEEDY):
         registry.register_type(definition)
@@ -310,12 +310,12 @@ def documents(corpus: str) -> Sequence[Any]:
 
 
 def underlined(manifest: Any) -> list[str]:
-    """Give what an editor would say."""
+    """Return the errors that an editor would show."""
     return [f"{list(error.absolute_path)}: {error.message}" for error in VALIDATOR.iter_errors(manifest)]
 
 
 def test_it_is_a_schema_of_draft_7() -> None:
-    """Editors know that draft; names of keywords that came later would be ignored in silence."""
+    """Editors support that draft; they ignore later keywords silently."""
     Draft7Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
     for newer in ('"$defs"', '"prefixItems"', '"unevaluatedProperties"', '"dependentRequired"'):
@@ -323,15 +323,15 @@ def test_it_is_a_schema_of_draft_7() -> None:
 
 
 @pytest.mark.parametrize("manifest", documents(GOOD), ids=str)
-def test_what_the_loader_accepts_is_not_underlined(manifest: dict[str, Any]) -> None:
+def test_what_the_loader_accepts_is_not_marked(manifest: dict[str, Any]) -> None:
     """Each section, metaparameter and data type, empty ones too, and references wherever a value can stand."""
     assert loads(manifest)
     assert underlined(manifest) == []
 
 
 @pytest.mark.parametrize("manifest", documents(BAD), ids=str)
-def test_what_the_loader_refuses_is_underlined(manifest: dict[str, Any]) -> None:
-    """One mistake each: a manifest without it would pass."""
+def test_what_the_loader_refuses_is_marked(manifest: dict[str, Any]) -> None:
+    """Each manifest has one mistake; without it, it would be accepted."""
     assert not loads(manifest)
     assert underlined(manifest) != []
 
@@ -346,7 +346,7 @@ def test_what_the_loader_refuses_is_underlined(manifest: dict[str, Any]) -> None
     ],
     ids=str,
 )
-def test_what_a_schema_cannot_know_is_left_to_the_loader(manifest: dict[str, Any]) -> None:
+def test_what_a_schema_cannot_decide_is_left_to_the_loader(manifest: dict[str, Any]) -> None:
     """A mandatory attribute may come from ``defaults``, a name from another file, and JSON has one kind of number."""
     assert not loads(manifest)
     assert underlined(manifest) == []
@@ -366,8 +366,8 @@ VALUES: Final = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*WIDGET.attributes, "siez"]), VALUES, max_size=3))
-def test_no_value_that_the_loader_accepts_is_underlined(attributes: dict[str, Any]) -> None:
-    """Whatever is written, there is no false alarm; and what is underlined is refused."""
+def test_no_value_that_the_loader_accepts_is_marked(attributes: dict[str, Any]) -> None:
+    """No accepted manifest is marked, and every marked one is refused."""
     manifest = {"resources": {"Widget[a]": attributes}}
     assert not (underlined(manifest) and loads(manifest))
 
@@ -381,7 +381,7 @@ def test_every_section_and_metaparameter_is_known() -> None:
 
 
 def test_an_editor_shows_what_an_attribute_means() -> None:
-    """On hover: the documentation, the data type, the kind; a default is offered, a secret one never."""
+    """An editor shows the documentation, data type, kind and default, but never a secret default."""
     properties = SCHEMA["definitions"]["type-widget"]["properties"]
     assert properties["size"]["description"] == "How big it is.\n\nOptional[Integer[0, 9]]: property"
     assert properties["ensure"]["default"] == "present"

@@ -1,4 +1,4 @@
-"""What is printed as YAML is a manifest that reads back as the same values."""
+"""Resources are printed as a YAML manifest that reads back as the same values."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ VALUES = st.recursive(
 
 
 def written(*rows: dict[str, Any]) -> str:
-    """Give the manifest of rows as text."""
+    """Return the manifest of rows as text."""
     return "\n".join(yaml_writer.resources(TYPE, rows)) + "\n"
 
 
 @given(TITLE, VALUES)
 def test_every_value_reads_back(title: str, value: Any) -> None:
-    """By our own reader: quoted where needed, references in it escaped."""
+    """With our own reader: text is quoted where needed, references are escaped."""
     text = written({"name": title, "ensure": "present", "value": value})
     resources = yaml_reader.read(text.encode(), "x.yaml").data["resources"]
     ((key, body),) = resources.items()
@@ -56,8 +56,8 @@ def test_every_value_reads_back(title: str, value: Any) -> None:
 
 
 @given(TITLE, TEXT)
-def test_any_other_reader_takes_text_as_text(title: str, value: str) -> None:
-    """What we print is YAML, not a dialect."""
+def test_other_readers_read_text_as_text(title: str, value: str) -> None:
+    """Other YAML readers read it too."""
     body = yaml.safe_load(written({"name": title, "ensure": "present", "value": value}))["resources"]
     assert [entry["value"].replace("$${", "${") for entry in body.values()] == [value]
 

@@ -38,6 +38,7 @@ WRONG: Final = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_a_misspelt_option_is_found_by_a_type_checker(tmp_path: Path) -> None:
     """So is one that the method does not have, or of another type; the documented ones are accepted."""

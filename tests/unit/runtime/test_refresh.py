@@ -1,4 +1,4 @@
-"""What import and refresh record is what apply would: no more, and no secret in clear."""
+"""Import and refresh record the same values as apply, and no secret unsealed."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ SECRET = "hunter22 and more"
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    """Give a runtime with a state of its own."""
+    """Return a runtime with its own state."""
     return Runtime(Registry.from_path(), state=f"sqlite:{tmp_path}/state/state.db")
 
 
 def manifest(path: Path, **attributes: Any) -> dict[str, Any]:
-    """Declare one file whose content is secret by reference, unless told otherwise."""
+    """Return a manifest of one file; its content is secret by reference, unless attributes are given."""
     content = attributes or {"content": "pw=${inputs.pw}"}
     return {
-        "project": "upkeep",
+        "project": "site",
         "inputs": {"pw": {"type": "Sensitive[String]"}},
         "resources": {f"File[{path}]": content},
     }
 
 
 def kept(tmp_path: Path) -> bytes:
-    """Give every byte that state has written."""
+    """Return the content of every file of the state."""
     return b"".join(file.read_bytes() for file in (tmp_path / "state").iterdir())
 
 
 def test_an_import_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path: Path) -> None:
-    """It comes back plain from the file that it was put in."""
+    """The provider returns it plain, as it is in the file."""
     path = tmp_path / "file"
     path.write_text(f"pw={SECRET}")
     import_resource(runtime, manifest(path), f"File[{path}]", None, {"pw": Sensitive(SECRET)})
@@ -46,8 +46,8 @@ def test_an_import_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path:
     assert SECRET.encode() not in kept(tmp_path)
 
 
-def test_a_refresh_seals_it_too(runtime: Runtime, tmp_path: Path) -> None:
-    """Also a secret that somebody else has put in its place."""
+def test_a_refresh_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path: Path) -> None:
+    """A secret that another process has written is sealed too."""
     path = tmp_path / "file"
     runtime.apply(manifest(path), {"pw": Sensitive("another secret")})
     path.write_text(f"pw={SECRET}")
@@ -55,16 +55,16 @@ def test_a_refresh_seals_it_too(runtime: Runtime, tmp_path: Path) -> None:
     assert SECRET.encode() not in kept(tmp_path)
 
 
-def test_an_import_keeps_nothing_that_was_not_declared(runtime: Runtime, tmp_path: Path) -> None:
-    """The content of a file that only its mode is managed of is nobody's business."""
+def test_an_import_records_nothing_that_is_not_declared(runtime: Runtime, tmp_path: Path) -> None:
+    """The content of a file is not recorded when only its mode is declared."""
     path = tmp_path / "file"
     path.write_text(SECRET)
     import_resource(runtime, manifest(path, mode="0600"), f"File[{path}]", None, {"pw": "unused"})
     assert SECRET.encode() not in kept(tmp_path)
 
 
-def test_a_refresh_sees_what_was_imported_move(runtime: Runtime, tmp_path: Path) -> None:
-    """Also where it was not as declared, and has never been asked for; a secret stays one."""
+def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_path: Path) -> None:
+    """It does so too when the imported value differed from the declared one; a secret stays sealed."""
     path = tmp_path / "file"
     given = {"pw": Sensitive(SECRET)}
     path.write_text(f"pw={SECRET}, once")

@@ -35,7 +35,7 @@ def test_the_text_of_a_plan_is_what_the_command_prints(runtime: Runtime, tmp_pat
     assert isinstance(plan, Plan)
 
 
-def test_the_document_of_a_plan_is_the_contract_s(runtime: Runtime, tmp_path: Path) -> None:
+def test_the_document_of_a_plan_has_the_documented_fields(runtime: Runtime, tmp_path: Path) -> None:
     """It is ready for ``json.dumps`` and has every documented field."""
     document = json.loads(json.dumps(runtime.plan(manifest(tmp_path, 2)).to_dict()))
     assert document.keys() >= {
@@ -46,7 +46,7 @@ def test_the_document_of_a_plan_is_the_contract_s(runtime: Runtime, tmp_path: Pa
     assert [step["action"] for step in document["steps"]] == ["create", "create"]
 
 
-def test_the_document_of_a_report_is_the_contract_s(runtime: Runtime, tmp_path: Path) -> None:
+def test_the_document_of_a_report_has_the_documented_fields(runtime: Runtime, tmp_path: Path) -> None:
     """Steps as ``step_end`` shows them, the outputs, and the summary with exit code and run."""
     report = runtime.apply(manifest(tmp_path, 2))
     document = json.loads(json.dumps(report.to_dict()))
@@ -69,9 +69,9 @@ def test_repr_is_one_short_line(runtime: Runtime, tmp_path: Path) -> None:
     """Only the counts that are not zero are shown; it does not grow with the number of steps."""
     plan = runtime.plan(manifest(tmp_path, 100))
     assert repr(plan) == "<Plan: 100 to create; 0 unchanged>"
-    assert repr(runtime.apply(manifest(tmp_path, 100), noop=True)) == "<Report: 100 created; 0 unchanged (noop)>"
-    assert repr(runtime.apply(plan)) == "<Report: 100 created; 0 unchanged>"
-    assert repr(runtime.plan(manifest(tmp_path, 100))) == "<Plan: 100 unchanged>"
+    assert repr(runtime.apply(manifest(tmp_path, 100), noop=True)) == "<Report: 100 created>"
+    assert repr(runtime.apply(plan)) == "<Report: 100 created>"
+    assert repr(runtime.plan(manifest(tmp_path, 100))) == "<Plan: nothing to do; 100 unchanged>"
     assert repr(runtime.plan(manifest(tmp_path, 100, mode="0600"))) == "<Plan: 100 to update; 0 unchanged>"
 
 
