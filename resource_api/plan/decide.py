@@ -169,21 +169,21 @@ def _decide_existing(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> Decision:
     lifecycle = entry.meta.lifecycle
-    asked = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
-    found = compare(entry, is_, asked, functions, inputs)
+    wanted = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
+    found = compare(entry, is_, wanted, functions, inputs)
     if not (found or inputs.replacement or inputs.lost_sources or lifecycle.import_ is not None):
         return SAME
     found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
-    planned = predict(entry, is_, asked, functions) if found else Planned()
+    planned = predict(entry, is_, wanted, functions) if found else Planned()
     replacing = _replacing_attributes(entry, found, planned, inputs)
     if inputs.lost_sources and not replacing.all:
-        replacing = _replacing_without_sources(entry, is_, asked, functions, inputs)
+        replacing = _replacing_without_sources(entry, is_, wanted, functions, inputs)
     if replacing.all or inputs.replacement:
         decision = _decide_replacement(entry, found, replacing, inputs)
         if planned.delete_first and lifecycle.replace == "create_first":
             return decision._replace(error="cannot be replaced create_first: its provider must delete first")
         return decision if decision.error else _with_prediction(entry, decision, should, functions)
-    predicted = predicted_values(planned, asked)
+    predicted = predicted_values(planned, wanted)
     if lifecycle.import_ is not None and inputs.record is None:
         return Decision(Action.IMPORT, found, predicted=predicted)
     if not found:
@@ -200,7 +200,7 @@ def _with_prediction(entry: Entry, decision: Decision, should: Resource, functio
 
 
 class _ReplacingAttributes(NamedTuple):
-    """The attributes whose change replaces the resource, by who says so."""
+    """The attributes whose change replaces the resource, by the origin of that rule."""
 
     #: The type: they can only be set at creation. With the text of the error if replacing is not allowed.
     fixed: Mapping[str, str] = {}
@@ -239,13 +239,13 @@ def _replacing_attributes(
 
 
 def _replacing_without_sources(
-    entry: Entry, is_: Resource, asked: Resource, functions: ProviderFunctions, inputs: DecisionInputs
+    entry: Entry, is_: Resource, wanted: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
     """Return what replaces a resource if values from deleted sources are taken as unknown.
 
     While its source does not exist, a resource that was created from it cannot stay; one that can be updated stays.
     """
-    unknown = {**asked, **dict.fromkeys(inputs.lost_sources.keys() & asked.keys(), UNKNOWN)}
+    unknown = {**wanted, **dict.fromkeys(inputs.lost_sources.keys() & wanted.keys(), UNKNOWN)}
     ignored = entry.meta.lifecycle.ignore_changes
     found = [each for each in compare(entry, is_, unknown, functions, inputs) if each.attribute not in ignored]
     planned = predict(entry, is_, unknown, functions) if found else Planned()

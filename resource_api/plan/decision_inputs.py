@@ -51,11 +51,8 @@ class InputCollector:
         self._prior = prior
         self._noop = options.noop
         self._requested = matching(options.replace, catalog.entries, "--replace") if options.replace else set()
-        self._nothing = DecisionInputs(salt=prior.state.salt)
         #: The steps that replace a resource, by the index of their entry.
         self._replaced: dict[int, Step] = {}
-        #: Nothing is recorded and no replacement is requested: the usual first run.
-        self._plain = not (prior.records or prior.predecessors or prior.orphans or options.replace)
 
     def add(self, step: Step) -> None:
         """Take account of a step that was planned: its replacement may be a reason for later ones."""
@@ -66,18 +63,15 @@ class InputCollector:
     def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
         """Return the inputs for an entry; ``steps`` are those planned before it, by the index of their entry."""
         index, prior = entry.index, self._prior
-        if self._plain and not (self._replaced or entry.meta.lifecycle.replace_triggered_by):
-            return self._nothing
-        record = prior.records.get(index)
         if (kind := prior.orphans.get(index)) is not None:
-            return DecisionInputs(prior.state.records[entry.key], None, prior.state.salt, orphan=kind)
-        others = self._requested or self._replaced or prior.instances.replaced
-        replaceable = record is not None or others or entry.meta.lifecycle.replace_triggered_by
-        replacement = self._replacement(entry, steps) if replaceable else None
-        lost = self._lost_sources(entry) if self._replaced and entry.sources and entry.definition.ensurable else {}
-        if record is None and not (replacement or lost) and index not in prior.predecessors:
-            return self._nothing
-        return DecisionInputs(record, prior.predecessors.get(index), prior.state.salt, replacement, lost_sources=lost)
+            return DecisionInputs(prior.state.records[entry.key], salt=prior.state.salt, orphan=kind)
+        return DecisionInputs(
+            prior.records.get(index),
+            prior.predecessors.get(index),
+            prior.state.salt,
+            self._replacement(entry, steps),
+            lost_sources=self._lost_sources(entry) if self._replaced and entry.definition.ensurable else {},
+        )
 
     def _replacement(self, entry: Entry, steps: Mapping[int, Step]) -> Replacement | None:
         if entry.index in self._requested:

@@ -1,4 +1,4 @@
-"""Drift: how the system differs from what was last recorded, whatever the manifest says now.
+"""Drift: how the system differs from what was last recorded, independent of the present manifest.
 
 Only managed attributes and existence count; ``read_only`` values change by themselves. Pure.
 """
@@ -73,10 +73,10 @@ def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
     """Return whether a step corrects drift: the declaration equals the recorded one, and the system has changed."""
     definition = step.definition
     for attribute in definition.managed:
-        declared, asked = step.should.get(attribute), record.should.get(attribute)
+        declared, recorded = step.should.get(attribute), record.should.get(attribute)
         if attribute in definition.write_only and declared is not None:
             declared = digest_secret(declared, salt)
-        if not same_value(declared, asked) and seal_secrets(declared, salt) != asked:
+        if not same_value(declared, recorded) and seal_secrets(declared, salt) != recorded:
             return False
     return bool(drifted_attributes(definition, record, step.is_, salt)) or _drifted_before(step, record, salt)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from resource_api.model.step import Step
 
+    #: A step, and whether it is the removal of its resource.
+    _Node = tuple[Step, bool]
+
 
 def order_operations(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
@@ -42,19 +45,39 @@ def _order_with_removals(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     nodes = list(_nodes(steps, orphans))
-    edges = _after_hosts(nodes, list(_edges(nodes, requires)))
+    edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
     order = graph.order(len(nodes), edges)
     if order.cycles:
         order = graph.order(len(nodes), [edge for edge in edges if not edge.automatic])
     place = {number: index for index, number in enumerate(order.sequence)}
-    operations = [Operation(index, nodes[number][0], nodes[number][1]) for index, number in enumerate(order.sequence)]
+    operations = [Operation(index, *nodes[number]) for index, number in enumerate(order.sequence)]
     waits: dict[int, list[int]] = {}
     for edge in order.edges:
         waits.setdefault(place[edge.then], []).append(place[edge.first])
     return operations, waits
 
 
-def _after_hosts(nodes: Sequence[tuple[Step, bool]], edges: list[Edge]) -> list[Edge]:
+def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
+    """Yield (step, whether it is a removal) in the order to keep where no edge decides."""
+    last = []
+    for step in steps:
+        if step.entry.index in orphans:
+            continue
+        if step.action is Action.REPLACE and _removed_last(step):
+            last.append(step)
+        elif step.action is Action.REPLACE:
+            yield step, True
+        yield step, False
+    yield from ((step, True) for step in reversed(last))
+    yield from ((step, True) for step in steps if step.entry.index in orphans)
+
+
+def _removed_last(step: Step) -> bool:
+    """Return whether the old resource is removed after everything else: create_first, unless the step has failed."""
+    return step.create_first and not step.decision.error
+
+
+def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     """Let a removal wait for the removal of its ``deleted_with``.
 
     What waited for it waits for what came before it instead, because it disappears with its host.
@@ -80,82 +103,58 @@ def _disappears_with(step: Step, host: Step, *, removal: bool) -> bool:
     return step.action is Action.FORGET
 
 
-def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[tuple[Step, bool]]:
-    """Yield (step, whether it is a removal) in the order to keep where no edge decides."""
-    last = []
-    for step in steps:
-        if step.entry.index in orphans:
-            continue
-        if step.action is Action.REPLACE and _removed_last(step):
-            last.append(step)
-        elif step.action is Action.REPLACE:
-            yield step, True
-        yield step, False
-    yield from ((step, True) for step in reversed(last))
-    yield from ((step, True) for step in steps if step.entry.index in orphans)
+class _Edges:
+    """The edges among nodes, which are operations: index of an entry → the node that puts or removes its resource."""
 
+    def __init__(self, nodes: Sequence[_Node], requires: Mapping[int, Sequence[int]]) -> None:
+        self._nodes = nodes
+        self._requires = requires
+        self._puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
+        self._removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
+        self._present = self._puts.keys() | self._removals.keys()
 
-def _removed_last(step: Step) -> bool:
-    """Return whether the old resource is removed after everything else: create_first, unless the step has failed."""
-    return step.create_first and not step.decision.error
+    def all(self) -> Iterator[Edge]:
+        puts, removals = self._puts, self._removals
+        for index, number in puts.items():
+            yield from (Edge(puts[before], number) for before in self._required(index) if before in puts)
+        for index, number in removals.items():
+            if index in puts:
+                last = _removed_last(self._nodes[number][0])
+                yield Edge(puts[index], number) if last else Edge(number, puts[index])
+        yield from self._before_removals()
+        yield from self._by_dependents()
 
+    def _required(self, index: int) -> list[int]:
+        return _requirements(index, self._requires, self._present)
 
-def _edges(nodes: Sequence[tuple[Step, bool]], requires: Mapping[int, Sequence[int]]) -> Iterator[Edge]:
-    puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
-    removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
-    present = puts.keys() | removals.keys()
-    for index, number in puts.items():
-        yield from (Edge(puts[before], number) for before in _requirements(index, requires, present) if before in puts)
-    for index, number in removals.items():
-        if index in puts:
-            step = nodes[number][0]
-            yield Edge(puts[index], number) if _removed_last(step) else Edge(number, puts[index])
-    yield from _before_removals(nodes, puts, removals, requires)
-    yield from _by_recorded_dependencies(nodes, puts, removals, requires)
+    def _before_removals(self) -> Iterator[Edge]:
+        """Remove an old resource only after what its new one requires, except for what itself needs the removal."""
+        puts, removals = self._puts, self._removals
+        replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number][0].create_first}
+        after_removal = graph.descendants(replaced, reverse(self._requires))
+        for index in replaced:
+            for other in self._requires.get(index, ()):
+                if other in puts and other not in after_removal:
+                    yield Edge(puts[other], removals[index], automatic=True)
 
-
-def _before_removals(
-    nodes: Sequence[tuple[Step, bool]],
-    puts: Mapping[int, int],
-    removals: Mapping[int, int],
-    requires: Mapping[int, Sequence[int]],
-) -> Iterator[Edge]:
-    """Remove the old resource only after what its new one requires, except for what itself needs the removal."""
-    after: dict[int, list[int]] = {}
-    for index, before in requires.items():
-        for other in before:
-            after.setdefault(other, []).append(index)
-    replaced = {i for i, number in removals.items() if i in puts and not nodes[number][0].create_first}
-    after_removal = graph.descendants(replaced, after)
-    for index in replaced:
-        for other in requires.get(index, ()):
-            if other in puts and other not in after_removal:
-                yield Edge(puts[other], removals[index], automatic=True)
-
-
-def _by_recorded_dependencies(
-    nodes: Sequence[tuple[Step, bool]],
-    puts: Mapping[int, int],
-    removals: Mapping[int, int],
-    requires: Mapping[int, Sequence[int]],
-) -> Iterator[Edge]:
-    """Yield the edges to a removal from what depended on it, by record or catalog: its removal, or its change."""
-    present = puts.keys() | removals.keys()
-    by_reference = {}
-    for index, number in removals.items():
-        record = nodes[number][0].record
-        by_reference[str(record.reference if record else nodes[number][0].reference)] = index
-    for step, removal in nodes:
-        index = step.entry.index
-        if removal or index not in removals:
-            needed = {
-                by_reference[name] for name in (step.record.requires if step.record else ()) if name in by_reference
-            }
-            needed |= {before for before in _requirements(index, requires, present) if before in removals}
+    def _by_dependents(self) -> Iterator[Edge]:
+        """Remove a resource only after its dependents, by record or catalog, are removed or changed."""
+        puts, removals = self._puts, self._removals
+        by_reference: dict[str, int] = {}
+        for index, number in removals.items():
+            step = self._nodes[number][0]
+            by_reference[str((step.record or step).reference)] = index
+        for step, removal in self._nodes:
+            index = step.entry.index
+            if not removal and index in removals:
+                continue
+            recorded = step.record.requires if step.record else ()
+            needed = {by_reference[name] for name in recorded if name in by_reference}
+            needed |= {before for before in self._required(index) if before in removals}
             for other in needed - {index}:
                 if removal:
                     yield Edge(removals[index], removals[other], automatic=True)
-                elif other not in puts or nodes[removals[other]][0].create_first:
+                elif other not in puts or self._nodes[removals[other]][0].create_first:
                     yield Edge(puts[index], removals[other], automatic=True)
 
 

@@ -146,8 +146,11 @@ class _Planner:
         """Add the step of an entry that was decided in bulk."""
         record = self.prior.records.get(entry.index)
         step = Step(entry, row, entry.should, decision, self.options.noop, self._context, record)
-        self.steps[entry.index] = self._with_refresh(step) if "refreshable" in entry.definition.features else step
-        self.acting = self.acting or self._would_act(self.steps[entry.index])
+        if "refreshable" in entry.definition.features:
+            step = self._with_refresh(step)
+        self.steps[entry.index] = step
+        if step.decision is not SAME or step.refreshed_by:
+            self.acting = self.acting or self._would_act(step)
 
     def _would_act(self, step: Step) -> bool:
         """Return whether a step changes something; in a noop run, whether a run without noop would."""
@@ -169,7 +172,7 @@ class _Planner:
         row, failure = (None, failure) if failure else self.queries.observation(entry)
         if failure:
             decision = Decision(Action.RUN if imperative else Action.UPDATE)
-            if self.acting or later:
+            if later or self.acting:
                 return self._make(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
             return self._make(entry, None, should, decision._replace(error=failure), noop)
         inputs = self.collector.inputs(entry, self.steps)

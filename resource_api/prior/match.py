@@ -1,7 +1,8 @@
 """Match what earlier runs have recorded with what the catalog declares.
 
-Identity is type plus canonical name: a resource that is declared under another title has moved. ``match`` knows names
-only; ``rematch`` corrects it once the resources have been read. Pure: what was read comes in as a function.
+Identity is type plus canonical name: a resource that is declared under another title has moved. ``match`` uses
+names only; ``rematch`` corrects its result once the resources have been read. Pure: what was read comes in through
+``PlannerQueries``.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Rows:
         self.failure = ""
         #: Rows that were checked, and None for names that were asked for and do not exist.
         self.checked: dict[Name, Found] = {}
-        #: Rows that nobody has asked for yet: they are checked when they are used.
+        #: Other rows: they are checked when they are used.
         self.unchecked: dict[Name, Resource] = {}
         #: Name → the epoch in which it was read by name.
         self.read_at: dict[Name, int] = {}
@@ -229,7 +229,7 @@ class Snapshot:
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Read and return the resources of a type; of ``names``, a missing one as a row that says so (None: all).
+        """Read and return the resources of a type; of ``names`` also rows for missing ones (None: all).
 
         Also return by name why single resources could not be read. Raises ``ProviderError`` if none could.
         """

@@ -1,4 +1,4 @@
-"""What is told of thousands of resources at once is what would be told of each: the fast path only ever decides."""
+"""Functions on many resources at once return what the same function returns for each of them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _resources: Final = st.lists(
 )
 
 
-def tools(insync: Callable[..., Any] | None = None) -> ProviderFunctions:
-    """Give the tools of a type that compares by ``insync``, or exactly."""
+def functions(insync: Callable[..., Any] | None = None) -> ProviderFunctions:
+    """Return the functions of a type that compares by ``insync``; None: exactly."""
     asked = None
     if insync is not None:
         asked = lambda questions: (_answers(insync, *each) for each in questions)  # noqa: E731
@@ -60,13 +60,13 @@ def tools(insync: Callable[..., Any] | None = None) -> ProviderFunctions:
 def _answers(insync: Callable[..., Any], name: str, attributes: Sequence[str], *states: Any) -> list[Any] | Exception:
     try:
         return [insync(name, each, *states) for each in attributes]
-    except Exception as error:  # noqa: BLE001 - an answer too
+    except Exception as error:  # noqa: BLE001 - part of the answer
         return error
 
 
 @given(_resources)
-def test_sheets_hold_every_value_once(resources: list[Resource]) -> None:
-    """What is in the sheets, put together again, is what went in."""
+def test_column_groups_hold_every_value_once(resources: list[Resource]) -> None:
+    """The columns, put together again, are the resources."""
     again: dict[int, Resource] = {}
     for places, columns in column_groups(resources):
         for number, place in enumerate(places):
@@ -76,17 +76,17 @@ def test_sheets_hold_every_value_once(resources: list[Resource]) -> None:
 
 
 @given(_resources)
-def test_many_are_flat_when_each_is(resources: list[Resource]) -> None:
-    """The question about all is that about each."""
+def test_many_resources_are_flat_if_each_is(resources: list[Resource]) -> None:
+    """``are_flat`` is ``is_flat`` of each."""
     assert are_flat(resources) == all(map(is_flat, resources))
 
 
 @given(_resources)
-def test_nothing_that_would_be_refused_escapes_doubt(resources: list[Resource]) -> None:
-    """What is not doubtful has known names, all that are mandatory, accepted values; asked again, it is the same."""
-    with_memory = tools()
-    first = canonicalize.find_suspect(with_memory, resources)
-    assert canonicalize.find_suspect(with_memory, resources) == first
+def test_a_resource_that_would_be_refused_is_suspect(resources: list[Resource]) -> None:
+    """The others have declared attributes, all mandatory ones, and accepted values; a second call returns the same."""
+    provider = functions()
+    first = canonicalize.find_suspect(provider, resources)
+    assert canonicalize.find_suspect(provider, resources) == first
     for place, resource in enumerate(resources):
         if place not in first:
             assert resource.keys() <= TYPE.attributes.keys()
@@ -94,15 +94,15 @@ def test_nothing_that_would_be_refused_escapes_doubt(resources: list[Resource]) 
             assert not canonicalize.missing_attributes(TYPE, resource)
 
 
-def test_plain_resources_are_not_doubted() -> None:
-    """Texts that are accepted and values of a kind of which all are leave no doubt; one refused text is found."""
+def test_plain_resources_are_not_suspect() -> None:
+    """Accepted texts and values of unrestricted types are not; one refused text is found."""
     plain: list[Resource] = [{"name": f"n{n}", "mode": "644", "size": True} for n in range(50)]
-    assert canonicalize.find_suspect(tools(), plain) == set()
-    assert canonicalize.find_suspect(tools(), [*plain, {"name": "n", "mode": "8", "size": True}]) == {50}
+    assert canonicalize.find_suspect(functions(), plain) == set()
+    assert canonicalize.find_suspect(functions(), [*plain, {"name": "n", "mode": "8", "size": True}]) == {50}
 
 
 def entry(should: Mapping[str, Any]) -> Entry:
-    """Give an entry that should be so."""
+    """Return an entry with ``should``."""
     made = Entry(Declaration("thing", "t", {}, {}), TYPE)
     made.should = dict(should)
     return made
@@ -115,8 +115,8 @@ def _differs(each: Entry, row: Mapping[str, Any], asked: ProviderFunctions) -> b
         return True
 
 
-def _moody(_name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> Any:
-    """Compare in every way that is allowed, and in some that are not."""
+def _inconsistent(_name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> Any:
+    """Compare with every result that is allowed, and some that are not."""
     if should[attribute] == "8":
         msg = "no"
         raise ValueError(msg)
@@ -124,22 +124,22 @@ def _moody(_name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[s
     return answers.get(is_.get(attribute)) if type(is_.get(attribute)) in (str, bool, int) else None
 
 
-@pytest.mark.parametrize("insync", [None, _moody])
+@pytest.mark.parametrize("insync", [None, _inconsistent])
 @given(st.lists(st.tuples(st.fixed_dictionaries({"name": st.just("n"), "size": _values}), _values), max_size=5))
-def test_what_is_level_does_not_differ(
+def test_equal_resources_have_no_difference(
     insync: Callable[..., Any] | None, drawn: list[tuple[dict[str, Any], Any]]
 ) -> None:
-    """Resources that are told to be level are those of which no attribute differs, unknowns aside."""
+    """``equal_places`` finds exactly the resources without a difference, except for unknown values."""
     pairs = [(entry(should), {**should, "size": value}) for should, value in drawn]
-    asked = tools(insync)
+    asked = functions(insync)
     found = set(equal_places(pairs, asked))
     for place, (each, row) in enumerate(pairs):
         if each.should["size"] is not UNKNOWN:
             assert (place in found) != _differs(each, row, asked)
 
 
-def test_asking_of_many_leaves_nothing_behind(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A run whose provider compares and validates says nothing on stderr that nobody has asked for."""
+def test_a_provider_that_compares_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Generators that were not exhausted are closed silently."""
     (tmp_path / "f").write_text("x")
     runtime = Runtime(Registry.from_path(str(tmp_path)), state="memory:")
     plan = runtime.plan({"resources": {f"File[{tmp_path}/f]": {"content": "x"}}})
@@ -148,15 +148,15 @@ def test_asking_of_many_leaves_nothing_behind(capfd: pytest.CaptureFixture[str],
     assert capfd.readouterr().err == ""
 
 
-def test_a_comparison_cannot_change_what_is_compared() -> None:
-    """One that tries is asked again by whoever compares alone, with copies; until then nothing is level."""
+def test_a_comparison_cannot_change_its_arguments() -> None:
+    """One that tries fails, so the resource is compared again alone, with copies."""
 
-    def greedy(_name: str, attribute: str, is_: dict[str, Any], should: Mapping[str, Any]) -> bool:
+    def writing(_name: str, attribute: str, is_: dict[str, Any], should: Mapping[str, Any]) -> bool:
         is_[attribute] = should[attribute]
         return is_[attribute] == should[attribute]
 
     pairs: Sequence[tuple[Entry, dict[str, Any]]] = [(entry({"name": "n", "size": 1}), {"name": "n", "size": 2})]
-    assert list(equal_places(pairs, tools(greedy))) == []
+    assert list(equal_places(pairs, functions(writing))) == []
     assert pairs[0][1] == {"name": "n", "size": 2}
 
 
@@ -169,39 +169,39 @@ _declared: Final = st.dictionaries(
 
 
 @given(
-    first=_declared, then=_declared, gone=st.sets(st.sampled_from("abcd")), related=st.booleans(), noop=st.booleans()
+    first=_declared, then=_declared, deleted=st.sets(st.sampled_from("abcd")), related=st.booleans(), noop=st.booleans()
 )
-def test_what_is_told_of_many_is_what_is_planned_of_each(
+def test_bulk_decisions_equal_single_decisions(
     *,
     first: dict[str, Any],
     then: dict[str, Any],
-    gone: set[str],
+    deleted: set[str],
     related: bool,
     noop: bool,
 ) -> None:
-    """Of what is in order or not there, after any run and any damage, with relationships or none: the same steps."""
+    """The steps are the same, after any run and any damage, with and without relationships."""
     bench = Bench()
     bench.put("thing", tool={})
     bench.apply(first)
     for kind in ("engine", "gadget"):
-        for name in gone & bench.world.things[kind].keys():
+        for name in deleted & bench.world.things[kind].keys():
             del bench.world.things[kind][name]
     if related and len(then) > 1:
         one, *_, other = then
         then = {**then, other: {**then[other], "subscribe": one}}
-    told = bench.plan(then, noop=noop)
+    in_bulk = bench.plan(then, noop=noop)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("resource_api.plan.planner.decide_in_bulk", lambda *_: BulkDecisions())
-        each = bench.plan(then, noop=noop)
-    assert _shown(told) == _shown(each)
+        one_by_one = bench.plan(then, noop=noop)
+    assert _shown(in_bulk) == _shown(one_by_one)
 
 
 def _shown(plan: Plan) -> list[tuple[Any, ...]]:
     return [(str(s.reference), s.is_, s.should, s.decision, s.noop, s.record, *s[7:]) for s in plan.steps]
 
 
-def test_a_default_of_none_is_what_should_be() -> None:
-    """Where nothing is declared; where null is, neither that nor a default is."""
+def test_a_default_of_none_is_a_declared_value() -> None:
+    """It holds if nothing is declared; ``null`` in the manifest declares nothing and disables the default."""
     registry = Registry()
     attributes = {"name": Attribute("String", kind="namevar"), "note": Attribute("Optional[String]", default=None)}
     registry.register_type(TypeDefinition(name="memo", attributes=attributes))
@@ -211,18 +211,18 @@ def test_a_default_of_none_is_what_should_be() -> None:
 
 
 class Lower(BaseProvider):
-    """Spells modes in lower case."""
+    """Canonicalizes modes to lower case."""
 
     def get(self, context: Context, names: Collection[Any] | None = None) -> list[Resource]:
-        """There is nothing."""
+        """Return nothing."""
         del context, names
         return []
 
     def set(self, context: Context, changes: Mapping[Any, Any]) -> None:
-        """Nothing is ever asked."""
+        """Do nothing."""
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write what was written otherwise anew."""
+        """Replace modes that are not in lower case."""
         del context
         for resource in resources:
             if not resource.get("mode", "x").islower():
@@ -231,8 +231,8 @@ class Lower(BaseProvider):
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["", "x", "X", None]), min_size=1))
-def test_what_is_written_is_known_as_it_was_written(modes: dict[str, str | None]) -> None:
-    """Whatever canonicalize makes of it, also where of the values that it leaves alone only the names are kept."""
+def test_inputs_are_kept_as_written(modes: dict[str, str | None]) -> None:
+    """Whatever ``canonicalize`` changes, and where only the names of unchanged values are stored."""
     registry = Registry()
     attributes = {"name": Attribute("String", kind="namevar"), "mode": Attribute("Optional[String]", default="X")}
     registry.register_type(TypeDefinition(name="mood", attributes=attributes, features={"canonicalize"}))
@@ -243,13 +243,13 @@ def test_what_is_written_is_known_as_it_was_written(modes: dict[str, str | None]
 
 
 @given(st.lists(st.tuples(_values, _values), min_size=1, max_size=6))
-def test_what_is_recorded_of_what_was_read_is_what_was_read(pairs: list[tuple[Any, Any]]) -> None:
-    """To the kind of a number, also where the provider says that it is as it should be."""
+def test_a_record_holds_the_values_that_were_read(pairs: list[tuple[Any, Any]]) -> None:
+    """With the same numeric type, and also if the provider reports them as in sync."""
     sizes = [(should, is_) for should, is_ in pairs if TYPE.accepts["size"](should) and TYPE.accepts["size"](is_)]
     made: dict[str, Any] = {}
 
     class Careless(BaseProvider):
-        """Makes something else of what is asked, and finds that it is just that."""
+        """Sets another value and reports it as in sync."""
 
         def get(self, context: Context) -> list[Resource]:
             del context

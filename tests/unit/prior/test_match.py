@@ -1,0 +1,86 @@
+"""What becomes of a recorded resource that the catalog does not declare under its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.record import Record, StackState
+from resource_api.prior.match import match
+from resource_api.prior.orphans import OrphanKind
+from resource_api.prior.provider_instances import ProviderInstances
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.prior.match import Prior
+
+TYPE: Final = TypeDefinition(
+    name="thing",
+    attributes={
+        "name": Attribute("String", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", default="present"),
+    },
+)
+RECORD: Final = Record("thing", "a", "a", {}, {"ensure": "present"}, {"name": "a"}, owned=True)
+
+
+def matched(
+    record: Record, resources: Mapping[str, Any], *, prune: bool = False, **sections: Any
+) -> tuple[Catalog, Prior]:
+    """Match one record with a manifest."""
+    registry = Registry()
+    registry.register_type(TYPE)
+    registry.register_provider("thing", type("Things", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: [])))
+    catalog = Runtime(registry).compile({"resources": dict(resources), **sections})
+    instances = ProviderInstances(StackState("project", "stack", records={record.key: record}))
+    return match(catalog, instances, prune=prune, functions=lambda _: ProviderFunctions(TYPE, {}))
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "kind"),
+    [
+        (RECORD, {"prune": True}, OrphanKind.UNDECLARED),
+        (RECORD, {"removed": ["Thing[a]"]}, OrphanKind.REMOVED),
+        (RECORD._replace(status="replaced"), {}, OrphanKind.SUPERSEDED),
+        (RECORD._replace(status="pending"), {}, OrphanKind.INTERRUPTED),
+    ],
+)
+def test_an_orphan_has_a_kind_and_an_entry_that_is_absent(
+    record: Record, options: dict[str, Any], kind: OrphanKind
+) -> None:
+    """It is appended to the catalog with the recorded name."""
+    catalog, prior = matched(record, {"Thing[b]": {}}, **options)
+    assert prior.orphans == {1: kind}
+    assert catalog.entries[1].key == record.key
+    assert catalog.entries[1].absent
+
+
+def test_an_undeclared_record_is_left_alone_without_prune() -> None:
+    """It becomes no orphan, and the catalog stays as it is."""
+    catalog, prior = matched(RECORD, {"Thing[b]": {}})
+    assert (len(catalog.entries), prior.orphans) == (1, {})
+    assert [record.key for record in prior.undeclared] == [RECORD.key]
+
+
+def test_identity_is_the_name_and_not_the_title() -> None:
+    """A record of the same name under another title is the record of the entry."""
+    _, prior = matched(RECORD, {"Thing[other]": {"name": "a"}}, prune=True)
+    assert (prior.records, prior.orphans) == ({0: RECORD}, {})
+
+
+def test_a_former_name_finds_a_record_under_another_key() -> None:
+    """The record belongs to the entry then, and its former key is dropped."""
+    _, prior = matched(RECORD, {"Thing[b]": {}}, moved=[{"from": "Thing[a]", "to": "Thing[b]"}])
+    assert (prior.records, list(prior.moved_keys)) == ({0: RECORD}, [RECORD.key])
+
+
+def test_a_replacement_has_a_predecessor() -> None:
+    """It has the same title, other namevars, and leave to replace."""
+    resources = {"Thing[a]": {"name": "b", "lifecycle": {"replace": "delete_first"}}}
+    _, prior = matched(RECORD, resources, prune=True)
+    assert (prior.predecessors, prior.records, prior.orphans) == ({0: RECORD}, {}, {})
