@@ -7,7 +7,7 @@ resources that have changed since, those that depend on them, and those that mor
 
 A conclusion holds keys, names and digests, no values. It is valid as long as the manifest's files, all loaded code, the
 types and the stack in the state are as they were (``validity``). What is left is decided by ``conclusion``; saving,
-loading and planning the rest is done by ``incremental_plan``. The entries lie beside the state (``state.sqlite``).
+loading and planning the rest is done by ``incremental_plan``. ``state.sqlite.cache`` stores the entries.
 
 Every run works without this package and prints the same, only slower; nothing outside of ``runtime`` imports it. See
 docs/cache.md.

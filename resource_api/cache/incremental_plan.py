@@ -98,7 +98,7 @@ class _IncrementalPlan:
         """Return the plan of what is left, None where a whole one must be made.
 
         What is planned in every run is compiled before anything is read, as in a whole run: then its secrets are
-        masked, and a provider knows what is declared when it reads.
+        masked, and a provider that looks up what is declared has done so before it reads.
         """
         conclusion = self._conclusion
         if (catalog := self._compile(planner)) is None:

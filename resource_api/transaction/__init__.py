@@ -1,1 +1,5 @@
-"""Carries out a plan: segments, scheduling, ``set``, verification, results, recording."""
+"""Carries out a plan: ``transaction`` is the run, ``scheduler`` cuts it into segments, ``segment`` makes one call.
+
+Beside them: re-evaluation before a call, verification after it, and its results, events, refreshes and records. What is
+to be done is decided by ``plan``; nothing here reads a manifest or renders output.
+"""

@@ -26,7 +26,7 @@ class Events:
     """Sends the events of one run to a listener and writes its log lines."""
 
     def __init__(self, log: Log, listener: Callable[[Event], None] | None) -> None:
-        """Write to ``log``; ``listener`` gets each event as it happens, None: nobody listens."""
+        """Write to ``log``; ``listener`` gets each event as it happens, None: there is none."""
         self.log = log
         self._listener = listener
         self._started: set[int] = set()

@@ -52,7 +52,7 @@ class ProviderCaller:
     ) -> Exception | None:
         """Call ``set`` with ``changes`` and return what it raised, or None. Raises ``CallStopped``.
 
-        ``left_out`` returns whether a name must be left out when its turn in the call comes.
+        ``left_out`` returns whether a name must be left out; it is called when the provider comes to that name.
         """
         context = self._context(runs, noop=noop)
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}

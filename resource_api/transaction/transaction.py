@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.scheduler import Schedule
 
 _INTERRUPTED: Final = "the run was interrupted"
-_IN_DOUBT: Final = "the next run looks at what it has done"
+_IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
 
 class Parts(NamedTuple):
@@ -62,7 +62,7 @@ class Transaction:
     ) -> None:
         """Prepare to carry out ``plan``; ``snapshot`` holds what was read for it.
 
-        ``listener`` gets each event as it happens, None: nobody listens.
+        ``listener`` gets each event as it happens, None: there is none.
         """
         self._plan = plan
         self._snapshot = snapshot
@@ -248,7 +248,7 @@ class Transaction:
             self._context.cancelled = True
             for run in runs:
                 if run.started and not run.finished:
-                    self._results.fail(run, f"its call was interrupted before its end was seen; {_IN_DOUBT}")
+                    self._results.fail(run, f"its call was interrupted; {_IN_DOUBT}")
                 elif not run.finished:
                     self._results.skip(run, _INTERRUPTED)
 

@@ -31,7 +31,7 @@ def verified(
 ) -> dict[int, Mapping[str, Any]]:
     """Return, by number, the row of each operation of which certainly nothing is missing; all are compared at once.
 
-    Whether something of another operation is missing is told by ``missing``.
+    For the others, see ``missing``.
     """
     pairs = list(_comparable(runs, rows))
     places = equal_places([(run.step.entry, row) for run, row in pairs], functions)

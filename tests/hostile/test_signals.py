@@ -269,7 +269,8 @@ def test_side_by_side_a_call_that_does_not_end_is_given_up(
     assert 4 < time.monotonic() - start < 8
     assert (code, summary["failed"], summary["skipped"]) == (143, 2, 1)
     assert (
-        steps["Bad[a]"]["error"] == "its call did not end after the interrupt; the next run looks at what it has done"
+        steps["Bad[a]"]["error"]
+        == "its call did not end after the interrupt; its outcome is in doubt until the next run"
     )
     box.env["WHERE"] = "nowhere"
     done = box.run("apply", "site.json", "--parallel", "3")
@@ -290,9 +291,7 @@ def test_a_look_at_what_was_done_that_is_cut_leaves_it_in_doubt(
     code, steps, summary, _ = finish(process)
     assert (code, summary["exit_code"], summary["created"]) == (143, 143, 1)
     assert (steps["Bad[a]"]["status"], steps["Good[after]"]["status"]) == ("failed", "skipped")
-    assert steps["Bad[a]"]["error"] == (
-        "its call was interrupted before its end was seen; the next run looks at what it has done"
-    )
+    assert steps["Bad[a]"]["error"] == ("its call was interrupted; its outcome is in doubt until the next run")
     box.env["WHERE"] = "nowhere"
     done = box.run("apply", "site.json")
     assert done.code == 0

@@ -1,4 +1,4 @@
-"""A site on which the same run is made with and without what an earlier one has concluded."""
+"""A site on which the same run is made with and without the cache."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
 
 MODULES: Final = Path(__file__).parents[2] / "scenarios" / "modules"
-#: What the directory beside the database is called.
-KEPT: Final = "state.db.converged"
+#: The name of the cache directory beside the database.
+CACHE_DIRECTORY: Final = "state.db.converged"
 
 
 class Seen(NamedTuple):
-    """What people see of one run: its plan, its log, how it ended, and how many resources were left out of it."""
+    """What is visible of one run: its plan, its log, its result, and how many resources were left out of the plan."""
 
     plan: list[str]
     log: list[str]
@@ -35,10 +35,10 @@ class Seen(NamedTuple):
 
 
 class CachedSite:
-    """A directory with a manifest, a state, and things that fixture types keep in files; every run is a new one."""
+    """A directory with a manifest, a state, and the things of fixture types in files; every run is a new runtime."""
 
     def __init__(self, root: Path, *, use_cache: bool = True, modules: Path = MODULES) -> None:
-        """Keep everything beneath ``root``."""
+        """Use the directory ``root``."""
         self.root = root
         self.use_cache = use_cache
         self.modules = modules
@@ -46,7 +46,7 @@ class CachedSite:
         #: Whether providers run in workers.
         self.isolate = False
         self.manifest = root / "site.json"
-        self.kept = root / "state" / KEPT
+        self.cache_directory = root / "state" / CACHE_DIRECTORY
         (root / "things").mkdir(parents=True, exist_ok=True)
 
     def write(self, resources: Mapping[str, Any], **sections: Any) -> None:
@@ -54,59 +54,59 @@ class CachedSite:
         self.manifest.write_text(json.dumps({"project": "p", **sections, "resources": resources}))
 
     def things(self, kind: str = "widget") -> dict[str, dict[str, Any]]:
-        """Give the things of a type."""
+        """Return the things of a type."""
         path = self.root / "things" / f"{kind}.json"
         found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
         return found
 
     def put(self, kind: str, things: Mapping[str, Any]) -> None:
-        """Have exactly these things of a type."""
+        """Write exactly these things of a type."""
         (self.root / "things" / f"{kind}.json").write_text(json.dumps(things))
 
     def calls(self, kind: str = "widget") -> list[str]:
-        """Give which methods of a type's provider have been called."""
+        """Return the names of the provider's methods that were called, in order."""
         path = self.root / "things" / f"{kind}.calls"
         return [json.loads(line)[0] for line in path.read_text().splitlines()] if path.exists() else []
 
     def runtime(self, log: Callable[[Any], None] = lambda _line: None) -> Runtime:
-        """Give a runtime of its own."""
+        """Return a new runtime."""
         registry = Registry(ModulePath([str(self.modules), BUNDLED], distributions=False))
         state = f"sqlite:{self.root}/state/state.db"
         return Runtime(registry, state=state, log=Log("notice", log), key=self.key, isolate=self.isolate)
 
-    def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **wishes: Any) -> Seen:
-        """Run ``plan``, ``noop`` or ``apply``; gives what is seen of it."""
+    def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **options: Any) -> Seen:
+        """Run ``plan``, ``noop`` or ``apply`` and return what is visible of it."""
         log: list[str] = []
         plans: list[Plan] = []
         runtime = self.runtime(lambda line: log.append(str(line)))
         with mock.patch.dict(os.environ, {"BENCH": str(self.root / "things")}):
             try:
-                end = self._end(runtime, kind, inputs or {}, plans.append, **wishes)
+                end = self._end(runtime, kind, inputs or {}, plans.append, **options)
             except ResourceAPIError as error:
                 return Seen([], log, f"{type(error).__name__}: {error}")
         return Seen(list(render.plan(plans[0])), log, end, plans[0].cached_unchanged)
 
     def _end(
-        self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **wishes: Any
+        self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **options: Any
     ) -> str:
         if kind == "plan":
-            see(runtime.plan(str(self.manifest), inputs, use_cache=self.use_cache, **wishes))
+            see(runtime.plan(str(self.manifest), inputs, use_cache=self.use_cache, **options))
             return ""
         noop, use_cache = kind == "noop", self.use_cache
         report: Report = runtime.apply(
-            str(self.manifest), inputs, on_plan=see, use_cache=use_cache, noop=noop, **wishes
+            str(self.manifest), inputs, on_plan=see, use_cache=use_cache, noop=noop, **options
         )
         return f"{report.exit_code} {render.report(report._replace(seconds=0.0))} {dict(report.outputs)}"
 
     def records(self) -> list[Any]:
-        """Give what is recorded, and what is owed."""
+        """Return what is recorded in every stack."""
         runtime = self.runtime()
         stacks = runtime.store.stacks()
         states = [runtime.store.load(name) for name in stacks]
         return [[list(s.records.values()), dict(s.owed), dict(s.intents), dict(s.outputs), s.serial] for s in states]
 
-    def settle(self) -> None:
-        """Apply until a run knows that everything is in order."""
+    def converge(self) -> None:
+        """Apply until the conclusion that everything is in sync is cached."""
         self.run(prune=True)
         for _ in range(2):
             assert self.run().end.startswith("0 ")

@@ -1,4 +1,4 @@
-"""What an earlier run has concluded is used where a whole plan would say the same, and is worth nothing otherwise."""
+"""A cached conclusion is used where a whole plan would print the same, and is invalid otherwise."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def site(tmp_path: Path) -> CachedSite:
-    """Give a site with four widgets in order, which a run knows."""
+    """Return a site with four widgets in sync, whose conclusion is cached."""
     made = CachedSite(tmp_path)
     made.write({f"Widget[{name}]": {"size": size} for size, name in enumerate("abcd")})
-    made.settle()
+    made.converge()
     return made
 
 
-# The one law: nobody sees a difference
+# The one law: there is no visible difference
 
 
-#: These are always declared, and refer to nobody: others can refer to them without a cycle.
-_FIRM: Final = "vwxyz"
-_firm: Final = st.sampled_from([f"Widget[{name}]" for name in _FIRM])
+#: Always declared and without references: others can refer to them without a cycle.
+_FIXED: Final = "vwxyz"
+_fixed: Final = st.sampled_from([f"Widget[{name}]" for name in _FIXED])
 _plain: Final = st.builds(lambda size: {"size": size}, st.integers(0, 3))
 _bodies: Final = st.fixed_dictionaries(
     {},
@@ -44,7 +44,7 @@ _bodies: Final = st.fixed_dictionaries(
         "colour": st.sampled_from(["red", "blue", "${widget[v].serial}", "${inputs.size} big"]),
         "parts": st.lists(st.sampled_from(["x", "y"]), max_size=2),
         "ensure": st.sampled_from(["present", "absent"]),
-        "require": _firm,
+        "require": _fixed,
         "notify": st.sampled_from(["Daemon[d]", "Daemon[e]"]),
         "tag": st.just("blue"),
         "noop": st.sampled_from([True, False]),
@@ -55,7 +55,7 @@ _bodies: Final = st.fixed_dictionaries(
 )
 _resources: Final = st.fixed_dictionaries(
     {
-        **{f"Widget[{name}]": _plain for name in _FIRM},
+        **{f"Widget[{name}]": _plain for name in _FIXED},
         "Daemon[d]": st.sampled_from([{}, {"reads": "v"}, {"reads": ["a", "w"]}, {"subscribe": "Widget[x]"}]),
         "Daemon[e]": st.sampled_from([{}, {"require": "Widget[z]"}]),
     },
@@ -75,7 +75,7 @@ _sections: Final = st.fixed_dictionaries(
         "removed": st.just(["Widget[gone]"]),
     },
 )
-_names: Final = st.sampled_from("abcde" + _FIRM)
+_names: Final = st.sampled_from("abcde" + _FIXED)
 _runs: Final = st.tuples(st.sampled_from(["apply", "apply", "noop", "plan"]), st.sampled_from([{}, {}, {"size": 2}]))
 _actions: Final = st.one_of(
     st.tuples(st.just("run"), _runs),
@@ -98,8 +98,8 @@ def _damage(site: CachedSite, name: str, how: str) -> None:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=_resources, sections=_sections, actions=st.lists(_actions, min_size=3, max_size=10))
-def test_nobody_sees_a_difference(first: Any, sections: Any, actions: list[Any]) -> None:
-    """Whatever is declared, damaged and run, output, log, end, things and records are those of whole plans."""
+def test_a_run_with_the_cache_is_like_one_without(first: Any, sections: Any, actions: list[Any]) -> None:
+    """Whatever is declared, damaged and run: plan, log, result, things and records are those of whole plans."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
         site = CachedSite(Path(directory) / "site")
         site.write(first, **sections)
@@ -115,16 +115,16 @@ def test_nobody_sees_a_difference(first: Any, sections: Any, actions: list[Any])
 
 
 def _compare(site: CachedSite, kind: str, inputs: Mapping[str, Any]) -> None:
-    """Run both ways from the same beginning, in the same place; what the shorter way has left stays."""
+    """Run with and without the cache from the same beginning; continue from the run with it."""
     before, after = site.root.with_name("before"), site.root.with_name("after")
     shutil.copytree(site.root, before)
-    shorter = _outcome(site, kind, inputs, use_cache=True)
+    cached = _outcome(site, kind, inputs, use_cache=True)
     site.root.rename(after)
     before.rename(site.root)
     whole = _outcome(site, kind, inputs, use_cache=False)
     shutil.rmtree(site.root)
     after.rename(site.root)
-    assert shorter == whole
+    assert cached == whole
 
 
 def _outcome(site: CachedSite, kind: str, inputs: Mapping[str, Any], *, use_cache: bool) -> list[Any]:
@@ -135,11 +135,11 @@ def _outcome(site: CachedSite, kind: str, inputs: Mapping[str, Any], *, use_cach
     return [seen._replace(cached_unchanged=0), things, site.records()]
 
 
-# What it is good for
+# What it saves
 
 
-def test_what_is_in_order_is_only_looked_at(site: CachedSite) -> None:
-    """Once a run knows it, the next ones ask each type once and plan nothing; nothing is recorded anew."""
+def test_a_resource_in_sync_is_only_read(site: CachedSite) -> None:
+    """With a cached conclusion each type is read once, nothing is planned, and nothing is recorded."""
     before = site.records(), len(site.calls())
     for kind in ("apply", "noop", "plan"):
         seen = site.run(kind)
@@ -149,12 +149,12 @@ def test_what_is_in_order_is_only_looked_at(site: CachedSite) -> None:
     assert site.calls()[before[1] :] == ["get", "get", "get"]
 
 
-def test_what_is_known_costs_little_more_than_looking(site: CachedSite) -> None:
-    """Counted in calls of functions, ours, the provider's and those of C, for one more resource in order."""
+def test_a_cached_resource_costs_little_more_than_reading_it(site: CachedSite) -> None:
+    """In calls of functions, those of C and of the provider included, for one more resource in sync."""
     cost = []
     for count in (50, 250):
         site.write({f"Widget[{number}]": {"size": 1, "colour": "red"} for number in range(count)})
-        site.settle()
+        site.converge()
         cost.append(_calls(site))
     assert (cost[1] - cost[0]) / 200 <= 12
 
@@ -176,8 +176,8 @@ def _calls(site: CachedSite) -> int:
     return seen
 
 
-def test_what_has_drifted_is_planned_alone(site: CachedSite) -> None:
-    """A noop names it and what was recorded; to mend it, apply makes a whole plan of what was read already."""
+def test_a_drifted_resource_is_planned_alone(site: CachedSite) -> None:
+    """A noop shows it and what was recorded; an apply makes a whole plan of what was read already."""
     site.put("widget", {**site.things(), "b": {"size": 7, "serial": "S-b"}})
     seen = site.run("noop")
     assert seen.cached_unchanged == 3
@@ -189,24 +189,24 @@ def test_what_has_drifted_is_planned_alone(site: CachedSite) -> None:
     assert site.things()["b"]["size"] == 1
 
 
-def test_a_listener_of_what_has_drifted_is_planned_with_it(site: CachedSite) -> None:
-    """Though its own row is as it was; of ten others that it listens to nothing is said."""
+def test_a_listener_of_a_drifted_resource_is_planned_with_it(site: CachedSite) -> None:
+    """Even if its own row is unchanged; the others that notify it are left out."""
     many = {f"Widget[{number}]": {"size": 1, "notify": "Daemon[d]"} for number in range(10)}
     site.write({**many, "Daemon[d]": {}})
     site.put("daemon", {"d": {"ensure": "running"}})
-    site.settle()
+    site.converge()
     site.put("widget", {**site.things(), "3": {"size": 7, "serial": "S-3"}})
     seen = site.run("noop")
     assert seen.cached_unchanged == 9
     assert [line for line in seen.plan if "Daemon" in line] == ["! Daemon[d] (noop; refreshed by Widget[3])"]
 
 
-def test_a_file_of_another_file_is_compared_in_every_run(site: CachedSite) -> None:
-    """What a provider compares by looking elsewhere does not show in what it read."""
+def test_a_file_with_a_source_is_compared_in_every_run(site: CachedSite) -> None:
+    """What a provider compares with another file is not in the row that it reads."""
     source, target, other = (site.root / name for name in ("source", "target", "other"))
     source.write_text("old")
     site.write({f"File[{target}]": {"source": str(source)}, **{f"File[{other}{n}]": {"content": ""} for n in range(4)}})
-    site.settle()
+    site.converge()
     assert site.run().cached_unchanged == 4
     source.write_text("new")
     assert f"~ File[{target}]" in site.run("plan").plan[0]
@@ -214,47 +214,47 @@ def test_a_file_of_another_file_is_compared_in_every_run(site: CachedSite) -> No
     assert target.read_text() == "new"
 
 
-def test_a_manifest_in_parts_is_known_by_all_of_them(site: CachedSite) -> None:
-    """YAML too; one part that changes is enough."""
+def test_a_change_of_any_included_file_ends_validity(site: CachedSite) -> None:
+    """In YAML too."""
     part = site.root / "part.yaml"
     part.write_text("resources: {'Widget[e]': {size: 1}, 'Widget[f]': {size: 1}}")
     site.manifest = site.root / "site.yaml"
     site.manifest.write_text("project: p\ninclude: [part.yaml]\nresources: {'Widget[a]': {size: 0}}")
-    site.settle()
+    site.converge()
     assert site.run().cached_unchanged == 3
     part.write_text("resources: {'Widget[e]': {size: 2}, 'Widget[f]': {size: 1}}")
     assert "~ Widget[e]" in site.run("plan").plan
 
 
-# What ends it
+# What ends validity
 
 
 def _touch(path: Path) -> None:
     path.write_text(path.read_text() + "\n")
 
 
-def _of_others(site: CachedSite) -> None:
-    for each in site.kept.iterdir():
+def _readable_by_others(site: CachedSite) -> None:
+    for each in site.cache_directory.iterdir():
         each.chmod(0o644)
 
 
-def _of_somebody(site: CachedSite) -> None:
-    for each in site.kept.iterdir():
+def _owned_by_another_user(site: CachedSite) -> None:
+    for each in site.cache_directory.iterdir():
         os.chown(each, 12345, -1)
 
 
-def _through_a_link(site: CachedSite) -> None:
-    site.kept.rename(site.root / "elsewhere")
-    site.kept.symlink_to(site.root / "elsewhere")
+def _behind_a_link(site: CachedSite) -> None:
+    site.cache_directory.rename(site.root / "elsewhere")
+    site.cache_directory.symlink_to(site.root / "elsewhere")
 
 
 def _damaged(site: CachedSite) -> None:
-    for each in site.kept.iterdir():
+    for each in site.cache_directory.iterdir():
         each.write_bytes(each.read_bytes()[:-3] + b"x]]")
 
 
-def _without(site: CachedSite) -> None:
-    shutil.rmtree(site.kept)
+def _removed(site: CachedSite) -> None:
+    shutil.rmtree(site.cache_directory)
 
 
 def _shadowed(site: CachedSite) -> None:
@@ -274,7 +274,7 @@ def _in_doubt(site: CachedSite) -> None:
 
 
 def _put_back(site: CachedSite) -> None:
-    """Give the stack another record under the serial that it had."""
+    """Write another record under the same serial."""
     with (store := site.runtime().store).lock("test", 0):
         state = store.load(store.stacks()[0])
         records = {key: record._replace(owned=False) for key, record in state.records.items()}
@@ -290,11 +290,11 @@ def _database_touched(site: CachedSite) -> None:
     "how",
     [
         lambda site: _touch(site.manifest),
-        _of_others,
-        pytest.param(_of_somebody, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")),
-        _through_a_link,
+        _readable_by_others,
+        pytest.param(_owned_by_another_user, marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root")),
+        _behind_a_link,
         _damaged,
-        _without,
+        _removed,
         _shadowed,
         _recorded_otherwise,
         _in_doubt,
@@ -303,8 +303,8 @@ def _database_touched(site: CachedSite) -> None:
     ],
     ids=["manifest", "others", "owner", "link", "damage", "gone", "shadow", "record", "doubt", "serial", "database"],
 )
-def test_it_holds_as_long_as_all_that_it_rests_on(site: CachedSite, how: Callable[[CachedSite], None]) -> None:
-    """Whatever else has changed, and whoever may have written what was kept: a whole plan is made."""
+def test_a_change_of_what_it_depends_on_ends_validity(site: CachedSite, how: Callable[[CachedSite], None]) -> None:
+    """Also a cache that another user may have written: a whole plan is made."""
     assert site.run().cached_unchanged == 4
     how(site)
     seen = site.run("plan")
@@ -313,27 +313,27 @@ def test_it_holds_as_long_as_all_that_it_rests_on(site: CachedSite, how: Callabl
 
 
 @pytest.mark.parametrize("kind", ["types", "providers"])
-def test_other_code_ends_it(site: CachedSite, kind: str) -> None:
-    """A provider that compares otherwise may say otherwise; so may a module that it imports."""
+def test_changed_code_ends_validity(site: CachedSite, kind: str) -> None:
+    """A changed provider or type may come to another result."""
     site.modules = site.root / "own"
     shutil.copytree(MODULES, site.modules)
-    site.settle()
+    site.converge()
     assert site.run().cached_unchanged == 4
     _touch(site.modules / kind / "widget.py")
     assert site.run("plan").cached_unchanged == 0
 
 
-@pytest.mark.parametrize("wishes", [{"targets": ("Widget[a]",)}, {"prune": True}, {"replace": ("Widget[a]",)}])
-def test_wishes_are_heard(site: CachedSite, wishes: Mapping[str, Any]) -> None:
-    """What has a say in what is planned is planned whole."""
-    assert site.run("plan", **wishes).cached_unchanged == 0
+@pytest.mark.parametrize("options", [{"targets": ("Widget[a]",)}, {"prune": True}, {"replace": ("Widget[a]",)}])
+def test_options_that_change_the_plan_make_a_whole_one(site: CachedSite, options: Mapping[str, Any]) -> None:
+    """Targets, pruning and requested replacements."""
+    assert site.run("plan", **options).cached_unchanged == 0
 
 
-def test_policies_judge_what_is_in_order_too(site: CachedSite) -> None:
-    """A policy that is added is asked of every resource."""
+def test_a_new_policy_is_asked_about_every_resource(site: CachedSite) -> None:
+    """Also about those that are in sync."""
     site.modules = site.root / "own"
     shutil.copytree(MODULES, site.modules)
-    site.settle()
+    site.converge()
     assert site.run().cached_unchanged == 4
     (site.modules / "policies").mkdir()
     (site.modules / "policies" / "small.py").write_text(
@@ -344,8 +344,8 @@ def test_policies_judge_what_is_in_order_too(site: CachedSite) -> None:
     assert any("too big" in line for line in (*seen.plan, *seen.log, seen.end))
 
 
-def test_an_input_that_is_missing_is_missed(site: CachedSite) -> None:
-    """Though no resource needs it: what a manifest asks for is asked for in every run."""
+def test_a_missing_or_wrong_input_is_refused_in_every_run(site: CachedSite) -> None:
+    """Also one that no resource uses."""
     site.write({f"Widget[{name}]": {} for name in "abcd"}, inputs={"word": {"type": "String"}})
     for _ in range(2):
         assert site.run(inputs={"word": "x"}).end.startswith("0 ")
@@ -354,8 +354,8 @@ def test_an_input_that_is_missing_is_missed(site: CachedSite) -> None:
     assert site.run(inputs={"word": 1}).end.startswith("ManifestError")
 
 
-def test_a_name_from_an_input_cannot_be_taken_twice(site: CachedSite) -> None:
-    """What is left out of the manifest is still declared."""
+def test_a_title_from_an_input_may_not_be_that_of_a_left_out_resource(site: CachedSite) -> None:
+    """A resource that is left out of the plan is still declared."""
     resources = {f"Widget[{name}]": {} for name in "abcd"}
     site.write({**resources, "Widget[${inputs.word}]": {}}, inputs={"word": {"type": "String"}})
     for _ in range(2):
@@ -364,16 +364,16 @@ def test_a_name_from_an_input_cannot_be_taken_twice(site: CachedSite) -> None:
     assert "declared twice" in site.run(inputs={"word": "a"}).end
 
 
-def test_a_provider_that_fails_is_heard_once(site: CachedSite) -> None:
-    """What cannot be read is told as ever."""
+def test_a_failing_provider_is_reported_once(site: CachedSite) -> None:
+    """As in a whole plan."""
     (site.root / "things" / "widget.json").write_text("[")
     seen = site.run("plan")
     assert seen.cached_unchanged == 0
     assert sum("Widget[a]" in line for line in seen.plan) == 1
 
 
-def test_no_secret_is_kept(site: CachedSite) -> None:
-    """Neither a value nor its digest: what is secret is planned in every run."""
+def test_no_secret_is_cached(site: CachedSite) -> None:
+    """Neither a value nor its digest: resources with secrets are planned in every run."""
     path = site.root / "secret"
     site.write(
         {f"File[{path}]": {"content": "${inputs.word}"}, **{f"Widget[{name}]": {} for name in "abcd"}},
@@ -381,21 +381,24 @@ def test_no_secret_is_kept(site: CachedSite) -> None:
     )
     for _ in range(3):
         assert site.run(inputs={"word": "sesame"}).end.startswith("0 ")
-    kept = b"".join(each.read_bytes() for each in site.kept.iterdir())
+    kept = b"".join(each.read_bytes() for each in site.cache_directory.iterdir())
     (found,) = row_digests([{"content": "sesame"}])
     assert b"Widget[a]" in kept
     assert b"sesame" not in kept
     assert found.encode() not in kept
-    assert {each.stat().st_mode & 0o777 for each in (site.kept, *site.kept.iterdir())} == {0o700, 0o600}
+    assert {each.stat().st_mode & 0o777 for each in (site.cache_directory, *site.cache_directory.iterdir())} == {
+        0o700,
+        0o600,
+    }
 
 
-def test_of_an_encrypted_stack_nothing_is_kept(site: CachedSite) -> None:
+def test_nothing_of_an_encrypted_stack_is_cached(site: CachedSite) -> None:
     """Not even names."""
     key = site.root / "key"
     key.write_text("correct horse battery staple")
     key.chmod(0o600)
     shutil.rmtree(site.root / "state")
     site.key = f"passphrase:{key}"
-    site.settle()
+    site.converge()
     assert site.run().cached_unchanged == 0
-    assert not site.kept.exists()
+    assert not site.cache_directory.exists()
