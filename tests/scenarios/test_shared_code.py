@@ -1,4 +1,4 @@
-"""Code that the providers of one directory of the module path share in ``lib/``, as its author writes it."""
+"""Code that the providers of one directory of the module path share in ``lib/``, used through the command."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MANIFEST = "resources: {'Shelf[a]': {size: 3}, 'Drawer[b]': {size: 4}}"
 
 @pytest.mark.parametrize("options", [(), ("--isolate",)], ids=["in one process", "in workers"])
 def test_each_directory_of_the_module_path_has_its_own_lib(two: Bench, options: tuple[str, ...]) -> None:
-    """Modules of one name do not meet, in one process or in workers."""
+    """Modules of the same name are independent, in one process and in workers."""
     done = two.apply(MANIFEST, *options)
     assert done.code == 0, done
     assert (two.things_of / "shelf.json").read_text() == '[{"name": "a", "size": 3}]'
@@ -77,7 +77,7 @@ def test_each_directory_of_the_module_path_has_its_own_lib(two: Bench, options: 
 
 
 def test_a_changed_module_is_used_by_the_next_run(two: Bench) -> None:
-    """Also by one that would take over what an earlier run has found unchanged."""
+    """Also by a run that would use cached conclusions of an earlier one."""
     for _ in range(3):
         assert two.apply(MANIFEST).code == 0
     two.write("near/lib/place.py", PLACE.format("elsewhere.json"))
@@ -87,7 +87,7 @@ def test_a_changed_module_is_used_by_the_next_run(two: Bench) -> None:
 
 
 def test_an_error_names_the_file_and_line_of_lib(two: Bench) -> None:
-    """And the provider whose import leads there; the other type works."""
+    """And the chain of imports that leads there; the other type works."""
     two.write("near/lib/place.py", "FILE = 1 / 0\n")
     done = two.plan(MANIFEST)
     assert done.code == 65

@@ -1,4 +1,4 @@
-"""The laws of ``lib/``: code that the files of one directory of the module path share, and nobody else sees."""
+"""The laws of ``lib/``: code that the files of one directory of the module path share, and no others."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_types_providers_components_and_policies_may_import_lib(modules: Modules
 
 
 def test_a_policy_may_import_within_its_sandbox(modules: Modules) -> None:
-    """Reading a module touches nothing, although Python would write its bytecode."""
+    """Importing changes nothing there, although Python would write bytecode."""
     modules.write("lib/client.py", "VALUE = 1\n")
     modules.write("policies/all.py", "def resource(resource):\n    from lib.client import VALUE\n    return VALUE\n")
     (policy,) = modules.registry().policies()
@@ -173,7 +173,7 @@ def test_a_policy_may_import_within_its_sandbox(modules: Modules) -> None:
 
 
 def test_a_module_is_executed_once_for_a_registry(modules: Modules) -> None:
-    """So that providers share what it keeps; a type and its provider see one class."""
+    """Providers share its state and its classes."""
     modules.write("lib/client.py", "class Client:\n    pass\n")
     modules.type("host", "from lib.client import Client\n")
     modules.type("zone", "from lib import client\n")
@@ -259,8 +259,8 @@ def test_an_error_in_lib_names_its_file_and_line(modules: Modules) -> None:
     assert modules.provider("host").client.X == 1
 
 
-def test_an_error_in_an_import_of_a_function_reaches_the_caller(modules: Modules) -> None:
-    """With the same words; the next call tries again, as Python does."""
+def test_an_error_of_an_import_in_a_function_reaches_the_caller(modules: Modules) -> None:
+    """With the same message; the next call tries again, as Python does."""
     file = modules.write("lib/client.py", "raise ValueError('no such server')\n")
     modules.type("host", "def later():\n    from lib import client\n    return client.VALUE\n")
     module = modules.provider("host")
@@ -291,14 +291,14 @@ def test_a_name_that_a_module_does_not_define_is_named(modules: Modules) -> None
 
 
 def test_without_a_directory_lib_the_error_says_so(modules: Modules) -> None:
-    """Python's own words would send the author to its package index."""
+    """Python's own message would suggest an installed package."""
     modules.type("host", "from lib import client\n")
     found = f"{modules.root}/providers/host.py:1: imports from 'lib', but there is no directory {modules.root}/lib"
     assert modules.error("host") == found
 
 
-def test_modules_that_import_each_other_are_told_so(modules: Modules) -> None:
-    """A circle of whole modules is fine, one of names cannot be."""
+def test_imports_in_a_circle_are_named_as_such(modules: Modules) -> None:
+    """Modules may import each other; names cannot be imported in a circle."""
     modules.write("lib/a.py", "from lib import b\nA = 1\n")
     modules.write("lib/b.py", "from lib import a\ndef value():\n    return a.A\n")
     modules.type("host", "from lib import a\nvalue = a.b.value()\n")
@@ -347,7 +347,7 @@ def test_a_provider_reads_with_lib(modules: Modules, isolate: bool) -> None:  # 
 
 
 def test_a_broken_lib_in_a_worker_names_its_file_and_line(modules: Modules) -> None:
-    """The error crosses as it is."""
+    """The error is that of the same provider without a worker."""
     file = modules.write("lib/client.py", "X = 1\nraise ValueError('no such server')\n")
     modules.write("types/host.py", TYPE.replace("NAME", "host"))
     modules.write("providers/host.py", READING)
@@ -356,6 +356,6 @@ def test_a_broken_lib_in_a_worker_names_its_file_and_line(modules: Modules) -> N
 
 
 def test_an_unknown_type_is_an_error_of_its_own_class(modules: Modules) -> None:
-    """Callers need not read its message."""
+    """Callers need not parse its message."""
     with pytest.raises(UnknownType, match="unknown type 'Host'"):
         modules.registry().type("host")

@@ -1,4 +1,4 @@
-"""Frames between the runtime and a worker: what goes in comes out, wherever the bytes are cut."""
+"""The laws of the wire format between the runtime and a worker: decoding a frame returns what was encoded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEYS = st.one_of(st.text(), st.just("$resource_api"), st.integers(), st.tuples(s
 
 
 def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Put values into everything that may hold some."""
+    """Return a strategy of all containers of values."""
     return st.one_of(
         st.lists(inner),
         st.dictionaries(KEYS, inner),
@@ -48,15 +48,15 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 VALUES = st.recursive(SCALARS, containers, max_leaves=20)
 
 
-def back(value: Any) -> Any:
-    """Send a value through a frame."""
+def round_trip(value: Any) -> Any:
+    """Return a value after encoding and decoding it."""
     (found,) = Decoder().feed(encode("kind", {"value": value}))
     assert found.kind == "kind"
     return found.body["value"]
 
 
 def kinds(value: Any) -> Any:
-    """Give the classes in a value, for what compares equal and is not the same."""
+    """Return the classes in a value: values of different classes may compare equal."""
     if isinstance(value, Sensitive):
         return (Sensitive, kinds(value.reveal()))
     if isinstance(value, dict):
@@ -67,16 +67,16 @@ def kinds(value: Any) -> Any:
 
 
 @given(VALUES)
-def test_data_comes_out_as_it_went_in(value: Any) -> None:
-    """Of the same classes, keys in their order, also where it looks like a mark."""
-    found = back(value)
+def test_data_is_decoded_as_it_was(value: Any) -> None:
+    """With the same classes and order of keys, also where a key is that of a tag."""
+    found = round_trip(value)
     assert found == value
     assert kinds(found) == kinds(value)
 
 
 @given(st.lists(VALUES, max_size=4), st.integers(1, 40))
 def test_frames_may_be_cut_anywhere(values: list[Any], size: int) -> None:
-    """Bytes come in pieces of any size, several frames in one of them."""
+    """Bytes arrive in pieces of any size, several frames in one of them."""
     data = b"".join(encode("kind", {"value": value}) for value in values)
     decoder = Decoder()
     found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
@@ -84,37 +84,37 @@ def test_frames_may_be_cut_anywhere(values: list[Any], size: int) -> None:
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
-def test_numbers_that_json_has_not_come_through(value: float) -> None:
-    """As themselves."""
-    assert back([value]) == [value]
-    assert math.isnan(back({"x": math.nan})["x"])
+def test_numbers_that_json_does_not_have_are_kept(value: float) -> None:
+    """Infinities and NaN."""
+    assert round_trip([value]) == [value]
+    assert math.isnan(round_trip({"x": math.nan})["x"])
 
 
-def test_file_names_that_are_no_text_come_through() -> None:
-    """Surrogates that stand for bytes stay."""
-    assert back("caf\udce9") == "caf\udce9"
+def test_file_names_that_are_not_utf8_are_kept() -> None:
+    """Surrogate escapes stay as they are."""
+    assert round_trip("caf\udce9") == "caf\udce9"
 
 
-def test_a_read_only_view_comes_out_as_a_mapping() -> None:
-    """A change holds such views."""
-    assert back(Change(None, MappingProxyType({"size": (1, 2)}))) == Change(None, {"size": (1, 2)})
+def test_a_read_only_view_is_decoded_as_a_dict() -> None:
+    """The states of a change are such views."""
+    assert round_trip(Change(None, MappingProxyType({"size": (1, 2)}))) == Change(None, {"size": (1, 2)})
 
 
 class Colour(StrEnum):
-    """Text, and more."""
+    """A subclass of ``str``."""
 
     RED = "red"
 
 
 class Mute:
-    """Cannot even be shown."""
+    """Its ``repr`` raises."""
 
     def __repr__(self) -> str:
-        """Refuse."""
+        """Raise."""
         raise ValueError
 
 
-ODD = {
+NO_DATA = {
     "object": object(),
     "enum": Colour.RED,
     "ordered": OrderedDict(a=1),
@@ -124,36 +124,36 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
-def test_what_is_no_data_arrives_as_something_of_that_name(value: object) -> None:
-    """Which equals nothing, so that whoever checks it names it as if it were the thing itself."""
-    found = back([value])[0]
+@pytest.mark.parametrize("value", NO_DATA.values(), ids=NO_DATA)
+def test_a_value_that_is_no_data_keeps_the_name_of_its_class(value: object) -> None:
+    """It equals nothing, and error messages name its class as they would the original's."""
+    found = round_trip([value])[0]
     assert type(found).__name__ == type(value).__name__
     assert found != value
     assert repr(found)
 
 
-def test_what_contains_itself_ends() -> None:
-    """Also where it does so twice, which would never end otherwise."""
+def test_a_value_that_contains_itself_can_be_encoded() -> None:
+    """Also twice, and at a depth above the limit."""
     loop: list[Any] = [1]
     loop += [loop, loop]
-    first, *rest = back(loop)
+    first, *rest = round_trip(loop)
     assert first == 1
     assert [type(each).__name__ for each in rest] == ["list", "list"]
     deep: Any = 0
     for _ in range(5000):
         deep = [deep]
-    assert back(deep)
+    assert round_trip(deep)
 
 
-def test_contents_go_along_as_digests_and_are_lent() -> None:
-    """Nested ones too; the bytes stay."""
+def test_contents_are_encoded_as_digests() -> None:
+    """Nested ones too; the sender is notified of each, and the bytes are not sent."""
     inner = Asset("1" * 64, "text", "hello")
     archive = Archive("2" * 64, "files", (("a", inner),))
-    lent: list[Content] = []
-    (found,) = Decoder().feed(encode("kind", {"value": {"content": archive}}, lent.append))
+    sent: list[Content] = []
+    (found,) = Decoder().feed(encode("kind", {"value": {"content": archive}}, sent.append))
     assert found.body["value"] == {"content": archive}
-    assert lent == [archive, inner]
+    assert sent == [archive, inner]
     assert found.body["value"]["content"].given[0][1].text == "hello"
 
 
@@ -161,13 +161,13 @@ def test_contents_go_along_as_digests_and_are_lent() -> None:
     "data",
     [b"GET / HTTP/1.1\r\n\r\n", b"RApi\xff\xff\xff\xff", b"RApi\0\0\0\1x", b"RApi\0\0\0\4[[]]", b"RApi\0\0\0\1\xff"],
 )
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
-    """At its first eight bytes, or when it is whole."""
+def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
+    """At the first eight bytes, or when the frame is complete."""
     with pytest.raises(ValueError, match=r".*"):
         list(Decoder().feed(data))
 
 
-def test_what_is_too_large_is_refused_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_that_is_too_large_is_refused_by_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a byte of it is sent."""
     monkeypatch.setattr(protocol, "MAX_FRAME", 1 << 20)
     with pytest.raises(ProviderError, match="sent more than 1 MiB at once"):
@@ -177,22 +177,22 @@ def test_what_is_too_large_is_refused_where_it_is_said(monkeypatch: pytest.Monke
 
 
 class OwnError(CommandError):
-    """An error of ours that somebody has made more of."""
+    """A subclass of an error of ours."""
 
 
 class Halt(BaseException):
-    """Something that is no ``Exception``."""
+    """A ``BaseException`` that is no ``Exception``."""
 
 
 class SilentError(Exception):
-    """Raises when asked what it says."""
+    """Its ``str`` raises."""
 
     def __str__(self) -> str:
-        """Refuse."""
+        """Raise."""
         raise ValueError
 
 
-#: All of them raised anew: what one test does to an error is not seen by the next.
+#: Functions, so that each test has errors of its own.
 RAISED: dict[str, Callable[[], BaseException]] = {
     "two_words": lambda: ValueError("two words"),
     "one_word": lambda: KeyError("colour"),
@@ -201,27 +201,27 @@ RAISED: dict[str, Callable[[], BaseException]] = {
     "no_exception": lambda: Halt("for reasons of my own"),
     "interrupt": KeyboardInterrupt,
     "exit": lambda: SystemExit(3),
-    "cannot_list": lambda: CannotList("nobody keeps a list"),
+    "cannot_list": lambda: CannotList("there is no list"),
     "own": lambda: OwnError("failed", ["ls"], 2, "no such"),
     "group": lambda: ExceptionGroup("two things went wrong", [ValueError(), KeyError()]),
 }
 
 
 @pytest.mark.parametrize("case", RAISED)
-def test_errors_say_the_same_on_the_other_side(case: str) -> None:
-    """And are caught by the same clauses, as far as those name ours, ``OSError`` or what is no ``Exception``."""
+def test_errors_have_the_same_message_after_decoding(case: str) -> None:
+    """And are caught by the same clauses, as far as these name our errors, ``OSError`` or ``BaseException``s."""
     error = RAISED[case]()
-    found = decode_error(back(encode_error(error)))
+    found = decode_error(round_trip(encode_error(error)))
     assert reason(found) == reason(error)
     assert type(found).__name__ == type(error).__name__
     for kind in (Exception, OSError, ResourceError, CannotList, CommandError, KeyboardInterrupt, SystemExit):
         assert isinstance(found, kind) == isinstance(error, kind)
 
 
-def test_errors_of_ours_keep_what_they_carry() -> None:
-    """What a program said, which problems a manifest has."""
-    found: Any = decode_error(back(encode_error(CommandError("failed", ["ls", "x"], 2, "no such"))))
+def test_errors_of_ours_keep_their_fields() -> None:
+    """The output of a program, the problems of a manifest."""
+    found: Any = decode_error(round_trip(encode_error(CommandError("failed", ["ls", "x"], 2, "no such"))))
     assert (found.argv, found.status, found.stderr) == (("ls", "x"), 2, "no such")
     problem = Problem("size", "is odd", line=3)
-    found = decode_error(back(encode_error(ManifestError([problem]))))
+    found = decode_error(round_trip(encode_error(ManifestError([problem]))))
     assert (found.problems, found.exit_code) == ([problem], 65)

@@ -1,4 +1,4 @@
-"""The laws of commands: what a provider may run, what the program sees, what is logged, and how failure is worded."""
+"""The laws of commands: what a provider may run, what the program gets, what is logged, and how errors are worded."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ class Provider:
     cat = Command("cat")
 
 
-class Lent:
-    """A provider within a call, and the lines that its commands have logged."""
+class ProviderCall:
+    """A call of a provider, and the lines that its commands have logged."""
 
     def __init__(self, **options: Any) -> None:
-        """Lend to a provider of commands."""
+        """Begin the call; ``options`` are those of its context."""
         self.lines: list[Line] = []
         self.run = RunContext(Log("debug", self.lines.append))
         self.provider = Provider()
         self.context = Context(TYPE, self.run, **options)
 
-    def said(self) -> list[str]:
-        """Give the lines as people see them."""
+    def log_lines(self) -> list[str]:
+        """Return the lines as users see them."""
         return [str(line) for line in self.lines]
 
 
 @pytest.fixture
-def lent() -> Iterator[Lent]:
-    """Be in a call of ``set``."""
-    call = Lent()
+def in_call() -> Iterator[ProviderCall]:
+    """Return a call of ``set`` that is going on."""
+    call = ProviderCall()
     with call.context.activate(call.provider):
         yield call
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[..., Path]:
-    """Give a maker of executable files."""
+    """Return a function that makes executable files."""
 
     def make(name: str, text: str, mode: int = 0o755) -> Path:
         path = tmp_path / name
@@ -79,16 +79,13 @@ def script(tmp_path: Path) -> Callable[..., Path]:
 
 
 def message(call: Callable[[], object]) -> str:
-    """Give the words of the ``CommandError`` that ``call`` raises."""
+    """Return the message of the ``CommandError`` that ``call`` raises."""
     with pytest.raises(CommandError) as caught:
         call()
     return str(caught.value)
 
 
-# What comes back
-
-
-def test_a_call_gives_exit_code_stdout_and_stderr() -> None:
+def test_a_call_returns_exit_code_stdout_and_stderr() -> None:
     """A command in the class body is called as a method, or as the plain object that it is."""
     assert Provider().sh("-c", "echo out; echo err >&2") == CommandResult(0, "out\n", "err\n")
     assert Provider.sh("-c", "echo $0 $1", "a", 5) == CommandResult(0, "a 5\n", "")
@@ -96,19 +93,19 @@ def test_a_call_gives_exit_code_stdout_and_stderr() -> None:
 
 
 def test_attempt_never_raises_for_an_exit_code() -> None:
-    """Whoever wants to judge the exit code gets it, a signal as a negative one."""
+    """It returns the exit code, that of a signal as a negative number."""
     assert Provider().sh.attempt("-c", "echo out; echo err >&2; exit 3") == CommandResult(3, "out\n", "err\n")
     assert Provider().sh.attempt("-c", "kill -KILL $$").exit_code == -signal.SIGKILL
 
 
 def test_lines_stream_without_line_ends() -> None:
-    """Lines come as they are written, the last one also without its end; only a newline ends a line."""
+    """Lines arrive as they are written, the last one also without its end; only a newline ends a line."""
     lines = Provider().sh.lines("-c", r"printf 'a\n\nb\r\n\302\205c\ttail'; sleep 0.1; printf ' end'")
     assert list(lines) == ["a", "", "b\r", "\x85c\ttail end"]
 
 
-def test_lines_come_while_the_program_runs(tmp_path: Path) -> None:
-    """The first line is there before the program goes on."""
+def test_lines_are_read_while_the_program_runs(tmp_path: Path) -> None:
+    """The first line is read before the program goes on."""
     lines = Provider().sh.lines(
         "-c", 'echo first; while [ ! -e "$0" ]; do sleep 0.01; done; echo last', tmp_path / "go"
     )
@@ -125,7 +122,7 @@ def test_lines_raise_at_the_end_for_an_exit_code() -> None:
 
 
 def test_closing_lines_early_stops_the_program(tmp_path: Path) -> None:
-    """Who has read enough leaves nothing running."""
+    """A reader that has read enough leaves no program running."""
     lines = Provider().sh.lines("-c", 'echo $$; sleep 30; touch "$0"', tmp_path / "late")
     pid = int(next(lines))
     lines.close()  # type: ignore[attr-defined]
@@ -133,14 +130,14 @@ def test_closing_lines_early_stops_the_program(tmp_path: Path) -> None:
     assert not (tmp_path / "late").exists()
 
 
-def test_a_line_without_end_is_no_memory_leak() -> None:
-    """A program that never ends its line is stopped, with advice."""
+def test_a_line_without_end_uses_limited_memory() -> None:
+    """A program that never ends its line is stopped."""
     endless = Provider().sh.lines("-c", "cat /dev/zero")
     assert message(lambda: list(endless)) == "'sh -c 'cat /dev/zero'' wrote a line of more than 16 MiB"
 
 
-def test_output_without_end_is_no_memory_leak() -> None:
-    """A call keeps 64 MiB of stdout and 64 KiB of stderr; beyond, it is stopped or its beginning dropped."""
+def test_output_without_end_uses_limited_memory() -> None:
+    """Above 64 MiB of stdout the program is stopped; of stderr the last 64 KiB are kept."""
     assert message(lambda: Provider().cat("/dev/zero")) == (
         "'cat /dev/zero' wrote more than 64 MiB; read it with lines()"
     )
@@ -148,21 +145,18 @@ def test_output_without_end_is_no_memory_leak() -> None:
     assert len(Provider().sh("-c", "yes x | head -c 1M >&2").stderr) == 65536
 
 
-def test_output_that_is_no_text_keeps_its_bytes() -> None:
-    """Any bytes come back as text with surrogate escapes, and go out again as the same bytes."""
+def test_output_that_is_not_utf8_keeps_its_bytes() -> None:
+    """Any bytes are read as text with surrogate escapes, and written as the same bytes."""
     data = bytes(range(256))
     stdout = Provider().cat(input=data).stdout
     assert stdout.encode("utf-8", "surrogateescape") == data
     assert Provider().cat(input=stdout).stdout == stdout
 
 
-# What goes in
-
-
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=5))
 @hypothesis_settings(max_examples=25)
 def test_arguments_arrive_as_they_are(arguments: list[str]) -> None:
-    """No shell reads them: nothing is split, expanded, or taken away."""
+    """No shell reads them: nothing is split, expanded, or removed."""
     assert Provider().printf(r"%s\0", "", *arguments).stdout.split("\0")[1:-1] == arguments
 
 
@@ -173,8 +167,8 @@ def test_hostile_arguments_arrive_as_they_are() -> None:
     assert Provider().printf(r"%s\0", *hostile, name).stdout.split("\0")[:-1] == [*hostile, name]
 
 
-def test_what_is_no_argument_is_refused() -> None:
-    """Text, whole numbers and paths are arguments; nothing vanishes and nothing is spelled by accident."""
+def test_values_of_other_types_are_refused_as_arguments() -> None:
+    """Text, integers and paths are arguments; other values would be converted in a way that nobody chose."""
     for value, kind in ((None, "NoneType"), (True, "bool"), (1.5, "float"), (["a"], "list")):
         assert message(lambda value=value: Provider().sh(value)) == (  # type: ignore[misc]
             f"command 'sh' cannot be given an argument of type {kind}"
@@ -186,22 +180,22 @@ def test_what_is_no_argument_is_refused() -> None:
         Provider().sh("-c", "true", inptu="")  # type: ignore[call-arg]
 
 
-def test_a_secret_goes_by_input_only(lent: Lent) -> None:
-    """A sensitive value is refused where others could see it, and appears in no line of the log."""
+def test_a_secret_is_passed_by_input_only(in_call: ProviderCall) -> None:
+    """A sensitive value is refused where other users could see it, and appears in no line of the log."""
     secret = Sensitive("canary")
     for call in (
-        lambda: lent.provider.sh("-c", secret),  # type: ignore[arg-type]
-        lambda: lent.provider.sh("-c", "true", env={"KEY": secret}),  # type: ignore[dict-item]
+        lambda: in_call.provider.sh("-c", secret),  # type: ignore[arg-type]
+        lambda: in_call.provider.sh("-c", "true", env={"KEY": secret}),  # type: ignore[dict-item]
         lambda: Command("sh", env={"KEY": secret})("-c", "true"),  # type: ignore[dict-item]
     ):
         assert message(call).endswith("that is sensitive: others would see it; pass it by input=")
     script = "tr a-z A-Z; tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/environ"
-    assert lent.provider.sh("-c", script, input=secret).stdout.startswith("CANARY")
-    assert not [line for line in lent.said() if "canary" in line]
+    assert in_call.provider.sh("-c", script, input=secret).stdout.startswith("CANARY")
+    assert not [line for line in in_call.log_lines() if "canary" in line]
 
 
 def test_the_environment_is_an_allow_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of our environment only the time zone is inherited; what is given for the command and the call is added."""
+    """Only the time zone is inherited from the environment; variables of the command and of the call are added."""
     for name in ("LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "IFS", "http_proxy", "CANARY"):
         monkeypatch.setenv(name, "/nowhere")
     monkeypatch.setenv("TZ", "Europe/Berlin")
@@ -222,22 +216,19 @@ def test_the_environment_is_an_allow_list(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_working_directory_is_the_root(tmp_path: Path) -> None:
-    """Programs run in / wherever we are, or where the call says."""
+    """Programs run in / or in the directory of the call, not in the current one."""
     assert Provider().sh("-c", "pwd").stdout == "/\n"
     assert Provider().sh("-c", "pwd", cwd=tmp_path).stdout == f"{tmp_path}\n"
 
 
-def test_a_prompt_meets_an_end_not_a_person() -> None:
-    """A program that asks gets the end of its input at once, and no terminal."""
+def test_a_prompt_reads_the_end_of_the_input() -> None:
+    """A program that prompts reads the end of its input at once, and has no terminal."""
     assert Provider().sh.attempt("-c", "read answer").exit_code == 1
     assert Provider().sh.attempt("-c", "exec 2>&-; : < /dev/tty").exit_code != 0
 
 
-# Which program
-
-
-def test_names_are_looked_for_on_the_secure_path(monkeypatch: pytest.MonkeyPatch, script: Callable[..., Path]) -> None:
-    """Our PATH and directory have no say."""
+def test_names_are_searched_on_the_secure_path(monkeypatch: pytest.MonkeyPatch, script: Callable[..., Path]) -> None:
+    """``PATH`` and the current directory are not used."""
     trojan = script("env", "#!/bin/sh\necho trojan\n")
     monkeypatch.setenv("PATH", str(trojan.parent))
     monkeypatch.chdir(trojan.parent)
@@ -251,7 +242,7 @@ def test_names_are_looked_for_on_the_secure_path(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_program_that_appears_later_is_found(script: Callable[..., Path], tmp_path: Path) -> None:
-    """A missing program is looked for again; one that went away is said to be missing."""
+    """A missing program is searched again; the error for one that was removed is that of a missing one."""
     late = Command(str(tmp_path / "late"))
     assert "not found" in message(late)
     path = script("late", "#!/bin/sh\necho here\n")
@@ -282,11 +273,8 @@ def test_a_program_of_another_user_is_refused(script: Callable[..., Path]) -> No
     assert message(Command(str(path))) == f"command '{path}' is refused: '{path}' belongs to user 65534"
 
 
-# How failure is worded
-
-
-def test_each_way_to_fail_has_its_own_words(script: Callable[..., Path], tmp_path: Path) -> None:
-    """Who reads the message knows what to mend."""
+def test_each_way_to_fail_has_its_own_message(script: Callable[..., Path], tmp_path: Path) -> None:
+    """The message names the cause."""
     sh = Provider().sh
     plain = script("plain", "text", 0o644)
     lost = script("lost", "#!/nowhere/sh\n")
@@ -320,26 +308,26 @@ def test_an_error_carries_what_ran_and_how_it_ended() -> None:
 
 
 def test_a_failing_program_is_run_once(tmp_path: Path) -> None:
-    """Nothing is tried again: whether that is safe only its provider knows."""
+    """Nothing is tried again: only the provider's author can decide whether that is safe."""
     assert "returned 1" in message(lambda: Provider().sh("-c", 'echo >> "$0"; exit 1', tmp_path / "turns"))
     assert (tmp_path / "turns").read_text() == "\n"
 
 
-def test_a_limit_of_time_comes_from_command_call_or_resource() -> None:
-    """The call's limit replaces the command's; the resource's deadline counts when it is earlier."""
+def test_a_timeout_comes_from_command_call_or_resource() -> None:
+    """The call's timeout replaces the command's; the resource's deadline applies when it is earlier."""
     slow = Command("sleep", timeout=0.1)
     assert message(lambda: slow(9)) == "'sleep 9' timed out after 0.1 s"
     assert message(lambda: Command("sleep")(9, timeout=0.1)) == "'sleep 9' timed out after 0.1 s"
     assert slow("0.2", timeout=5).exit_code == 0
-    call = Lent(deadline=time.monotonic() + 0.3)
+    call = ProviderCall(deadline=time.monotonic() + 0.3)
     with call.context.activate(call.provider):
         assert message(lambda: call.provider.sh("-c", "sleep 9")).endswith(
             " s, all that was left of its resource's time"
         )
 
 
-def test_exit_codes_that_others_take_are_an_error_of_ours() -> None:
-    """Where the embedding program ignores SIGCHLD, no exit code can be had, and no success is invented."""
+def test_an_exit_code_that_other_code_takes_is_an_error() -> None:
+    """Where the embedding program ignores SIGCHLD the exit code is unknown, and no success is assumed."""
     code = """
 import signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -354,36 +342,33 @@ except CommandError as error:
     assert done.stdout.endswith("has ended, but something else in this process took its exit code\n")
 
 
-# The context
-
-
-def test_a_command_logs_what_it_does(lent: Lent) -> None:
-    """Start and success at debug, stdout at debug, stderr at warning, one line each, without the section's word."""
+def test_a_command_logs_what_it_does(in_call: ProviderCall) -> None:
+    """Start, success and stdout at debug, stderr at warning, without the message of the logging context."""
     words = ("-c", "echo a; echo b; printf c; echo w >&2")
-    context = Context(TYPE, lent.run, subjects={"k": Subject("k")})
-    with context.activate(lent.provider), context.updating("k"):
-        lent.provider.sh(*words)
+    context = Context(TYPE, in_call.run, subjects={"k": Subject("k")})
+    with context.activate(in_call.provider), context.updating("k"):
+        in_call.provider.sh(*words)
     shown = shlex.join(["sh", *words])
-    assert lent.said()[0] == "Debug: Apt_key[k]: Started updating"
-    said = sorted(lent.said()[2:-2])
-    assert said == [*(f"Debug: Apt_key[k]: {line}" for line in "abc"), "Warning: Apt_key[k]: w"]
-    assert lent.said()[1] == f"Debug: Apt_key[k]: Executing '{shown}'"
-    assert lent.said()[-2] == f"Debug: Apt_key[k]: Successfully executed '{shown}'"
+    assert in_call.log_lines()[0] == "Debug: Apt_key[k]: Started updating"
+    written = sorted(in_call.log_lines()[2:-2])
+    assert written == [*(f"Debug: Apt_key[k]: {line}" for line in "abc"), "Warning: Apt_key[k]: w"]
+    assert in_call.log_lines()[1] == f"Debug: Apt_key[k]: Executing '{shown}'"
+    assert in_call.log_lines()[-2] == f"Debug: Apt_key[k]: Successfully executed '{shown}'"
 
 
-def test_no_success_is_logged_of_a_failure(lent: Lent) -> None:
-    """A command that failed has no line of success; one that was attempted says its exit code."""
-    assert "returned 2" in message(lambda: lent.provider.sh("-c", "exit 2"))
-    lent.provider.sh.attempt("-c", "exit 3")
-    assert not [line for line in lent.said() if "Successfully" in line]
-    assert lent.said()[-1] == "Debug: apt_key: 'sh -c 'exit 3'' returned 3"
+def test_a_failure_logs_no_success(in_call: ProviderCall) -> None:
+    """A command that failed has no line of success; one that was attempted logs its exit code."""
+    assert "returned 2" in message(lambda: in_call.provider.sh("-c", "exit 2"))
+    in_call.provider.sh.attempt("-c", "exit 3")
+    assert not [line for line in in_call.log_lines() if "Successfully" in line]
+    assert in_call.log_lines()[-1] == "Debug: apt_key: 'sh -c 'exit 3'' returned 3"
 
 
-def test_lines_are_not_logged(lent: Lent) -> None:
-    """What is streamed may be endless; only start, success and stderr are said."""
-    assert list(lent.provider.sh.lines("-c", "echo a; echo w >&2")) == ["a"]
-    assert [line.text for line in lent.lines if line.level == "warning"] == ["w"]
-    assert len(lent.lines) == 3
+def test_lines_are_not_logged(in_call: ProviderCall) -> None:
+    """Streamed output may be endless; only start, success and stderr are logged."""
+    assert list(in_call.provider.sh.lines("-c", "echo a; echo w >&2")) == ["a"]
+    assert [line.text for line in in_call.lines if line.level == "warning"] == ["w"]
+    assert len(in_call.lines) == 3
 
 
 @pytest.mark.parametrize(
@@ -395,11 +380,11 @@ def test_lines_are_not_logged(lent: Lent) -> None:
         ({}, "sh", True),
     ],
 )
-def test_under_noop_only_what_reads_is_run(
+def test_with_noop_only_read_only_commands_run(
     tmp_path: Path, options: dict[str, bool], command: str, *, runs: bool
 ) -> None:
-    """What could change the system is logged and reported as a success; what only looks is run."""
-    call = Lent(**options)
+    """A command that could change the system is logged and returns success; a read-only one is run."""
+    call = ProviderCall(**options)
     with call.context.activate(call.provider):
         chosen: Command = getattr(call.provider, command)
         words = ("-c", 'touch "$0"')
@@ -407,19 +392,21 @@ def test_under_noop_only_what_reads_is_run(
         assert chosen.attempt(*words, tmp_path / "attempt") == CommandResult(0, "", "")
         assert list(chosen.lines(*words, tmp_path / "lines")) == []
     assert len(list(tmp_path.iterdir())) == (3 if runs else 0)
-    assert sum("Skipping 'sh -c " in line and line.endswith("' (noop)") for line in call.said()) == (0 if runs else 3)
+    assert sum("Skipping 'sh -c " in line and line.endswith("' (noop)") for line in call.log_lines()) == (
+        0 if runs else 3
+    )
 
 
-def test_under_noop_the_program_may_be_missing() -> None:
-    """What would be skipped need not be there: an earlier resource may install it."""
-    call = Lent(noop=True)
+def test_with_noop_the_program_may_be_missing() -> None:
+    """A skipped program need not exist: an earlier resource may install it."""
+    call = ProviderCall(noop=True)
     with call.context.activate(call.provider):
         assert Command("ra-test-missing")("x") == CommandResult(0, "", "")
 
 
 def test_noop_holds_in_threads_of_the_provider(tmp_path: Path) -> None:
-    """A thread that the provider starts knows no context, but the command knows its provider."""
-    call = Lent(noop=True)
+    """A thread that the provider starts has no current context, but the command is bound to its provider."""
+    call = ProviderCall(noop=True)
     with call.context.activate(call.provider):
         thread = threading.Thread(target=call.provider.sh, args=("-c", 'touch "$0"', tmp_path / "x"))
         thread.start()
@@ -427,13 +414,13 @@ def test_noop_holds_in_threads_of_the_provider(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cancelled_run_lets_a_running_program_end(lent: Lent) -> None:
-    """The first signal starts nothing new; a package command half-way through would be worse than a late end."""
-    threading.Timer(0.1, setattr, (lent.run, "cancelled", True)).start()
-    assert lent.provider.sh("-c", "sleep 0.4; echo done").stdout == "done\n"
+def test_a_cancelled_run_lets_a_running_program_end(in_call: ProviderCall) -> None:
+    """After the first signal no new step starts; a half-finished package command would be worse than a late end."""
+    threading.Timer(0.1, setattr, (in_call.run, "cancelled", True)).start()
+    assert in_call.provider.sh("-c", "sleep 0.4; echo done").stdout == "done\n"
 
 
-def test_without_a_context_a_command_just_runs() -> None:
+def test_a_command_runs_without_a_context() -> None:
     """Tools and tests use commands as they are."""
     assert Command("sh", read_only=True)("-c", "echo x").stdout == "x\n"
     assert trusted_path.locate("sh") in {"/usr/bin/sh", "/bin/sh"}
