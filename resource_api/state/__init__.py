@@ -1,1 +1,1 @@
-"""The ``StateStore`` protocol, the lock, export and import. Nothing here knows plans or providers."""
+"""The ``StateStore`` protocol, the lock, export and import. Plans and providers must not enter here."""

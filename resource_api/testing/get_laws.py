@@ -62,7 +62,7 @@ class GetLaws:
             changed = differences(row, canonical)
             assert not changed, f"the next plan would not be empty: get returns {changed} of {row} in another form"
 
-    def test_get_returns_at_least_the_named(self, harness: Harness) -> None:
+    def test_get_returns_at_least_the_requested_names(self, harness: Harness) -> None:
         """For some names ``get`` returns at least those that exist; a missing one is no error."""
         harness.require("readable", "simple_get_filter")
         resources = harness.examples.all if harness.definition.ensurable else [harness.examples.present]
@@ -75,7 +75,7 @@ class GetLaws:
             lost = [name for name in wanted if name not in found]
             assert not lost, f"{lost} would be created again: get does not return it when called for {wanted}"
 
-    def test_get_lists_what_it_finds_by_name(self, harness: Harness) -> None:
+    def test_get_lists_what_it_returns_by_name(self, harness: Harness) -> None:
         """For all names ``get`` returns what it returns by name, unless it raises ``CannotList``."""
         harness.require("readable", "simple_get_filter")
         harness.apply(harness.examples.present)

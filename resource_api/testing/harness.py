@@ -62,21 +62,18 @@ class Harness:
         self.runtime = Runtime(registry, log=self.log)
         self._tracked: dict[Name, tuple[Resource, Resource | None]] = {}
 
-    def require(self, *words: str) -> None:
-        """Skip the law unless the type or the examples have all features in ``words``."""
-        ours = self.examples
-        given = {
+    def require(self, *features: str) -> None:
+        """Skip the law unless the type or the examples have all these features."""
+        present = {
             "ensurable": self.definition.ensurable,
             "readable": "imperative" not in self.definition.features,
             "secrets": bool(self.definition.sensitive),
-            "updated": ours.updated is not None,
-            "others": bool(ours.others),
+            "updated": self.examples.updated is not None,
+            "others": bool(self.examples.others),
         }
-        for word in words:
-            if not given.get(word, word in self.definition.features):
-                pytest.skip(f"type '{self.definition.name}' has no '{word}'; the law does not apply")
-
-    # Calls through the runtime
+        for feature in features:
+            if not present.get(feature, feature in self.definition.features):
+                pytest.skip(f"type '{self.definition.name}' has no '{feature}'; the law does not apply")
 
     def manifest(self, *resources: Mapping[str, Any]) -> dict[str, Any]:
         """Return the manifest of ``resources`` that a user would write."""
@@ -123,15 +120,13 @@ class Harness:
 
     def absent(self, resource: Mapping[str, Any], *, bare: bool = False) -> Resource:
         """Return ``resource`` with ``ensure: absent``; ``bare``: with nothing else but its name."""
-        kept = self.definition.namevars if bare else resource
-        return {**{key: resource[key] for key in kept if key in resource}, "ensure": "absent"}
+        names = self.definition.namevars if bare else resource
+        return {**{name: resource[name] for name in names if name in resource}, "ensure": "absent"}
 
     @property
     def log_text(self) -> str:
         """The log so far, to append to a message."""
         return "".join(f"\n  {line}" for line in self.lines)
-
-    # Direct calls of the provider
 
     def provider(self) -> Any:
         """Return a provider instance of a new transaction."""
@@ -210,8 +205,6 @@ class Harness:
         """Return the snapshot of a new transaction."""
         return Snapshot(self._providers())
 
-    # Tracking and clean-up
-
     @contextmanager
     def assert_unchanged(self, what: str) -> Iterator[None]:
         """Fail if the block, called ``what`` in the message, changes the system."""
@@ -233,10 +226,10 @@ class Harness:
             for name, each in zip(self.names(*resources), resources, strict=True)
             if name not in self._tracked
         }
-        there = self.existing(list(new)) if new else {}
-        if there and self.definition.ensurable:
-            pytest.fail(f"{', '.join(map(show, there))} exists already; the laws would change and delete it")
-        self._tracked |= {name: (each, there.get(name)) for name, each in new.items()}
+        existing = self.existing(list(new)) if new else {}
+        if existing and self.definition.ensurable:
+            pytest.fail(f"{', '.join(map(show, existing))} exists already; the laws would change and delete it")
+        self._tracked |= {name: (each, existing.get(name)) for name, each in new.items()}
 
     def restore(self) -> None:
         """Delete what the laws have created, and restore what they have configured."""
@@ -244,8 +237,8 @@ class Harness:
             return
         failed: object = None
         # If the provider refuses a deletion by name alone, the whole resource is declared.
-        for whole in (False, True):
-            former = [self._former(each, row, whole=whole) for each, row in self._tracked.values()]
+        for complete in (False, True):
+            former = [self._former(each, row, complete=complete) for each, row in self._tracked.values()]
             try:
                 failed = failures(self.runtime.apply(self.manifest(*former)))
                 break
@@ -254,15 +247,13 @@ class Harness:
         if failed:
             pytest.fail(f"what the law has created is left behind: {failed}{self.log_text}")
 
-    def _former(self, resource: Resource, row: Resource | None, *, whole: bool) -> Resource:
+    def _former(self, resource: Resource, row: Resource | None, *, complete: bool) -> Resource:
         kinds = {name: attribute.kind for name, attribute in self.definition.attributes.items()}
-        kept = {name: value for name, value in resource.items() if whole or kinds[name] in {"namevar", "parameter"}}
+        kept = {name: value for name, value in resource.items() if complete or kinds[name] in {"namevar", "parameter"}}
         if self.definition.ensurable:
             return {**kept, "ensure": "absent"}
-        ours = {*resource, *(self.examples.updated or {})}
-        return {**kept, **{name: value for name, value in (row or {}).items() if name in ours and kinds[name] is None}}
-
-    # Declarations
+        changed = {*resource, *(self.examples.updated or {})}
+        return kept | {name: value for name, value in (row or {}).items() if name in changed and kinds[name] is None}
 
     def _reference(self, resource: Mapping[str, Any]) -> Reference:
         named = [str(resource[namevar]) for namevar in self.definition.namevars if namevar in resource]

@@ -27,7 +27,7 @@ class ImperativeLaws:
             changed = first.run != second.run
             assert not changed, "the apply would differ from the plan: due returns something else when called again"
 
-    def test_what_has_run_is_due_no_longer(self, harness: Harness) -> None:
+    def test_a_resource_that_has_run_is_not_due_again(self, harness: Harness) -> None:
         """A due resource runs; if its example has ``creates``, it is not due again afterwards."""
         harness.require("imperative")
         assert harness.due().run, "'present' is not due: no law can be tested with it"

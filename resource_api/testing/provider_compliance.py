@@ -92,10 +92,10 @@ class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
 
     def test_the_declaration_accepts_the_examples(self, harness: Harness) -> None:
         """A manifest of the examples is valid, their names differ, and an update keeps its name."""
-        ours = harness.examples
-        names = harness.names(*ours.all)
-        if ours.updated is not None:
-            [updated] = harness.names(ours.updated)
+        examples = harness.examples
+        names = harness.names(*examples.all)
+        if examples.updated is not None:
+            [updated] = harness.names(examples.updated)
             assert updated == names[0], "'updated' must be the same resource as 'present': it has another name"
 
     def test_the_examples_are_absent_at_first(self, harness: Harness) -> None:
@@ -107,9 +107,9 @@ class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
     def test_no_secret_is_revealed(self, harness: Harness, capfd: pytest.CaptureFixture[str]) -> None:
         """A sensitive value is in no log line, report or plan, in nothing printed, and in no other attribute."""
         harness.require("secrets")
-        ours = harness.examples
-        absent = harness.absent(ours.present) if harness.definition.ensurable else None
-        stages = [stage for stage in (ours.present, ours.updated, absent) if stage is not None]
+        examples = harness.examples
+        absent = harness.absent(examples.present) if harness.definition.ensurable else None
+        stages = [stage for stage in (examples.present, examples.updated, absent) if stage is not None]
         secrets = {text for stage in stages for text in secret_texts(harness.definition, stage)}
         assert secrets, (
             f"declare one of {sorted(harness.definition.sensitive)} in 'present': without it nothing can leak"

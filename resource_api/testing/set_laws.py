@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class SetLaws:
     """Creations, updates and deletions, alone and together, in a run and under noop."""
 
-    def test_create_makes_what_is_asked_for(self, harness: Harness) -> None:
+    def test_create_makes_what_is_declared(self, harness: Harness) -> None:
         """``get`` returns a created resource as it was declared, and the next plan is empty."""
         harness.require("ensurable")
         report = harness.converge(harness.examples.present)
@@ -40,15 +40,14 @@ class SetLaws:
             harness.runtime.validate(harness.manifest(least))
         except ManifestError as error:
             texts = [problem.message for problem in error.problems]
-            broken = [text for text in texts if text.startswith(("canonicalize failed", "validate failed"))]
-            assert not broken, f"the provider cannot check {least}: {broken}"
+            raised = [text for text in texts if text.startswith(("canonicalize failed", "validate failed"))]
+            assert not raised, f"the provider cannot check {least}: {raised}"
             return
         harness.track(least)
         [entry] = harness.entries(least)
         context = harness.call_set({entry.name: Change(None, entry.should)})
-        bugs = [repr(error) for error in context.raised if isinstance(error, PROGRAMMING_ERRORS)]
-        unexpected = ", ".join(bugs)
-        assert not unexpected, f"a user would read {unexpected}: 'should' holds only what is declared, {least}"
+        bugs = ", ".join(repr(error) for error in context.raised if isinstance(error, PROGRAMMING_ERRORS))
+        assert not bugs, f"a user would read {bugs}: 'should' contains only what is declared, {least}"
         if context.raised or any(outcome.status == "failed" for outcome in context.outcomes.values()):
             return
         if harness.definition.write_only & least.keys():
@@ -58,13 +57,13 @@ class SetLaws:
     def test_update_changes_only_what_differs(self, harness: Harness) -> None:
         """An update sets the new values, leaves all others unchanged, and the next plan is empty."""
         harness.require("readable", "updated")
-        ours = harness.examples
-        assert ours.updated is not None
-        harness.converge(ours.present)
-        [entry], [new] = harness.entries(ours.present), harness.entries(ours.updated)
+        examples = harness.examples
+        assert examples.updated is not None
+        harness.converge(examples.present)
+        [entry], [new] = harness.entries(examples.present), harness.entries(examples.updated)
         wanted = differences(entry.should, new.should)
         before = harness.existing([entry.name])[entry.name]
-        report = harness.converge(ours.updated)
+        report = harness.converge(examples.updated)
         assert report.summary.updated == 1, f"{wanted} differ, and there was no update: {report.summary}"
         after = harness.existing([entry.name])[entry.name]
         volatile = harness.definition.names_of_kind("read_only")
@@ -74,22 +73,22 @@ class SetLaws:
     def test_a_change_leaves_other_resources_alone(self, harness: Harness) -> None:
         """An update or a deletion of one resource changes no other resource."""
         harness.require("readable", "others")
-        ours = harness.examples
-        harness.converge(*ours.all)
-        names = harness.names(*ours.others)
+        examples = harness.examples
+        harness.converge(*examples.all)
+        names = harness.names(*examples.others)
         before = [row for row in harness.observe() if row[0] in names]
-        changes = [ours.updated, harness.absent(ours.present) if harness.definition.ensurable else None]
+        changes = [examples.updated, harness.absent(examples.present) if harness.definition.ensurable else None]
         for change in filter(None, changes):
             harness.converge(change)
             after = [row for row in harness.observe() if row[0] in names]
-            assert after == before, f"a change of {ours.present} has changed other resources"
+            assert after == before, f"a change of {examples.present} has changed other resources"
 
     def test_noop_changes_nothing(self, harness: Harness) -> None:
         """Under noop a creation, an update and a deletion are reported, and nothing is changed."""
         harness.require("readable")
-        ours = harness.examples
-        absent = harness.absent(ours.present) if harness.definition.ensurable else None
-        for before, change in ((absent, ours.present), (ours.present, ours.updated), (ours.present, absent)):
+        present, updated = harness.examples.present, harness.examples.updated
+        absent = harness.absent(present) if harness.definition.ensurable else None
+        for before, change in ((absent, present), (present, updated), (present, absent)):
             if before is None or change is None:
                 continue
             harness.converge(before)
@@ -103,27 +102,27 @@ class SetLaws:
         harness.converge(harness.examples.present)
         _delete(harness, harness.absent(harness.examples.present))
 
-    def test_delete_needs_no_more_than_the_name(self, harness: Harness) -> None:
+    def test_delete_needs_only_the_name(self, harness: Harness) -> None:
         """A deletion works with only the name declared."""
         harness.require("ensurable")
         harness.converge(harness.examples.present)
         _delete(harness, harness.absent(harness.examples.present, bare=True))
 
-    def test_no_change_is_no_change(self, harness: Harness) -> None:
+    def test_an_empty_set_changes_nothing(self, harness: Harness) -> None:
         """``set`` without changes does nothing and raises nothing."""
         harness.require("readable")
         with harness.assert_unchanged("an empty set"):
             raised = harness.call_set({}).raised
         assert not raised, f"set fails when there is nothing to do: {raised}"
 
-    def test_one_call_serves_one_and_many(self, harness: Harness) -> None:
+    def test_one_call_handles_one_and_many(self, harness: Harness) -> None:
         """One call creates, and deletes, one resource as well as several."""
         harness.require("ensurable", "others")
         for resources in ([harness.examples.present], harness.examples.all):
-            made = harness.converge(*resources).summary.created
-            assert made == len(resources), f"{made} of {len(resources)} resources were created in one call"
-            absent = harness.converge(*map(harness.absent, resources)).summary.deleted
-            assert absent == len(resources), f"{absent} of {len(resources)} resources were deleted in one call"
+            created = harness.converge(*resources).summary.created
+            assert created == len(resources), f"{created} of {len(resources)} resources were created in one call"
+            deleted = harness.converge(*map(harness.absent, resources)).summary.deleted
+            assert deleted == len(resources), f"{deleted} of {len(resources)} resources were deleted in one call"
 
     def test_one_failure_does_not_lose_the_others(self, harness: Harness) -> None:
         """When the system refuses one resource of a call, the others still become as declared."""
@@ -147,5 +146,5 @@ class SetLaws:
 def _delete(harness: Harness, absent: Resource) -> None:
     report = harness.converge(absent)
     assert report.summary.deleted == 1, f"nothing was deleted: {report.summary}"
-    there = harness.existing(harness.names(absent))
-    assert not there, f"get still returns what was deleted: {there}"
+    left = harness.existing(harness.names(absent))
+    assert not left, f"get still returns what was deleted: {left}"

@@ -1,6 +1,6 @@
 """AES-256-GCM: authenticated encryption of bytes, bound to additional data.
 
-The only module that imports ``cryptography``, with the first secret. Whose key it is must not enter here.
+The only module that imports ``cryptography``, with the first secret. Where keys come from must not enter here.
 """
 
 from __future__ import annotations

@@ -46,8 +46,6 @@ class SqliteStore:
         self._session: WriteSession | None = None
         self._salts: dict[StackName, bytes] = {}
 
-    # Reading
-
     def load(self, name: StackName) -> StackState:
         """Return the state of a stack."""
         with self._guard:
@@ -110,8 +108,6 @@ class SqliteStore:
         """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
         salt = self._salts.setdefault(name, os.urandom(32))
         return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
-
-    # Writing
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:

@@ -297,13 +297,13 @@ FAULTS = [
     Fault("test_get_honours_the_declaration", Nameless, "it could not be identified"),
     Fault("test_get_honours_the_declaration", Reading, r"get returns \['pin'\] of ra-test-a, declared write_only"),
     Fault("test_get_is_canonical", Uncanonical, r"the next plan would not be empty: get returns \['labels'\]"),
-    Fault("test_get_returns_at_least_the_named", Forgetful, "would be created again"),
-    Fault("test_get_lists_what_it_finds_by_name", Unlisted, r"get\(None\) leaves it out"),
+    Fault("test_get_returns_at_least_the_requested_names", Forgetful, "would be created again"),
+    Fault("test_get_lists_what_it_returns_by_name", Unlisted, r"get\(None\) leaves it out"),
     Fault("test_canonicalize_is_idempotent", Growing, r"a second canonicalize changes \['owner'\]"),
     Fault("test_canonicalize_is_idempotent", Adding, r"adds or drops \['size'\]"),
     Fault("test_canonicalize_is_idempotent", Expecting, "labels"),
-    Fault("test_create_makes_what_is_asked_for", Idle, "did not converge: ensure is absent"),
-    Fault("test_create_makes_what_is_asked_for", Pretending, "the next plan would not be empty"),
+    Fault("test_create_makes_what_is_declared", Idle, "did not converge: ensure is absent"),
+    Fault("test_create_makes_what_is_declared", Pretending, "the next plan would not be empty"),
     Fault(
         "test_create_from_the_minimum_succeeds_or_fails_with_a_message",
         Demanding,
@@ -314,16 +314,16 @@ FAULTS = [
     Fault("test_a_change_leaves_other_resources_alone", Spreading, "has changed other resources"),
     Fault("test_noop_changes_nothing", Deaf, "noop changes the system"),
     Fault("test_delete_leaves_nothing", Keeping, "did not converge: ensure is present"),
-    Fault("test_delete_needs_no_more_than_the_name", Curious, "KeyError: 'size'"),
-    Fault("test_no_change_is_no_change", Impatient, "set fails when there is nothing to do"),
-    Fault("test_one_call_serves_one_and_many", Single, "did not converge"),
+    Fault("test_delete_needs_only_the_name", Curious, "KeyError: 'size'"),
+    Fault("test_an_empty_set_changes_nothing", Impatient, "set fails when there is nothing to do"),
+    Fault("test_one_call_handles_one_and_many", Single, "did not converge"),
     Fault("test_one_failure_does_not_lose_the_others", Swallowing, "ra-test-a alone was refused"),
     Fault("test_one_failure_does_not_lose_the_others", Blaming, "ra-test-a alone was refused"),
     Fault("test_no_secret_is_revealed", Chatty, "the secret is readable here: .*Debug: memory: the password is"),
     Fault("test_no_secret_is_revealed", Printing, "the secret is readable here"),
     Fault("test_no_secret_is_revealed", Revealing, "the secret is readable here: .*'origin'"),
     Fault("test_due_is_repeatable", Fickle, "due returns something else when called again"),
-    Fault("test_what_has_run_is_due_no_longer", Restless, "it would run in every apply"),
+    Fault("test_a_resource_that_has_run_is_not_due_again", Restless, "it would run in every apply"),
     Fault("test_noop_runs_nothing", Hasty, "noop changes the system"),
 ]
 #: The laws about examples, which no provider can break.
@@ -469,7 +469,7 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     done = run(pytester)
     done.assert_outcomes(failed=2, passed=16, skipped=4)
     done.stdout.fnmatch_lines(
-        ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_no_more_than_the_name*", "*FAILED *_is_idempotent*"]
+        ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
 
 
