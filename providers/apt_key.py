@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from resource_api import Command, ResourceError, SimpleProvider, files
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from resource_api import Context, Resource
 
-TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
-LEGACY: Final = Path("/etc/apt/trusted.gpg")
+TRUSTED = Path("/etc/apt/trusted.gpg.d")
+LEGACY = Path("/etc/apt/trusted.gpg")
 #: Names of the files in that directory that apt reads (apt-secure(8), run-parts(8)).
-FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
-LARGEST: Final = 16 * 1024 * 1024  # bytes of a source
-IDLE_TIMEOUT: Final = 30  # seconds without data from a server
-TOTAL_TIMEOUT: Final = 120  # seconds for a whole transfer
-FINGERPRINT: Final = 40  # digits
-NO_KEYS: Final = 2  # gpg's exit code for a file without keys; apt ignores such a file too
+FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
+LARGEST = 16 * 1024 * 1024  # bytes of a source
+IDLE_TIMEOUT = 30  # seconds without data from a server
+TOTAL_TIMEOUT = 120  # seconds for a whole transfer
+FINGERPRINT = 40  # digits
+NO_KEYS = 2  # gpg's exit code for a file without keys; apt ignores such a file too
 
 
 class Key(NamedTuple):

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import stat
 from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ class Provider(BaseProvider):
             if mode is not None and len(mode) != 4:  # noqa: PLR2004 - digits
                 resource["mode"] = f"0{mode}"
             for attribute in ("owner", "group"):
-                if (number := files.owner_number(resource.get(attribute))) is not None:
+                owner = resource.get(attribute)
+                if owner is not None and (number := files.owner_number(owner)) is not None:
                     resource[attribute] = str(number)
         return resources
 
@@ -196,11 +198,11 @@ def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
     asset = content if isinstance(content, Asset) else source
     if isinstance(asset, Asset):
-        return None if exists and _digest(path, is_) == asset.sha256 else files.parts(asset.open())
+        return None if exists and _digest(path, is_) == asset.sha256 else files.parts(asset.open)
     if content is not None:
         return None if exists and is_ is not None and is_.get("content") == content else content.encode()
     if source is not None:
-        return None if exists and _same_bytes(path, source) else files.parts(files.open_source(source))
+        return None if exists and _same_bytes(path, source) else files.parts(partial(files.open_source, source))
     return None if exists else b""
 
 
@@ -219,7 +221,7 @@ def _short(digest: str) -> str:
 def _same_bytes(path: str, source: str) -> bool:
     """Compare two files up to the first difference; a missing file differs."""
     try:
-        left, right = files.parts(files.open_source(path)), files.parts(files.open_source(source))
+        left, right = (files.parts(partial(files.open_source, each)) for each in (path, source))
         return all(one == other for one, other in zip_longest(left, right))
     except FileNotFoundError:
         return False

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     Name = tuple[str, str]
 
-_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+NAME = re.compile(r"[\w.-]+", re.ASCII)
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Provider(BaseProvider):
@@ -89,7 +89,7 @@ def parse_line(line: str) -> Resource | None:
     ip, *names = words.replace("\t", " ").strip(" ").split(" ")
     names = [name for name in names if name]
     address = _address(ip)
-    if address is None or not names or not all(map(_NAME.fullmatch, names)) or _CONTROL.search(comment):
+    if address is None or not names or not all(map(NAME.fullmatch, names)) or CONTROL.search(comment):
         return None
     return {"name": names[0], "ip": address, "host_aliases": names[1:], "comment": comment.strip(" \t")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api import BaseProvider, Command, CommandError, ResourceError
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-DATABASE: Final = "/var/lib/dpkg/status"
-JOURNAL: Final = "/var/lib/dpkg/updates"
-LISTS: Final = "/var/lib/apt/lists"
-FIELDS: Final = ("Package", "Status", "Architecture", "Version")
+DATABASE = "/var/lib/dpkg/status"
+JOURNAL = "/var/lib/dpkg/updates"
+LISTS = "/var/lib/apt/lists"
+FIELDS = ("Package", "Status", "Architecture", "Version")
 #: dpkg's states of a working package. States that are neither in this set nor in the next follow a failure.
-WORKING: Final = frozenset({"installed", "triggers-awaited", "triggers-pending"})
-REMOVED: Final = frozenset({"config-files", "not-installed"})
+WORKING = frozenset({"installed", "triggers-awaited", "triggers-pending"})
+REMOVED = frozenset({"config-files", "not-installed"})
 #: Replace configuration files that were not edited, and keep edited ones, without a question.
-KEEP_FILES: Final = ("--force-confdef", "--force-confold")
+KEEP_FILES = ("--force-confdef", "--force-confold")
 #: apt reads names as names, not as regular expressions, and waits up to 120 seconds for dpkg's lock.
-OPTIONS: Final = (
+OPTIONS = (
     *("-q", "-y", "-o", "APT::Cmd::Pattern-Only=true", "-o", "DPkg::Lock::Timeout=120"),
     *(word for option in KEEP_FILES for word in ("-o", f"Dpkg::Options::={option}")),
 )

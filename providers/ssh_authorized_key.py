@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     Name = tuple[str, str]
 
-_TARGET = "~/.ssh/authorized_keys"
+TARGET = "~/.ssh/authorized_keys"
 #: Short names of key types.
-_SHORT = {
+SHORT = {
     "rsa": "ssh-rsa",
     "dsa": "ssh-dss",
     "ed25519": "ssh-ed25519",
     "ed25519-sk": "sk-ssh-ed25519@openssh.com",
     "ecdsa-sk": "sk-ecdsa-sha2-nistp256@openssh.com",
 }
-_KEY = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)(?:[ \t]+(.*))?")
-_OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]+(.*)')
-_OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
+KEY = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)(?:[ \t]+(.*))?")
+OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]+(.*)')
+OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
 
 
 class Provider(BaseProvider):
@@ -40,7 +40,7 @@ class Provider(BaseProvider):
         """Replace short names of key types by the long ones."""
         for resource in resources:
             if "type" in resource:
-                resource["type"] = _SHORT.get(resource["type"], resource["type"])
+                resource["type"] = SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
@@ -52,7 +52,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the keys of all users; keys that share a comment can be neither read nor changed."""
-        targets = {_TARGET} if names is None else {target for _, target in names}
+        targets = {TARGET} if names is None else {target for _, target in names}
         for target in sorted(targets):
             keys: dict[str, list[Resource]] = {}
             for row in _keys(context, target):
@@ -105,13 +105,13 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
 def parse_line(line: str) -> Resource | None:
     """Return the key of a line; None for every other line, and for a key without a comment."""
     text, options = line.strip(" \t"), ""
-    found = _KEY.fullmatch(text)
-    if (found is None or not _matches(found[1], found[2])) and (optional := _OPTIONS.fullmatch(text)):
+    found = KEY.fullmatch(text)
+    if (found is None or not _matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
         options = optional[1]
-        found = _KEY.fullmatch(optional[2])
+        found = KEY.fullmatch(optional[2])
     if found is None or not found[3] or text.startswith("#") or not _matches(found[1], found[2]):
         return None
-    return {"name": found[3], "type": found[1], "key": found[2], "options": _OPTION.findall(options)}
+    return {"name": found[3], "type": found[1], "key": found[2], "options": OPTION.findall(options)}
 
 
 def format_line(key: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A machine whose account files are a copy, for the tests of whatever changes them."""
+"""A mount namespace with copies of the account files, for tests that change them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def private_etc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Put a copy over /etc and nothing over /home, which only this thread and what it starts can see."""
+    """Mount a copy over /etc and an empty directory over /home, visible to this thread and its programs only."""
     copy = tmp_path_factory.mktemp("accounts") / "etc"
     subprocess.run(["cp", "-a", "/etc", copy], check=True)
     with private_mounts():

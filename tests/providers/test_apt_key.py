@@ -1,4 +1,4 @@
-"""Keys made for the test, trusted by the real apt, in a namespace where nothing of the machine can change."""
+"""Keys created for the tests and trusted by the real apt, in a mount namespace that protects the machine."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
 
 
 def run(*argv: str | Path, data: bytes | None = None) -> bytes:
-    """Run a program that must succeed and give what it says."""
+    """Run a program that must succeed and return its output."""
     return subprocess.run(argv, check=True, capture_output=True, input=data).stdout
 
 
 class Keys:
-    """A private keyring with throwaway keys: one for ever, one that expires, one of somebody else."""
+    """A private keyring with temporary keys: one without expiry, one with, one of another owner."""
 
     def __init__(self, home: str) -> None:
-        """Make them in the directory ``home``."""
+        """Create the keys in the directory ``home``."""
         self.home = home
         for user, expires in (("good", "never"), ("brief", "2040-01-01"), ("other", "never")):
             self.gpg("--passphrase", "", "--quick-gen-key", f"ra-test-{user}", "ed25519", "sign", expires)
@@ -58,13 +58,13 @@ class Keys:
         return run("gpg", "--homedir", self.home, "--batch", "--quiet", "--yes", *arguments, data=data)
 
     def export(self, *fingerprints: str, armor: bool = True) -> bytes:
-        """Give public keys, as text or binary."""
+        """Return public keys, as text or binary."""
         return self.gpg(*(["--armor"] if armor else []), "--export", *fingerprints)
 
 
 @pytest.fixture(scope="module")
 def keys() -> Iterator[Keys]:
-    """Make the keys once."""
+    """Create the keys once."""
     with TemporaryDirectory(prefix="ra-test-") as home:
         try:
             yield Keys(home)
@@ -74,7 +74,7 @@ def keys() -> Iterator[Keys]:
 
 @pytest.fixture(autouse=True)
 def _etc_apt() -> Iterator[None]:
-    """Enter a mount namespace with directories of apt that are its own, and leave it whatever happens."""
+    """Enter a mount namespace with private directories of apt, and leave it after the test."""
     with private_mounts():
         run("mount", "--make-rprivate", "/")
         run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
@@ -89,10 +89,10 @@ def _etc_apt() -> Iterator[None]:
 
 @contextmanager
 def served(*, status: int = 200, body: bytes = b"", location: str = "") -> Iterator[str]:
-    """Serve one answer on the loopback interface and give its URL."""
+    """Serve one response on the loopback interface and return its URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        """Gives the same answer to everybody."""
+        """Sends the same response to every request."""
 
         def do_GET(self) -> None:
             self.send_response(status)
@@ -102,7 +102,7 @@ def served(*, status: int = 200, body: bytes = b"", location: str = "") -> Itera
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -121,7 +121,7 @@ def apply(name: str, **attributes: Any) -> Report:
 
 
 def converge(name: str, **attributes: Any) -> None:
-    """Apply a change that must succeed, and be all: a second time finds nothing to do."""
+    """Apply a change that must succeed, and check that a second run changes nothing."""
     report = apply(name, **attributes)
     assert report.exit_code == 0, report.steps
     assert report.summary.unchanged == 0
@@ -129,25 +129,25 @@ def converge(name: str, **attributes: Any) -> None:
 
 
 def error(report: Report) -> str:
-    """Give why the one resource failed."""
+    """Return the error of the only resource."""
     assert report.exit_code == 1
     return str(report.steps[0].error)
 
 
 def shown(data: bytes) -> list[str]:
-    """Give the fingerprints in exported keys, as gpg sees them."""
+    """Return the fingerprints in exported keys, as gpg reads them."""
     with TemporaryDirectory() as home:
         listing = run("gpg", "--homedir", home, "--with-colons", "--show-keys", data=data).decode()
     return re.findall(r"^fpr:+([0-9A-F]{40}):", listing, re.MULTILINE)
 
 
 def trusted() -> dict[str, bytes]:
-    """Give every file whose keys apt trusts, by name."""
+    """Return every file whose keys apt trusts, by name."""
     return {path.name: path.read_bytes() for path in sorted(TRUSTED.iterdir())}
 
 
-def test_apt_trusts_the_key_as_long_as_it_is_there(keys: Keys) -> None:
-    """A repository that the key has signed is refused before, accepted with it, and refused after."""
+def test_apt_trusts_the_key_while_it_is_present(keys: Keys) -> None:
+    """A repository signed with the key is refused before, accepted with it, and refused after."""
     repository = STAGE / "ra-test-repository"
     repository.mkdir()
     (repository / "Packages").touch()
@@ -167,7 +167,7 @@ def test_apt_trusts_the_key_as_long_as_it_is_there(keys: Keys) -> None:
 
 
 def test_a_key_is_a_file_that_everybody_can_read(keys: Keys) -> None:
-    """Apt reads it as a user of its own; any spelling of the ID means the same key."""
+    """Apt reads it as a user of its own; every form of the ID identifies the same key."""
     for name in (f"0x{keys.good.lower()}", keys.good[-16:], keys.good[-8:].lower()):
         converge(name, content=keys.export(keys.good).decode())
         path = TRUSTED / f"{keys.good}.asc"
@@ -181,7 +181,7 @@ def test_a_key_is_a_file_that_everybody_can_read(keys: Keys) -> None:
 @pytest.mark.parametrize("armor", [True, False])
 @pytest.mark.parametrize("scheme", ["", "file://", "http"])
 def test_a_key_comes_from_a_path_or_url(keys: Keys, scheme: str, armor: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """As text or binary; of several keys only the one that is meant becomes trusted."""
+    """Text and binary sources work; of several keys only the identified one becomes trusted."""
     bundle = keys.export(armor=armor)
     assert len(shown(bundle)) == 3
     path = STAGE / "ra-test key.asc"
@@ -192,7 +192,7 @@ def test_a_key_comes_from_a_path_or_url(keys: Keys, scheme: str, armor: bool) ->
 
 
 def test_another_key_is_not_trusted(keys: Keys) -> None:
-    """What was fetched must hold the key that was asked for; otherwise nothing is written."""
+    """A source without the identified key is an error, and nothing is written."""
     with served(body=keys.export(keys.other)) as url:
         said = error(apply(keys.good, source=url))
     assert "the source does not contain the key" in said
@@ -200,8 +200,8 @@ def test_another_key_is_not_trusted(keys: Keys) -> None:
     assert trusted() == {}
 
 
-def test_what_is_no_key_is_not_trusted(keys: Keys) -> None:
-    """Whatever a server sends: nothing, a page, half a key, a secret one, without end, or another address."""
+def test_a_source_without_a_key_is_not_trusted(keys: Keys) -> None:
+    """Servers may send nothing, a page, half a key, a secret key, an endless response, or a redirection."""
     secret = keys.gpg("--armor", "--pinentry-mode", "loopback", "--passphrase", "", "--export-secret-keys", keys.good)
     half = keys.export(keys.good, armor=False)[:60]
     for body in (b"", b"<html>\n" * 100, b"\0" * 100, half, secret, keys.export(keys.good) + b"x" * 17_000_000):
@@ -217,7 +217,7 @@ def test_what_is_no_key_is_not_trusted(keys: Keys) -> None:
 
 
 def test_a_source_that_is_no_file_fails(keys: Keys) -> None:
-    """Nothing is waited for, and nothing without end is read."""
+    """Nothing blocks, and nothing endless is read."""
     os.mkfifo("/srv/ra-test-fifo")
     for source in ("/srv/ra-test-fifo", "/dev/zero", "/srv", "/srv/ra-test-missing"):
         assert source in error(apply(keys.good, source=source))
@@ -225,15 +225,15 @@ def test_a_source_that_is_no_file_fails(keys: Keys) -> None:
     assert trusted() == {}
 
 
-def test_two_origins_are_refused(keys: Keys) -> None:
-    """Nobody could say which one counts."""
+def test_source_and_content_exclude_each_other(keys: Keys) -> None:
+    """It would be unclear which one counts."""
     with pytest.raises(ManifestError, match="either 'source' or 'content'"):
         apply(keys.good, source="/srv/key.asc", content="key")
 
 
 @pytest.mark.parametrize("name", ["bundle.asc", "bundle.gpg", "../trusted.gpg"])
-def test_a_key_leaves_its_companions_where_they_are(keys: Keys, name: str) -> None:
-    """It goes out of every file that holds it, also those that packages have brought; a file of it alone goes."""
+def test_deleting_a_key_keeps_the_other_keys(keys: Keys, name: str) -> None:
+    """The key is removed from every file, also from those of packages; a file without other keys is removed."""
     (TRUSTED / name).write_bytes(keys.export(armor=name.endswith(".asc")))
     (TRUSTED / "alone.asc").write_bytes(keys.export(keys.good))
     (TRUSTED / "other.asc").write_bytes(keys.export(keys.other))
@@ -245,8 +245,8 @@ def test_a_key_leaves_its_companions_where_they_are(keys: Keys, name: str) -> No
     assert (TRUSTED / "other.asc").stat() == untouched
 
 
-def test_a_link_to_a_keyring_goes_and_the_keyring_stays(keys: Keys) -> None:
-    """What other repositories are signed by is not changed through a link to it."""
+def test_a_link_to_a_keyring_is_removed_and_the_keyring_stays(keys: Keys) -> None:
+    """Keys of other repositories are not changed through a link."""
     keyring = STAGE / "ra-test-keyring.gpg"
     for content in (keys.export(keys.good, armor=False), keys.export(armor=False)):
         keyring.write_bytes(content)
@@ -256,8 +256,8 @@ def test_a_link_to_a_keyring_goes_and_the_keyring_stays(keys: Keys) -> None:
         assert keyring.read_bytes() == content
 
 
-def test_a_listing_says_what_gpg_says(keys: Keys) -> None:
-    """Each key once, by its fingerprint; files that apt passes over count for nothing."""
+def test_a_listing_agrees_with_gpg(keys: Keys) -> None:
+    """Each key appears once, by its fingerprint; files that apt ignores do not count."""
     (TRUSTED / "first.asc").write_bytes(keys.export(keys.good))
     (TRUSTED / "again.gpg").write_bytes(keys.export(keys.good, keys.brief, armor=False))
     (TRUSTED / "junk.asc").write_bytes(b"junk")
@@ -270,13 +270,13 @@ def test_a_listing_says_what_gpg_says(keys: Keys) -> None:
 
 
 def test_nothing_trusted_is_an_empty_listing() -> None:
-    """A machine without any such file has no key, which is no error."""
+    """A machine without key files has no key, which is no error."""
     TRUSTED.rmdir()
     assert Runtime(Registry.from_path(), log=Log("off")).resources("apt_key") == []
 
 
-def test_an_end_that_fits_several_keys_cannot_be_read(keys: Keys) -> None:
-    """It names none of them: neither is taken for the other."""
+def test_an_ambiguous_id_is_an_error(keys: Keys) -> None:
+    """None of the matching keys is chosen."""
     (TRUSTED / "bundle.asc").write_bytes(keys.export())
     context = Context(TYPE, RunContext(Log("off")), reading=True)
     provider = apt_key.Provider()
@@ -289,7 +289,7 @@ def test_an_end_that_fits_several_keys_cannot_be_read(keys: Keys) -> None:
     "name", ["", "F1D2D2F", "0x", "-F1D2D2F9", "F1D2D2F9 ", "F1D2D2F9\n", "../F1D2D2F9", "G" * 8, "A" * 41]
 )
 def test_a_hostile_id_is_refused(name: str) -> None:
-    """An ID is hexadecimal digits and nothing else."""
+    """An ID consists of hexadecimal digits only."""
     assert not TYPE.accepts["id"](name)
 
 
@@ -297,12 +297,12 @@ def test_a_hostile_id_is_refused(name: str) -> None:
     "source", ["key.asc", "-o/etc/passwd", "ftp://h/k", "file://h/k", "data:,k", "jar:file:///k", "/a\nb", ""]
 )
 def test_a_hostile_source_is_refused(source: str) -> None:
-    """A source is a full path or a URL of three kinds."""
+    """A source is a full path or a URL of three schemes."""
     assert not TYPE.accepts["source"](source)
 
 
 def test_canonical_values_stay_as_they_are(keys: Keys) -> None:
-    """Doing it twice is doing it once, whatever is missing."""
+    """Canonicalizing twice equals canonicalizing once, for any missing attributes."""
     provider, context = apt_key.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
     for resource in ({}, {"id": "0xabcdef01"}, {"id": "0Xabcdef01"}, {"id": keys.good}):
         once = provider.canonicalize(context, [dict(resource)])
@@ -311,7 +311,7 @@ def test_canonical_values_stay_as_they_are(keys: Keys) -> None:
 
 
 class TestAptKey(ProviderCompliance):
-    """A key that comes as text."""
+    """A key from a text."""
 
     type_name = "apt_key"
 

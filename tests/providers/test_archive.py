@@ -1,4 +1,4 @@
-"""Archives in directories of their own: what is packed is there, what is not stays, and nothing is lost on the way."""
+"""Archives in private directories: what is packed is unpacked, everything else stays, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fil
 
 
 def packed(**files: str) -> dict[str, Any]:
-    """Spell an archive of texts; ``__`` in a name is a slash."""
+    """Return the declaration of an archive of texts; ``__`` in a name is a slash."""
     return {"archive": {"files": {name.replace("__", "/"): {"asset": {"text": text}} for name, text in files.items()}}}
 
 
 def run(top: Path, *, again: bool = True, **attributes: Any) -> Report:
-    """Apply a manifest of the one archive, and once more: the second time must change nothing."""
+    """Apply a manifest of one archive twice: the second run must change nothing."""
     manifest = {"resources": {f"Archive[{top}]": attributes}}
     report = Runtime(REGISTRY).apply(manifest)
     assert report.summary.failed == 0, [step.error for step in report.steps]
@@ -41,7 +41,7 @@ def run(top: Path, *, again: bool = True, **attributes: Any) -> Report:
 
 
 def refused(top: Path, **attributes: Any) -> str:
-    """Apply a manifest that cannot be; give why. Nothing beneath the parent has changed."""
+    """Apply a manifest that must fail and return the error; nothing below the parent may change."""
     before = tree(top.parent)
     report = Runtime(REGISTRY).apply({"resources": {f"Archive[{top}]": attributes}})
     assert report.summary.failed == 1
@@ -50,7 +50,7 @@ def refused(top: Path, **attributes: Any) -> str:
 
 
 def tree(top: Path) -> dict[str, Any]:
-    """Give what is beneath a directory: texts, where links lead, None for directories."""
+    """Return the content of a directory: texts, targets of links, None for directories."""
     return {
         str(path.relative_to(top)): str(path.readlink())
         if path.is_symlink()
@@ -62,31 +62,31 @@ def tree(top: Path) -> dict[str, Any]:
 
 
 def mode(path: Path) -> str:
-    """Give the permissions of a file."""
+    """Return the permission bits of a file."""
     return f"{stat.S_IMODE(path.lstat().st_mode):04o}"
 
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    """Give a directory to unpack into, in a directory of its own."""
+    """Return a directory to unpack into, in a directory of its own."""
     home = tmp_path / "home"
     home.mkdir()
     return home / "site"
 
 
 class TestUnpacking:
-    """What an archive holds comes to be there."""
+    """The members of an archive are unpacked."""
 
-    def test_what_is_packed_is_there_and_goes_again(self, top: Path) -> None:
-        """Beside it stands its record, readable by nobody else."""
+    def test_members_are_unpacked_and_removed(self, top: Path) -> None:
+        """The record beside the directory is readable by the owner only."""
         assert run(top, source=packed(index="hi", css__a="a")).summary.created == 1
         assert tree(top) == {"index": "hi", "css": None, "css/a": "a"}
         assert mode(top.parent / ".site.archive~") == "0600"
         assert run(top, ensure="absent").summary.deleted == 1
         assert tree(top.parent) == {}
 
-    def test_another_archive_takes_the_place_of_the_first(self, top: Path) -> None:
-        """What it no longer holds goes, directories too; what is the same is not written."""
+    def test_another_archive_replaces_the_first(self, top: Path) -> None:
+        """Members that it does not contain are removed, directories too; equal files are not written."""
         run(top, source=packed(same="s", old="o", gone__x="x", turned="file", dir__x="x"))
         inode = (top / "same").stat().st_ino
         assert run(top, source=packed(same="s", new="n", turned__x="x", dir="file")).summary.updated == 1
@@ -95,8 +95,8 @@ class TestUnpacking:
         run(top, ensure="absent")
         assert tree(top.parent) == {}
 
-    def test_what_did_not_come_from_it_stays(self, top: Path) -> None:
-        """In an update and in a deletion, with the directories that it is in."""
+    def test_files_from_elsewhere_stay(self, top: Path) -> None:
+        """An update and a deletion keep them, with their directories."""
         run(top, source=packed(a__x="x", b__x="x"))
         (top / "a" / "mine").write_text("mine", encoding="utf-8")
         run(top, source=packed(b__y="y"))
@@ -104,16 +104,16 @@ class TestUnpacking:
         run(top, ensure="absent")
         assert tree(top.parent) == {"site": None, "site/a": None, "site/a/mine": "mine"}
 
-    def test_directories_that_were_there_stay_as_they_are(self, top: Path) -> None:
-        """Their rights too; and they are not removed, even empty."""
+    def test_existing_directories_stay_as_they_are(self, top: Path) -> None:
+        """Their permissions stay too, and even empty ones are not removed."""
         (top / "etc").mkdir(parents=True, mode=0o700)
         run(top, source=packed(etc__x="x"), mode="0644")
         assert mode(top / "etc") == "0700"
         run(top, ensure="absent")
         assert tree(top.parent) == {"site": None, "site/etc": None}
 
-    def test_what_has_been_altered_is_put_back(self, top: Path) -> None:
-        """Content, rights, and what has gone or become something else; what is altered is named."""
+    def test_altered_members_are_restored(self, top: Path) -> None:
+        """Content, permissions, missing and replaced members are restored; the plan names them."""
         run(top, source=packed(a="a", b="b", c__x="x", d="d"))
         (top / "a").write_text("other", encoding="utf-8")
         (top / "b").chmod(0o600)
@@ -128,8 +128,8 @@ class TestUnpacking:
         assert tree(top) == {"a": "a", "b": "b", "c": None, "c/x": "x", "d": "d"}
         assert mode(top / "b") == "0644"
 
-    def test_rights_are_the_archives_unless_they_are_declared(self, top: Path, tmp_path: Path) -> None:
-        """Who may read a directory may enter it, and run what the owner may."""
+    def test_a_declared_mode_replaces_the_modes_of_the_archive(self, top: Path, tmp_path: Path) -> None:
+        """Users who may read a directory may enter it; an executable file stays executable."""
         (tmp_path / "in" / "bin").mkdir(parents=True)
         for name, bits in (("bin/run", 0o4777), ("key", 0o600), ("page", 0o664)):
             (tmp_path / "in" / name).write_text(name, encoding="utf-8")
@@ -142,8 +142,8 @@ class TestUnpacking:
         assert run(top, source=source).summary.unchanged == 1
 
     @root_only
-    def test_all_of_it_belongs_to_whom_is_declared(self, top: Path) -> None:
-        """Files, directories and links; taken away from the declaration it stays so."""
+    def test_all_members_get_the_declared_owner(self, top: Path) -> None:
+        """Files, directories and links get it, and keep it when the declaration is removed."""
         run(top, source=packed(a__x="x"), owner="nobody", group=12345)
         found = {(path.lstat().st_uid, path.lstat().st_gid) for path in (top, top / "a", top / "a" / "x")}
         assert found == {(65534, 12345)}
@@ -152,7 +152,7 @@ class TestUnpacking:
         assert (top / "a" / "x").stat().st_gid == 12345
 
     def test_files_of_all_kinds_are_unpacked(self, top: Path, tmp_path: Path) -> None:
-        """What tar has packed; links lead where they led."""
+        """A tar file is unpacked, and its links keep their targets."""
         (tmp_path / "in" / "d").mkdir(parents=True)
         (tmp_path / "in" / "d" / "x").write_bytes(b"x" * 1_000_000)
         (tmp_path / "in" / "l").symlink_to("d/x")
@@ -166,16 +166,16 @@ class TestUnpacking:
         assert (top / "l").readlink() == Path("d")
 
     def test_a_new_limit_is_no_reason_to_unpack_again(self, top: Path) -> None:
-        """It steers, and is no part of what is there."""
+        """A limit is a parameter and not part of the state."""
         run(top, source=packed(a="a"))
         assert run(top, source=packed(a="a"), max_size=5, max_members=7).summary.unchanged == 1
 
 
 class TestRefused:
-    """Nothing is touched, and the reason says what to do."""
+    """Nothing is changed, and the error says what to do."""
 
-    def test_something_else_is_in_the_way(self, top: Path) -> None:
-        """It is named; with force files and links make way, directories never."""
+    def test_a_conflicting_file_is_named(self, top: Path) -> None:
+        """With ``force`` files and links are replaced, directories never."""
         (top / "d").mkdir(parents=True)
         (top / "a").write_text("mine", encoding="utf-8")
         (top / "l").symlink_to("a")
@@ -190,36 +190,36 @@ class TestRefused:
         run(top, source=source, force=True)
         assert tree(top) == {"a": "a", "d": "d", "l": None, "l/x": "x"}
 
-    def test_what_is_the_same_already_is_taken_over(self, top: Path) -> None:
-        """As after a record was lost."""
+    def test_equal_files_are_adopted(self, top: Path) -> None:
+        """An example is a lost record."""
         run(top, source=packed(a="a", b__x="x"))
         (top.parent / ".site.archive~").unlink()
         assert run(top, source=packed(a="a", b__x="x")).summary.created == 1
 
-    def test_a_directory_of_ours_with_something_else_in_it_is_not_removed(self, top: Path) -> None:
-        """For a file that takes its place neither."""
+    def test_a_created_directory_with_other_content_is_not_removed(self, top: Path) -> None:
+        """Not even a file of the archive replaces it."""
         run(top, source=packed(a__b__x="x"))
         (top / "a" / "b" / "mine").write_text("mine", encoding="utf-8")
         assert "'a' is a directory and should be a file" in refused(top, source=packed(a="a"), force=True)
 
-    def test_a_file_where_the_directory_should_be(self, top: Path) -> None:
-        """Is named by its path."""
+    def test_a_file_in_place_of_the_directory_is_an_error(self, top: Path) -> None:
+        """The error contains its path."""
         top.write_text("mine", encoding="utf-8")
         assert refused(top, source=packed(a="a")) == f"'{top}' is a file and should be a directory"
 
-    def test_no_directory_to_make_it_in(self, top: Path) -> None:
-        """The one above must be there."""
+    def test_the_parent_directory_must_exist(self, top: Path) -> None:
+        """It is not created."""
         top = top.parent / "missing" / "site"
         report = Runtime(REGISTRY).apply({"resources": {f"Archive[{top}]": {"source": packed(a="a")}}})
         assert report.steps[0].error == f"no such file or directory: {top.parent}"
 
-    def test_more_than_is_allowed(self, top: Path) -> None:
-        """Bytes and members."""
+    def test_the_limits_hold(self, top: Path) -> None:
+        """They count bytes and members."""
         assert "larger than 3 bytes together" in refused(top, source=packed(a="aa", b="bb"), max_size=3)
         assert "more than 1 members" in refused(top, source=packed(a="aa", b="bb"), max_members=1)
 
-    def test_what_has_changed_since_it_was_planned(self, top: Path, tmp_path: Path) -> None:
-        """A directory's file, and a packed file."""
+    def test_a_source_changed_after_the_plan_is_refused(self, top: Path, tmp_path: Path) -> None:
+        """It holds for a file of a directory, and for a packed file."""
         (tmp_path / "in").mkdir()
         for name, spelt in (("in/x", {"directory": "in"}), ("t", {"file": "t"})):
             with tarfile.open(tmp_path / "t", "w"):
@@ -234,31 +234,31 @@ class TestRefused:
             assert tree(top.parent) == {}
 
     @pytest.mark.parametrize("path", ["/", "/x" * 2 + "x" * 300])
-    def test_a_place_that_cannot_be(self, path: str) -> None:
-        """Is a mistake in the manifest."""
+    def test_an_impossible_path_is_an_error_in_the_manifest(self, path: str) -> None:
+        """It is reported before anything is read."""
         with pytest.raises(ManifestError, match=r"directory of its own|longer than \d+ bytes"):
             Runtime(REGISTRY).validate({"resources": {f"Archive[{path}]": {"source": packed(a="a")}}})
 
     @root_only
-    def test_a_record_that_others_could_write_is_not_believed(self, top: Path) -> None:
-        """It could name what others want removed."""
+    def test_a_record_that_other_users_could_write_is_refused(self, top: Path) -> None:
+        """It could list files that another user wants removed."""
         run(top, source=packed(a="a"))
         record = top.parent / ".site.archive~"
         record.chmod(0o666)
-        assert "is not a record of ours: other users can write it" in refused(top, ensure="absent")
+        assert "cannot be trusted: other users can write it" in refused(top, ensure="absent")
         record.chmod(0o600)
         os.chown(record, 12345, -1)
-        assert "is not a record of ours: other users can write it" in refused(top, ensure="absent")
+        assert "cannot be trusted: other users can write it" in refused(top, ensure="absent")
 
     @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', "[]"])
-    def test_a_damaged_record_is_said_to_be_one(self, top: Path, text: str) -> None:
-        """It is not taken for absence."""
+    def test_a_damaged_record_is_an_error(self, top: Path, text: str) -> None:
+        """It does not count as absent."""
         run(top, source=packed(a="a"))
         (top.parent / ".site.archive~").write_text(text, encoding="utf-8")
         assert "is damaged; remove it" in refused(top, source=packed(a="a"))
 
-    def test_a_record_that_names_what_is_outside_is_damaged(self, top: Path) -> None:
-        """Whoever wrote it."""
+    def test_a_record_with_a_name_outside_is_damaged(self, top: Path) -> None:
+        """A valid record never contains such a name."""
         run(top, source=packed(a="a"))
         record = top.parent / ".site.archive~"
         told = json.loads(record.read_text(encoding="utf-8"))
@@ -267,8 +267,8 @@ class TestRefused:
         assert "is damaged" in refused(top, ensure="absent")
 
     @root_only
-    def test_a_link_that_its_owner_has_put_there_is_not_followed(self, top: Path, tmp_path: Path) -> None:
-        """Files given away with their directory are not a way to write elsewhere."""
+    def test_a_link_of_the_owner_is_not_followed(self, top: Path, tmp_path: Path) -> None:
+        """A user who owns the directory cannot redirect a write."""
         run(top, source=packed(a__x="x"), owner="nobody")
         (tmp_path / "elsewhere").mkdir()
         (top / "a").rename(top / "b")
@@ -279,10 +279,10 @@ class TestRefused:
 
 
 class TestShown:
-    """What people see."""
+    """What the user sees."""
 
     def test_a_plan_shows_the_digests(self, top: Path) -> None:
-        """Of what is there and of what should be."""
+        """The plan shows the digest of the present archive and that of the declared one."""
         run(top, source=packed(a="a"))
         plan = Runtime(REGISTRY).plan({"resources": {f"Archive[{top}]": {"source": packed(a="b")}}})
         [difference] = plan.steps[0].decision.differences

@@ -1,7 +1,7 @@
-"""A whole Debian machine under the command: every bundled type in one manifest, from nothing to nothing again.
+"""A whole Debian machine under the command: every bundled type in one manifest, created and destroyed again.
 
-Each test has the machine for itself: a mount namespace where what lies over /etc, the homes, the crontabs and the
-directories of apt and dpkg takes all writes. It is gone with the namespace, however the test ends.
+Each test runs in a mount namespace where overlays take all writes to /etc, the homes, the crontabs and the directories
+of apt and dpkg. They disappear with the namespace, however the test ends.
 """
 
 from __future__ import annotations
@@ -117,36 +117,36 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a machi
 
 
 def run(*argv: str | Path, data: bytes | None = None) -> str:
-    """Run a program that must succeed and give what it says."""
+    """Run a program that must succeed and return its output."""
     done = subprocess.run(argv, check=False, capture_output=True, input=data)
     assert done.returncode == 0, (argv, done.stderr.decode())
     return done.stdout.decode()
 
 
 class Outcome(NamedTuple):
-    """How one run of the command ended."""
+    """The result of one run of the command."""
 
     code: int
     out: str
     err: str
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """Give the objects of one type of a JSON stream."""
+        """Return the objects of one type of a JSON stream."""
         return [each for each in map(json.loads, self.out.splitlines()) if each["type"] == kind]
 
     @property
     def ends(self) -> dict[str, dict[str, Any]]:
-        """The ends of the steps by reference."""
+        """Return the results of the steps by reference."""
         return {each["reference"]: each for each in self.events("step_end")}
 
     @property
     def done(self) -> list[tuple[str, str]]:
-        """What was done, or would have been: references and actions in order."""
+        """Return the references and actions of a run in order."""
         return [(each["reference"], each["action"]) for each in self.events("step_end")]
 
 
 class Machine:
-    """The machine as the tests use it: through the command, and through what an administrator looks at."""
+    """The machine as the tests use it: through the command, and through the tools of an administrator."""
 
     def __init__(self, home: Path, fingerprint: str) -> None:
         """Keep the manifest and the state in ``home``."""
@@ -180,27 +180,27 @@ class Machine:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def apply(self, *options: str) -> Outcome:
-        """Apply the manifest, with JSON for an answer."""
+        """Apply the manifest with JSON output."""
         return self.command("apply", self.manifest, "--json", *options)
 
     def converged(self) -> Outcome:
-        """Apply, and demand that it succeeds."""
+        """Apply and check that it succeeds."""
         outcome = self.apply()
         assert outcome.code == 0, outcome.err
         return outcome
 
     def declared(self) -> list[dict[str, Any]]:
-        """Give the resources of the manifest."""
+        """Return the resources of the manifest."""
         graph = json.loads(self.command("graph", self.manifest, "--format", "json").out)
         return list(graph["nodes"])
 
     def serial(self) -> int:
-        """Give how often the recorded state has changed."""
+        """Return the serial of the recorded state."""
         exported: dict[str, Any] = json.loads(self.command("state", "export").out)
         return int(exported["serial"])
 
     def content(self) -> dict[str, Any]:
-        """Give all that the machine holds, in files and in the list of packages, but for what programs keep aside."""
+        """Return the content of the machine, in files and in the list of packages, without caches of programs."""
         found: dict[str, Any] = {"packages": run("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status}\n")}
         for directory, names, files in chain.from_iterable(map(os.walk, COMPARED)):
             names[:] = [name for name in names if not name.startswith(".ra-test")]
@@ -210,12 +210,12 @@ class Machine:
         return found
 
     def writes(self) -> dict[str, Any]:
-        """Give when each file of the machine that can have changed in this test was last written or changed."""
+        """Return the time of the last write or change of each file that the test can change."""
         return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_ctime_ns) for path in OWN.rglob("*")}
 
 
 def described(path: Path) -> tuple[object, ...]:
-    """Give what a file is: kind and permissions, owners, and its bytes or target."""
+    """Return what a file is: kind and permissions, owners, and its bytes or target."""
     status, inside = path.lstat(), ""
     if stat.S_ISREG(status.st_mode):
         data = path.read_bytes()
@@ -226,12 +226,12 @@ def described(path: Path) -> tuple[object, ...]:
 
 
 def own(place: str) -> Path:
-    """Give the directory that stands for ``place``, or takes the writes to it."""
+    """Return the directory that replaces ``place``, or takes the writes to it."""
     return OWN / place.replace("/", "-")
 
 
 def twin(place: str, path: Path) -> None:
-    """Make an empty directory that belongs to the same as ``place``, with the same permissions."""
+    """Create an empty directory with the owner and permissions of ``place``."""
     path.mkdir()
     status = Path(place).stat()
     os.chown(path, status.st_uid, status.st_gid)
@@ -239,7 +239,7 @@ def twin(place: str, path: Path) -> None:
 
 
 def isolate() -> None:
-    """Cover each place that the test may change."""
+    """Cover each directory that the test may change."""
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
     OWN.mkdir()
@@ -258,7 +258,7 @@ def isolate() -> None:
 
 
 def build(name: str, version: str) -> str:
-    """Build a package and give its paragraph of the repository's index."""
+    """Build a package and return its paragraph of the repository's index."""
     tree = STAGE / ".ra-test-tree"
     (tree / "DEBIAN").mkdir(parents=True)
     fields = f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody\nDescription: test\n"
@@ -273,7 +273,7 @@ def build(name: str, version: str) -> str:
 
 
 def furnish(key: str) -> None:
-    """Give the machine a repository, and what stands for all that people have made on it before."""
+    """Give the machine a repository, and example content of users."""
     REPOSITORY.mkdir()
     (REPOSITORY / "key.asc").write_text(key)
     index = [build("ra-test-tool", "1.0"), build("ra-test-tool", "1.1"), build("ra-test-old", "1.0")]
@@ -306,7 +306,7 @@ def _compiled() -> None:
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """Make a key for apt: its fingerprint and its text."""
+    """Create a key for apt; return its fingerprint and its text."""
     home = tmp_path_factory.mktemp("gpg")
     gpg = ("gpg", "--homedir", str(home), "--batch", "--quiet")
     try:
@@ -321,7 +321,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def machine(key: tuple[str, str], tmp_path: Path) -> Iterator[Machine]:
-    """Enter a namespace with a furnished machine, and leave it whatever happens."""
+    """Enter a mount namespace with a prepared machine, and leave it after the test."""
     with private_mounts():
         isolate()
         furnish(key[1])
@@ -330,12 +330,12 @@ def machine(key: tuple[str, str], tmp_path: Path) -> Iterator[Machine]:
 
 
 def references(document: list[dict[str, Any]]) -> set[str]:
-    """Give the references of what a JSON document lists."""
+    """Return the references in the list of a JSON document."""
     return {each["reference"] for each in document}
 
 
 def test_every_bundled_type_is_in_the_manifest(machine: Machine) -> None:
-    """Whoever adds a type shows it at work here, beside files of each kind, relationships and a notification."""
+    """A new type must be added here, beside files of each kind, relationships and a notification."""
     graph = json.loads(machine.command("graph", machine.manifest, "--format", "json").out)
     assert sorted({node["type"] for node in graph["nodes"]}) == TYPES
     assert {"require", "notify"} <= {edge["kind"] for edge in graph["edges"]}
@@ -347,8 +347,8 @@ def test_every_bundled_type_is_in_the_manifest(machine: Machine) -> None:
     assert shown == ["directory", "file", "link"]
 
 
-def test_noop_lists_what_apply_then_does_and_touches_nothing(machine: Machine) -> None:
-    """The same references with the same actions in the same order; no file of the machine is written meanwhile."""
+def test_noop_predicts_apply_and_changes_nothing(machine: Machine) -> None:
+    """The references, actions and order are equal; no file of the machine is written by noop."""
     before, writes = machine.content(), machine.writes()
     said = machine.apply("--noop")
     assert (said.code, machine.state.parent.exists()) == (0, False), said.err
@@ -360,7 +360,7 @@ def test_noop_lists_what_apply_then_does_and_touches_nothing(machine: Machine) -
 
 
 def test_apply_converges(machine: Machine) -> None:
-    """Every step succeeds, and other programs than ours see what was asked for."""
+    """Every step succeeds, and other programs see the declared state."""
     outcome = machine.converged()
     assert {each["status"] for each in outcome.ends.values()} == {"success"}
     assert outcome.ends.keys() == references(outcome.events("planned_change"))
@@ -385,7 +385,7 @@ def test_apply_converges(machine: Machine) -> None:
 
 
 def test_a_second_apply_changes_nothing(machine: Machine) -> None:
-    """Not the machine, not the recorded state, and it says so."""
+    """Neither the machine nor the recorded state changes."""
     machine.converged()
     before, writes, serial = machine.content(), machine.writes(), machine.serial()
     again = machine.apply("--detailed-exitcodes")
@@ -397,8 +397,8 @@ def test_a_second_apply_changes_nothing(machine: Machine) -> None:
     assert machine.writes() == writes
 
 
-def test_what_was_damaged_is_named_and_mended_and_nothing_else(machine: Machine) -> None:
-    """A file's content, a job and a shell that somebody has changed: drift in the plan, corrective in the apply."""
+def test_drift_is_reported_and_corrected(machine: Machine) -> None:
+    """A file's content, a job and a shell were changed: drift in the plan, corrective in the apply."""
     machine.converged()
     good = machine.content()
     Path("/etc/ra-test/motd").write_text("Go away.\n")
@@ -423,8 +423,8 @@ def test_what_was_damaged_is_named_and_mended_and_nothing_else(machine: Machine)
     assert machine.content() == good
 
 
-def test_what_has_vanished_is_made_again(machine: Machine) -> None:
-    """A directory, a user and a group, deleted by hand with all that hung on them: one apply brings it all back."""
+def test_deleted_resources_are_created_again(machine: Machine) -> None:
+    """A directory, a user and a group were deleted with their dependents: one apply restores all."""
     machine.converged()
     good = machine.content()
     run("rm", "-r", "/etc/ra-test")
@@ -438,8 +438,8 @@ def test_what_has_vanished_is_made_again(machine: Machine) -> None:
     assert machine.apply().done == []
 
 
-def test_what_the_manifest_changes_is_not_corrective(machine: Machine) -> None:
-    """Another wish notifies as it should, and is told apart from what somebody has damaged."""
+def test_a_change_of_the_manifest_is_not_corrective(machine: Machine) -> None:
+    """It notifies, and is reported apart from corrected drift."""
     machine.converged()
     changed = machine.apply("-i", "greeting=goodbye")
     steps = {name: (step["action"], step["corrective"]) for name, step in changed.ends.items()}
@@ -447,8 +447,8 @@ def test_what_the_manifest_changes_is_not_corrective(machine: Machine) -> None:
     assert Path("/etc/ra-test/reloads").read_text() == "reloaded\n" * 2
 
 
-def test_what_is_listed_is_a_manifest_that_changes_nothing(machine: Machine) -> None:
-    """For every type whose things can be listed: all that the machine has, taken for a manifest, is in sync."""
+def test_the_list_is_a_manifest_that_changes_nothing(machine: Machine) -> None:
+    """For every type that can be listed, the list of the machine is in sync as a manifest."""
     machine.converged()
     before, found = machine.content(), {}
     for name in TYPES:
@@ -465,8 +465,8 @@ def test_what_is_listed_is_a_manifest_that_changes_nothing(machine: Machine) -> 
     assert machine.content() == before
 
 
-def test_destroy_takes_away_exactly_what_was_made(machine: Machine) -> None:
-    """What was there before is forgotten, not deleted; the machine is then as it was, and so is the state."""
+def test_destroy_removes_exactly_what_was_created(machine: Machine) -> None:
+    """Adopted resources are forgotten, not deleted; machine and state are as before."""
     before = machine.content()
     made = {name for name, step in machine.converged().ends.items() if step["action"] == "create"}
     assert machine.command("destroy", machine.manifest).code == 64
@@ -478,8 +478,8 @@ def test_destroy_takes_away_exactly_what_was_made(machine: Machine) -> None:
     assert machine.command("state", "list").out == ""
 
 
-def test_destroy_forgets_what_has_vanished(machine: Machine) -> None:
-    """A user that somebody has deleted already, its job and its key with it, is in nobody's way."""
+def test_destroy_accepts_resources_that_are_already_gone(machine: Machine) -> None:
+    """A user was deleted before, with its job and its key."""
     before = machine.content()
     machine.converged()
     run("crontab", "-u", "ra-test-user", "-r")
@@ -491,11 +491,8 @@ def test_destroy_forgets_what_has_vanished(machine: Machine) -> None:
     assert machine.content() == before
 
 
-def test_absent_takes_away_in_the_order_that_it_needs(machine: Machine) -> None:
-    """All that was made, declared absent in the order in which it came: each goes after what needed it.
-
-    A user says which group it needs, and a job or a key whose it is, as where they are declared present.
-    """
+def test_absent_resources_are_removed_in_reverse_order(machine: Machine) -> None:
+    """All resources are declared absent in the order of creation, and each is removed after its dependents."""
     before = machine.content()
     made = [name for name, step in machine.converged().ends.items() if step["action"] == "create"]
     defaults = {"File": {"force": True}, "User": {"managehome": True}}
@@ -512,8 +509,8 @@ def test_absent_takes_away_in_the_order_that_it_needs(machine: Machine) -> None:
     assert machine.content() == before
 
 
-def test_prune_does_with_the_undeclared_what_was_said(machine: Machine) -> None:
-    """What is ours is deleted, what was there before is forgotten; until then each is only reported, as such."""
+def test_prune_deletes_or_forgets_undeclared_resources(machine: Machine) -> None:
+    """Created ones are deleted, adopted ones are forgotten; without prune each is only reported."""
     before, made = machine.content(), machine.converged()
     present = machine.content()
     machine.manifest.write_text("project: ra-test\nresources: {}\n")
@@ -528,8 +525,8 @@ def test_prune_does_with_the_undeclared_what_was_said(machine: Machine) -> None:
     assert machine.content() == before
 
 
-def test_the_example_of_a_server_comes_and_goes(machine: Machine) -> None:
-    """What people are shown does on a real machine what it says, changes nothing the second time, and goes again."""
+def test_the_server_example_is_applied_and_destroyed(machine: Machine) -> None:
+    """It does on a real machine what its comments describe, and a second apply changes nothing."""
     before, example = machine.content(), ROOT / "examples" / "server.yaml"
     made = machine.command("apply", example, "--json")
     assert ("User[ra-example]", "create") in made.done, made.err

@@ -1,4 +1,4 @@
-"""Every bundled provider is judged by the laws that the project gives to authors."""
+"""Every bundled provider is tested with the laws that authors of providers get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROVIDERS: Final = sorted(path.stem for path in (ROOT / "providers").glob("*.py"
 
 
 def complying(path: Path) -> set[str]:
-    """Give the types that the classes of a test file hold to the laws."""
+    """Return the types that the classes of a test file test with the laws."""
     return {
         ast.literal_eval(line.value)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -24,8 +24,8 @@ def complying(path: Path) -> set[str]:
     }
 
 
-def test_there_are_providers() -> None:
-    """An empty walk proves nothing."""
+def test_the_list_of_providers_is_not_empty() -> None:
+    """An empty list would prove nothing."""
     assert {"file", "package", "user"} <= set(PROVIDERS)
 
 

@@ -1,4 +1,4 @@
-"""Commands as they really run: when, what, as whom, where, and for how long."""
+"""Commands on the real system: when they run, as which user, in which directory, and for how long."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ HOSTILE: Final = [
     ),
     *("-n", "--", "-", "%s", "{0}", "{{7*7}}", "\\g<0>", "a\nb", "ü", "\u202e", "=x", "[", "("),
 ]
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 class Ran:
-    """What became of a manifest: the report, every line of the log, and the warnings."""
+    """The result of a manifest: the report, all log lines, and the warnings."""
 
     def __init__(self, manifest: Mapping[str, Any], **wishes: Any) -> None:
         """Apply it."""
@@ -72,27 +72,27 @@ class Ran:
 
     @property
     def output(self) -> list[str]:
-        """What commands with ``logoutput: always`` have said, line by line."""
+        """Return the output of commands with ``logoutput: always``, line by line."""
         return [line.partition("Executing: ")[2] for line in self.lines if line.startswith("notice: Executing: ")]
 
 
 def run(command: str | list[str], **attributes: Any) -> Ran:
-    """Run one command, and hear what it says."""
+    """Run one command and return the result."""
     return Ran({"resources": {"Exec[it]": {"command": command, "logoutput": "always", **attributes}}})
 
 
 def sh(script: str, **attributes: Any) -> Ran:
-    """Run one script in a shell, and hear what it says."""
+    """Run one shell script and return the result."""
     return run(script, **{"shell": True, **attributes})
 
 
 def escaped(text: str) -> str:
-    """Give what stands in a manifest for a text that holds ``${``."""
+    """Return the text in a manifest for a text that contains ``${``."""
     return text.replace("${", "$${")
 
 
 def append(path: Path) -> str:
-    """Give a shell's command that adds a line to a file."""
+    """Return a shell command that appends a line to a file."""
     return f"echo ran >> {shlex.quote(str(path))}"
 
 
@@ -121,7 +121,7 @@ def append(path: Path) -> str:
     ids=str,
 )
 def test_a_command_runs_when_every_guard_allows_it(tmp_path: Path, guards: dict[str, Any], runs: bool) -> None:  # noqa: FBT001
-    """Under noop the answer is the same, and nothing is done."""
+    """With noop the decision is the same, and nothing runs."""
     file = tmp_path / "file"
     manifest = {"resources": {"Exec[it]": {"command": append(file), "shell": True, **guards}}}
     assert Ran(manifest, noop=True).report.summary.updated == runs
@@ -132,7 +132,7 @@ def test_a_command_runs_when_every_guard_allows_it(tmp_path: Path, guards: dict[
 
 
 def test_creates_makes_a_command_run_once(tmp_path: Path) -> None:
-    """The second run finds what the first has made."""
+    """The second run finds the file that the first has created."""
     file = tmp_path / "file"
     command = {"command": f"touch {file}", "creates": str(file)}
     assert Ran({"resources": {"Exec[it]": command}}).report.summary.updated == 1
@@ -140,13 +140,13 @@ def test_creates_makes_a_command_run_once(tmp_path: Path) -> None:
 
 
 def test_the_title_is_the_command() -> None:
-    """Unless another one is given."""
+    """It is not if ``command`` is declared."""
     assert Ran({"resources": {"Exec[echo hello]": {"logoutput": "always"}}}).output == ["hello"]
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_arguments_arrive_as_they_are(tmp_path: Path, split: bool) -> None:  # noqa: FBT001 - two spellings
-    """As a list, or quoted in a text: no shell expands, splits or interprets them."""
+def test_arguments_arrive_unchanged(tmp_path: Path, split: bool) -> None:  # noqa: FBT001 - two spellings
+    """No shell expands, splits or interprets a list or quoted text."""
     file = tmp_path / "argv"
     argv = ["/bin/sh", "-c", f'printf "%s\\0" "$@" > {shlex.quote(str(file))}', "sh", *HOSTILE]
     command = escaped(shlex.join(argv)) if split else [escaped(word) for word in argv]
@@ -154,14 +154,14 @@ def test_arguments_arrive_as_they_are(tmp_path: Path, split: bool) -> None:  # n
     assert file.read_bytes().decode().split("\0")[:-1] == HOSTILE
 
 
-def test_a_shell_runs_what_asks_for_one() -> None:
-    """Expansion, pipes and conditions are its business, in guards too."""
+def test_a_shell_runs_a_command_with_shell_true() -> None:
+    """It handles expansion, pipes and conditions, in guards too."""
     ran = sh("echo a b | wc -w; echo $((1 + 1))", onlyif="test 1 = 1 && exit 0; exit 1")
     assert ran.output == ["2", "2"]
 
 
-def test_the_environment_is_small_and_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the caller's gets through but what is declared, as a mapping or as a list."""
+def test_the_environment_contains_only_known_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables of the caller are dropped; declared ones are added, from a mapping or a list."""
     for name in ("LD_PRELOAD", "BASH_ENV", "PYTHONPATH", "RA_TEST"):
         monkeypatch.setenv(name, "/ra-test-none")
     plain = {line.partition("=")[0] for line in run("env").output}
@@ -172,7 +172,7 @@ def test_the_environment_is_small_and_ours(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_command_runs_in_its_directory(tmp_path: Path) -> None:
-    """In / without one; a program may be named from there."""
+    """The default is ``/``; a program may be named relative to it."""
     assert run("pwd").output == ["/"]
     assert run("pwd", cwd=str(tmp_path)).output == [str(tmp_path)]
     program = tmp_path / "program"
@@ -182,8 +182,8 @@ def test_a_command_runs_in_its_directory(tmp_path: Path) -> None:
     assert "does not exist" in run("pwd", cwd="/ra-test-none").report.steps[0].error
 
 
-def test_programs_are_looked_for_on_the_path() -> None:
-    """A path of the resource's own replaces the system's, for what the command itself starts too."""
+def test_programs_are_found_on_the_declared_path() -> None:
+    """It replaces the system's path, also for programs that the command starts."""
     assert run("echo hi", path=["/ra-test-none", "/bin"]).output == ["hi"]
     assert run(["sh", "-c", "echo $PATH"], path="/bin:/usr/bin").output == ["/bin:/usr/bin"]
     assert "not found in /ra-test-none" in run("echo hi", path=["/ra-test-none"]).report.steps[0].error
@@ -192,7 +192,7 @@ def test_programs_are_looked_for_on_the_path() -> None:
 
 @as_root
 def test_a_command_runs_as_another_user() -> None:
-    """With that user's ids, groups and home, and with none of root's capabilities; guards too."""
+    """The user's ids, groups and home apply, without capabilities of root; guards too."""
     script = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status"
     said = sh(script, user="games", onlyif="test $(id -un) = games").output
     expected = subprocess.run(["id", "-G", "games"], check=True, capture_output=True, text=True).stdout.strip()
@@ -205,7 +205,7 @@ def test_a_command_runs_as_another_user() -> None:
 
 @as_root
 def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
-    """A member of a further group is in it; root's groups are gone."""
+    """Further groups of the user apply, and root's groups do not."""
     (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nra-test-user:x:54321:54321::/:/bin/sh\n")
     (tmp_path / "group").write_text("root:x:0:\nra-test-user:x:54321:\nra-test-one:x:54322:ra-test-user\n")
     (tmp_path / "apply.py").write_text(
@@ -227,8 +227,8 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
     assert "Executing: 54321 54322" in said.stdout.splitlines()
 
 
-def test_time_that_is_up_ends_all_that_was_started() -> None:
-    """Children in sessions of their own are no exception."""
+def test_a_timeout_ends_all_descendants() -> None:
+    """Children in sessions of their own are ended too."""
     script = "sleep 54321 & setsid sleep 54321 & wait"
     ran = sh(script, timeout=0.5)
     assert "timed out" in ran.report.steps[0].error
@@ -238,21 +238,21 @@ def test_time_that_is_up_ends_all_that_was_started() -> None:
 @pytest.mark.parametrize(
     ("code", "returns", "succeeds"), [(0, None, True), (1, None, False), (3, 3, True), (0, 3, False), (4, [0, 4], True)]
 )
-def test_exit_codes_decide(code: int, returns: Any, succeeds: bool) -> None:  # noqa: FBT001 - a table
-    """Success is what ``returns`` says."""
+def test_returns_defines_success(code: int, returns: Any, succeeds: bool) -> None:  # noqa: FBT001 - a table
+    """Other exit codes are failures."""
     ran = sh(f"exit {code}", **({} if returns is None else {"returns": returns}))
     assert (ran.report.exit_code == 0) == succeeds
 
 
-def test_a_failure_says_how_and_why() -> None:
-    """The exit code, what was expected, and the last lines of stderr."""
+def test_a_failure_contains_the_exit_code_and_stderr() -> None:
+    """The expected codes and the last lines of stderr are in the message."""
     [step] = sh("echo first >&2; echo last >&2; exit 3", returns=[0, 2]).report.steps
     assert "returned 3 instead of 0 or 2: first; last" in step.error
     [step] = sh("kill -9 $$").report.steps
     assert "killed by signal 9" in step.error
 
 
-def test_a_command_is_tried_as_often_as_it_may(tmp_path: Path) -> None:
+def test_a_command_is_tried_up_to_the_declared_number(tmp_path: Path) -> None:
     """It ends with the first success, or fails with the last try."""
     file = tmp_path / "file"
     script = f"{append(file)}; test $(wc -l < {file}) -ge 3"
@@ -265,8 +265,8 @@ def test_a_command_is_tried_as_often_as_it_may(tmp_path: Path) -> None:
     ("logoutput", "code", "shown"),
     [("never", 1, False), ("on_failure", 1, True), ("on_failure", 0, False), ("always", 0, True)],
 )
-def test_output_is_shown_when_asked(logoutput: str, code: int, shown: bool) -> None:  # noqa: FBT001 - a table
-    """At notice, whatever is seen at debug."""
+def test_logoutput_selects_the_output_that_is_logged(logoutput: str, code: int, shown: bool) -> None:  # noqa: FBT001 - a table
+    """It is logged at notice, and always at debug."""
     assert sh(f"echo said; exit {code}", logoutput=logoutput).output == ["said"] * shown
 
 
@@ -276,7 +276,7 @@ def test_output_is_shown_when_asked(logoutput: str, code: int, shown: bool) -> N
     ids=["refreshonly", "always due", "guarded"],
 )
 def test_a_notification_runs_a_command_once_more(tmp_path: Path, attributes: dict[str, Any], runs: int) -> None:
-    """Its guards still hold; who did not change notifies nobody."""
+    """Its guards still apply; an unchanged resource notifies nothing."""
     file = tmp_path / "file"
     listener = {"command": append(file), "shell": True, "subscribe": "Exec[first]", **attributes}
     ran = Ran({"resources": {"Exec[first]": {"command": "true"}, "Exec[second]": listener}})
@@ -287,8 +287,8 @@ def test_a_notification_runs_a_command_once_more(tmp_path: Path, attributes: dic
     assert file.exists() == (not attributes)
 
 
-def test_a_refresh_that_fails_leaves_others_alone(tmp_path: Path) -> None:
-    """One guard cannot even be run; what else was notified still runs."""
+def test_a_failed_refresh_does_not_stop_others(tmp_path: Path) -> None:
+    """One guard cannot be started; the other notified commands run."""
     file = tmp_path / "file"
     listener = {"refreshonly": True, "subscribe": "Exec[true]", "shell": True, "command": append(file)}
     resources = {"Exec[true]": {}, "Exec[bad]": {**listener, "onlyif": [["ra-test-none"]]}, "Exec[good]": listener}
@@ -297,8 +297,8 @@ def test_a_refresh_that_fails_leaves_others_alone(tmp_path: Path) -> None:
     assert file.read_text() == "ran\n"
 
 
-def test_a_secret_goes_by_stdin_and_nowhere_else(tmp_path: Path) -> None:
-    """What refers to one anywhere else is refused before anything runs."""
+def test_a_secret_is_accepted_as_stdin_only(tmp_path: Path) -> None:
+    """A secret in any other attribute is refused before anything runs."""
     file = tmp_path / "file"
     inputs = {"key": {"type": "Sensitive[String]", "default": "ra-test-secret"}}
     resource = {"command": ["tee", str(file)], "input": "${inputs.key}"}
@@ -310,16 +310,16 @@ def test_a_secret_goes_by_stdin_and_nowhere_else(tmp_path: Path) -> None:
             Ran({"inputs": inputs, "resources": {"Exec[echo]": {attribute: value}}})
 
 
-def test_what_cannot_be_split_is_refused_in_the_manifest() -> None:
-    """A quote that is not closed, and a text of blanks; a shell gets to see both."""
+def test_a_text_that_cannot_be_split_is_refused() -> None:
+    """An unclosed quote and a blank text are refused; with a shell they are allowed."""
     for attributes in ({"command": "echo 'a"}, {"command": " "}, {"unless": "echo 'a"}):
         with pytest.raises(ManifestError):
             Ran({"resources": {"Exec[true]": attributes}})
         assert Runtime(REGISTRY).validate({"resources": {"Exec[true]": {**attributes, "shell": True}}})
 
 
-def test_what_only_a_shell_understands_is_warned_of() -> None:
-    """It is passed as it is, which is hardly what was meant."""
+def test_shell_operators_without_a_shell_cause_a_warning() -> None:
+    """They are passed unchanged, which is probably a mistake."""
     assert any("shell: true" in warning for warning in run("echo a | wc").warnings)
     assert run("echo a | wc").output == ["a | wc"]
     assert not sh("echo a | wc").warnings
@@ -332,8 +332,8 @@ def test_commands_cannot_be_listed() -> None:
         Runtime(REGISTRY).resources("exec")
 
 
-def test_a_command_comes_after_what_it_needs() -> None:
-    """Its program, its directory and its user, where they are in the catalog, without being told."""
+def test_a_command_requires_its_program_directory_and_user() -> None:
+    """The relationships are automatic when these are in the catalog."""
     attributes = {"command": "/ra-test/bin --now", "cwd": "/ra-test", "user": "ra-test-user"}
     titles = REGISTRY.type("exec").automatic["require"]
     assert set(titles["file"]({"name": "x", **attributes})) == {"/ra-test/bin", "/ra-test"}
@@ -343,7 +343,7 @@ def test_a_command_comes_after_what_it_needs() -> None:
 
 
 class TestExec(ProviderCompliance):
-    """A command that says by what it creates when it is done."""
+    """A command whose effect is the file in ``creates``."""
 
     type_name = "exec"
 

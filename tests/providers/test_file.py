@@ -1,4 +1,4 @@
-"""Files, directories and links in directories of their own: what is declared is there, and what is there is shown."""
+"""Files, directories and links in private directories: they are created as declared, and read as they are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fil
 
 
 def read(*paths: Path | str) -> dict[str, Any]:
-    """Give the rows by path, and the reason for what cannot be read."""
+    """Return the rows by path, or the reason why a file cannot be read."""
     provider, context = file.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
     found = {row["path"]: row for row in provider.get(context, [str(path) for path in paths])}
     assert provider.canonicalize(context, [dict(row) for row in found.values()]) == list(found.values())
@@ -42,8 +42,8 @@ def read(*paths: Path | str) -> dict[str, Any]:
     return found | {name: outcome.reason for name, outcome in context.outcomes.items()}
 
 
-def settle(*wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give canonical resources, with defaults, that are valid."""
+def canonicalized(*wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return canonical, valid resources with defaults."""
     provider = file.Provider()
     given_ = [{"ensure": "present", "force": False, **should, "path": str(should["path"])} for should in wanted]
     assert all(TYPE.accepts[key](value) for should in given_ for key, value in should.items())
@@ -69,8 +69,8 @@ def differences(row: Mapping[str, Any] | None, should: Mapping[str, Any]) -> lis
 
 
 def change(*wanted: Mapping[str, Any]) -> dict[str, str]:
-    """Call ``set`` for what differs, in order; give the failures by path."""
-    canonical = settle(*wanted)
+    """Call ``set`` for the differing resources, in order; return the failures by path."""
+    canonical = canonicalized(*wanted)
     is_ = read(*(should["path"] for should in canonical))
     changes = {s["path"]: Change(is_.get(s["path"]), s) for s in canonical if differences(is_.get(s["path"]), s)}
     context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name) for name in changes})
@@ -79,9 +79,9 @@ def change(*wanted: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write(*wanted: Mapping[str, Any]) -> None:
-    """Bring files to what they should be, and see that they are so, and that nothing is left to do."""
+    """Apply resources, and check that they are then as declared and that a second run changes nothing."""
     assert change(*wanted) == {}
-    canonical = settle(*wanted)
+    canonical = canonicalized(*wanted)
     after = read(*(should["path"] for should in canonical))
     assert {s["path"]: differences(after.get(s["path"]), s) for s in canonical} == {s["path"]: [] for s in canonical}
 
@@ -89,8 +89,8 @@ def write(*wanted: Mapping[str, Any]) -> None:
 class TestFiles:
     """A regular file with content, a source, or neither."""
 
-    def test_a_file_is_made_changed_and_removed(self, tmp_path: Path) -> None:
-        """What is read back is what was declared."""
+    def test_a_file_is_created_changed_and_removed(self, tmp_path: Path) -> None:
+        """The declared attributes are read back."""
         path = tmp_path / "f"
         write({"path": path, "content": "one\n", "mode": "640"})
         row = read(path)[str(path)]
@@ -111,16 +111,14 @@ class TestFiles:
         assert read(path) == {}
 
     @given(content=st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
-    def test_every_text_comes_back_as_it_was_declared(
-        self, tmp_path_factory: pytest.TempPathFactory, content: str
-    ) -> None:
-        """Line ends, byte order marks and nothing at all are kept."""
+    def test_every_text_is_read_back_as_declared(self, tmp_path_factory: pytest.TempPathFactory, content: str) -> None:
+        """Line ends, byte order marks and empty texts are kept."""
         path = tmp_path_factory.getbasetemp() / "text"
         write({"path": path, "content": content})
         assert path.read_bytes() == content.encode()
 
-    def test_a_file_without_content_is_made_empty_and_then_left_alone(self, tmp_path: Path) -> None:
-        """What is not declared is not managed."""
+    def test_a_file_without_content_is_created_empty_and_then_kept(self, tmp_path: Path) -> None:
+        """Undeclared attributes are not managed."""
         path = tmp_path / "f"
         write({"path": path})
         assert path.read_bytes() == b""
@@ -128,8 +126,8 @@ class TestFiles:
         write({"path": path, "mode": "0600"})
         assert path.read_text(encoding="utf-8") == "people's"
 
-    def test_what_is_as_declared_is_not_written(self, tmp_path: Path) -> None:
-        """Neither inode nor any time changes, and a mode alone changes no content."""
+    def test_a_file_as_declared_is_not_written(self, tmp_path: Path) -> None:
+        """Inode and times stay, and a new mode alone changes no content."""
         path = tmp_path / "f"
         write({"path": path, "content": "x", "mode": "0644"})
         before = path.stat()
@@ -143,8 +141,8 @@ class TestFiles:
         write({"path": path, "content": "x", "mode": "0600"})
         assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
-    def test_bytes_that_are_no_text_are_copied_from_a_source(self, tmp_path: Path) -> None:
-        """Every byte of it, also of what is longer than a content can be; a later change is copied again."""
+    def test_any_bytes_are_copied_from_a_source(self, tmp_path: Path) -> None:
+        """It holds for files above the limit for texts too; a later change is copied again."""
         source, path = tmp_path / "source", tmp_path / "f"
         source.write_bytes(bytes(range(256)) * 8192)
         write({"path": path, "source": str(source)})
@@ -159,8 +157,8 @@ class TestFiles:
         assert row["checksum"] == hashlib.sha256(b"\xff").hexdigest()
         assert "content" not in row
 
-    def test_a_source_that_is_made_in_the_same_call_is_copied(self, tmp_path: Path) -> None:
-        """Also when it replaces an older one."""
+    def test_a_source_written_in_the_same_call_is_copied(self, tmp_path: Path) -> None:
+        """It holds for a source that replaces an older file too."""
         (tmp_path / "a").write_text("old")
         write(
             {"path": tmp_path / "a", "content": "new"},
@@ -170,24 +168,24 @@ class TestFiles:
         assert (tmp_path / "c").read_text(encoding="utf-8") == "new"
 
     def test_a_source_that_cannot_be_copied_fails_and_changes_nothing(self, tmp_path: Path) -> None:
-        """Missing, or no regular file."""
+        """It may be missing, or not a regular file."""
         path = tmp_path / "f"
         path.write_text("kept")
         failed = change({"path": path, "source": f"{tmp_path}/missing"})
         assert failed == {str(path): f"no such file or directory: {tmp_path}/missing"}
         with pytest.raises(OSError, match="not a regular file"):
-            differences(read(path)[str(path)], settle({"path": path, "source": str(tmp_path)})[0])
+            differences(read(path)[str(path)], canonicalized({"path": path, "source": str(tmp_path)})[0])
         assert path.read_text(encoding="utf-8") == "kept"
         assert os.listdir(tmp_path) == ["f"]  # noqa: PTH208 - names
 
     def test_a_secret_content_is_written_and_compared(self, tmp_path: Path) -> None:
-        """It arrives wrapped, and the file holds what is wrapped."""
+        """It arrives wrapped, and the file contains the plain text."""
         path = tmp_path / "f"
         write({"path": path, "content": Sensitive("hunter2"), "mode": "0600"})
         assert path.read_text(encoding="utf-8") == "hunter2"
 
-    def test_many_files_fail_and_succeed_each_for_itself(self, tmp_path: Path) -> None:
-        """One without a directory, and one in a file's place, do not stop the others."""
+    def test_each_file_of_a_call_fails_alone(self, tmp_path: Path) -> None:
+        """A missing directory and a file in place of a directory do not stop the others."""
         (tmp_path / "d").mkdir()
         failed = change(
             {"path": tmp_path / "a", "content": "a"},
@@ -206,17 +204,17 @@ class TestFiles:
 
 
 class TestDirectoriesAndLinks:
-    """What else a path can be, and what becomes of it."""
+    """Directories, links, and changes from one kind to another."""
 
-    def test_a_tree_is_made_in_one_call_and_removed_in_one(self, tmp_path: Path) -> None:
-        """Parents before children, and the other way round."""
+    def test_a_tree_is_created_and_removed_in_one_call_each(self, tmp_path: Path) -> None:
+        """Parents come before children, and children are removed first."""
         paths = [tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/c"]
         write(*({"path": path, "ensure": "directory"} for path in paths), {"path": paths[2] / "f", "content": "x"})
         write({"path": paths[2] / "f", "ensure": "absent"}, *({"path": p, "ensure": "absent"} for p in paths[::-1]))
         assert list(tmp_path.iterdir()) == []
 
-    def test_who_may_read_a_directory_may_enter_it(self, tmp_path: Path) -> None:
-        """One mode serves files and directories, as with Puppet."""
+    def test_a_directory_can_be_entered_by_users_who_may_read_it(self, tmp_path: Path) -> None:
+        """One mode serves files and directories, as in Puppet."""
         path = tmp_path / "d"
         write({"path": path, "ensure": "directory", "mode": "0640"})
         assert stat.S_IMODE(path.stat().st_mode) == 0o750
@@ -225,8 +223,8 @@ class TestDirectoriesAndLinks:
         write({"path": path, "ensure": "directory", "mode": "2700"})
         assert stat.S_IMODE(path.stat().st_mode) == 0o2700
 
-    def test_a_link_is_made_by_its_target_alone_and_leads_elsewhere_later(self, tmp_path: Path) -> None:
-        """The target is kept as written; it need not exist; a mode does not apply."""
+    def test_a_target_declares_a_link_and_can_change(self, tmp_path: Path) -> None:
+        """The target is kept as written and need not exist; a mode does not apply."""
         path = tmp_path / "l"
         write({"path": path, "target": "nowhere", "mode": "0644"})
         assert os.readlink(path) == "nowhere"  # noqa: PTH115 - as written
@@ -237,8 +235,8 @@ class TestDirectoriesAndLinks:
         assert Path("/etc").exists()
         assert not path.is_symlink()
 
-    def test_files_and_links_take_each_others_place(self, tmp_path: Path) -> None:
-        """What a link led to is not touched."""
+    def test_files_and_links_replace_each_other(self, tmp_path: Path) -> None:
+        """The former target of the link stays unchanged."""
         path, target = tmp_path / "f", tmp_path / "target"
         target.write_text("kept")
         write({"path": path, "content": "x"})
@@ -249,8 +247,8 @@ class TestDirectoriesAndLinks:
     @pytest.mark.parametrize(
         "wanted", [{"ensure": "absent"}, {"content": "x"}, {"target": "x"}], ids=["absent", "file", "link"]
     )
-    def test_a_directory_with_something_in_it_goes_only_by_force(self, tmp_path: Path, wanted: dict[str, Any]) -> None:
-        """Without it the resource fails, says how, and nothing is lost."""
+    def test_a_directory_with_content_is_removed_only_with_force(self, tmp_path: Path, wanted: dict[str, Any]) -> None:
+        """Without ``force`` the resource fails with advice, and nothing is lost."""
         path = tmp_path / "d"
         path.mkdir()
         (path / "precious").touch()
@@ -260,7 +258,7 @@ class TestDirectoriesAndLinks:
         write({"path": path, "force": True, **wanted})
         assert not path.is_dir()
 
-    def test_a_file_makes_way_for_a_directory_only_by_force(self, tmp_path: Path) -> None:
+    def test_a_file_is_replaced_by_a_directory_only_with_force(self, tmp_path: Path) -> None:
         """Its content would be lost."""
         path = tmp_path / "f"
         path.write_text("precious")
@@ -268,18 +266,18 @@ class TestDirectoriesAndLinks:
         write({"path": path, "ensure": "directory", "force": True})
         assert path.is_dir()
 
-    def test_an_empty_directory_goes_without_force(self, tmp_path: Path) -> None:
+    def test_an_empty_directory_is_removed_without_force(self, tmp_path: Path) -> None:
         """Nothing is lost with it."""
         (tmp_path / "d").mkdir()
         write({"path": tmp_path / "d", "ensure": "absent"})
 
 
 class TestOwners:
-    """By name or number, as the system knows them."""
+    """Owners by name or number, as the system has them."""
 
     @root_only
-    def test_owners_are_given_by_name_or_number_and_shown_by_name(self, tmp_path: Path) -> None:
-        """A number that has no name is shown as it is; changing an owner alone keeps the rest."""
+    def test_owners_are_declared_by_name_or_number_and_shown_by_name(self, tmp_path: Path) -> None:
+        """A number without a name is shown as it is; changing the owner keeps everything else."""
         path = tmp_path / "f"
         write({"path": path, "content": "x", "owner": "daemon", "group": "daemon", "mode": "0640"})
         write({"path": path, "owner": "1", "group": 1})
@@ -291,7 +289,7 @@ class TestOwners:
 
     @root_only
     def test_links_and_directories_have_owners_too(self, tmp_path: Path) -> None:
-        """The owner of what a link leads to does not change."""
+        """The owner of a link's target does not change."""
         write(
             {"path": tmp_path / "d", "ensure": "directory", "owner": "daemon"},
             {"path": tmp_path / "l", "target": "d", "owner": "bin"},
@@ -301,18 +299,18 @@ class TestOwners:
 
 
 class TestReading:
-    """What exists is shown, what cannot be is said, and nothing is followed."""
+    """Files are read without following links, and problems are reported."""
 
-    def test_what_is_missing_is_missing(self, tmp_path: Path) -> None:
-        """Also where its directory is missing, or is a file."""
+    def test_a_missing_file_is_absent(self, tmp_path: Path) -> None:
+        """Its directory may be missing too, or be a file."""
         (tmp_path / "f").touch()
         assert read(tmp_path / "x", tmp_path / "x/y/z", tmp_path / "f/x") == {}
 
     def test_the_root_is_a_directory(self) -> None:
-        """The one path that ends in a slash."""
+        """It is the only path that ends in a slash."""
         assert read("/")["/"]["ensure"] == "directory"
 
-    def test_special_files_are_named_and_not_opened(self, tmp_path: Path) -> None:
+    def test_special_files_are_reported_and_not_opened(self, tmp_path: Path) -> None:
         """They fail alone."""
         os.mkfifo(tmp_path / "fifo")
         (tmp_path / "f").touch()
@@ -321,8 +319,8 @@ class TestReading:
         assert found["/dev/null"] == "is a character device, which is not managed"
         assert found[f"{tmp_path}/f"]["ensure"] == "file"
 
-    def test_what_is_long_or_no_text_has_no_content(self, tmp_path: Path) -> None:
-        """A mebibyte is shown, more is not read."""
+    def test_a_file_that_is_large_or_not_text_has_no_content(self, tmp_path: Path) -> None:
+        """The limit is one mebibyte."""
         for name, content in {"full": b"x" * (1 << 20), "long": b"x" * ((1 << 20) + 1), "latin": b"caf\xe9"}.items():
             (tmp_path / name).write_bytes(content)
         rows = read(*tmp_path.iterdir())
@@ -333,8 +331,8 @@ class TestReading:
         }
         write({"path": tmp_path / "long", "content": "short"})
 
-    def test_what_no_file_can_be_called_fails_alone(self, tmp_path: Path) -> None:
-        """Half a character has no bytes; a name can be too long."""
+    def test_an_impossible_name_fails_alone(self, tmp_path: Path) -> None:
+        """Examples are a lone surrogate and a name that is too long."""
         (tmp_path / "f").touch()
         found = read(tmp_path / "f", f"{tmp_path}/\ud800", f"{tmp_path}/{'x' * 256}")
         assert found[f"{tmp_path}/f"]["ensure"] == "file"
@@ -345,30 +343,30 @@ class TestReading:
         assert (tmp_path / "b").exists()
 
     def test_all_files_cannot_be_listed(self) -> None:
-        """There are too many, and nobody asked."""
+        """Listing raises the reason."""
         with pytest.raises(CannotList):
             file.Provider().get(Context(TYPE, RunContext(Log("off")), reading=True))
 
 
 class TestDeclarations:
-    """How it may be written, and what is refused before anything is touched."""
+    """Valid declarations, and those that are refused before anything is changed."""
 
     @pytest.mark.parametrize(
         ("written", "canonical"),
         [("/a//b/", "/a/b"), ("/./a/.", "/a"), ("//", "/"), ("/", "/"), ("/a/.b", "/a/.b"), ("/...", "/...")],
     )
-    def test_a_path_has_one_spelling(self, written: str, canonical: str) -> None:
-        """No needless slash or dot."""
-        assert settle({"path": written})[0]["path"] == canonical
+    def test_a_path_has_one_canonical_form(self, written: str, canonical: str) -> None:
+        """Needless slashes and dots are removed."""
+        assert canonicalized({"path": written})[0]["path"] == canonical
 
     @pytest.mark.parametrize("path", ["a", "", "/a/../b", "/..", "/a\n", "/a\0b"])
-    def test_a_path_is_absolute_and_goes_down_only(self, path: str) -> None:
-        """What could lead elsewhere, or forge a line, is no path."""
+    def test_a_path_is_absolute_and_without_dots(self, path: str) -> None:
+        """Other paths could lead elsewhere, or forge a line of output."""
         assert not TYPE.accepts["path"](path)
 
     @pytest.mark.parametrize("mode", [420, "u=rw", "0888", "64", "00644", "0644\n"])
     def test_a_mode_is_three_or_four_octal_digits_in_quotes(self, mode: Any) -> None:
-        """Anything else would be taken for another mode one day."""
+        """Anything else could be read as another mode."""
         assert not TYPE.accepts["mode"](mode)
 
     @pytest.mark.parametrize(
@@ -382,19 +380,19 @@ class TestDeclarations:
             ({"ensure": "file", "content": "ä" * (1 << 19) + "x"}, "content"),
         ],
     )
-    def test_what_excludes_each_other_is_refused(self, should: dict[str, Any], attribute: str) -> None:
+    def test_attributes_that_exclude_each_other_are_refused(self, should: dict[str, Any], attribute: str) -> None:
         """The problem names the attribute."""
         problems = file.Provider().validate(None, {"path": "/x", **should})
         assert [problem.attribute for problem in problems] == [attribute]
 
-    def test_what_must_be_there_first_comes_first(self) -> None:
-        """Every directory on the way, and the source."""
+    def test_a_file_requires_its_directories_and_source(self) -> None:
+        """All directories above are required."""
         assert list(types.files({"path": "/a/b/c", "source": "/s"})) == ["/a/b", "/a", "/", "/s"]
         assert list(types.files({"path": "/"})) == []
 
 
 class TestFile(ProviderCompliance):
-    """A file of a directory of its own, which hardly anything is known of at first."""
+    """A file whose attributes are mostly undeclared."""
 
     type_name = "file"
 
@@ -426,7 +424,7 @@ class TestDirectory(ProviderCompliance):
 
 
 class TestLink(ProviderCompliance):
-    """A symbolic link that leads nowhere."""
+    """A symbolic link to a missing file."""
 
     type_name = "file"
 

@@ -1,4 +1,4 @@
-"""What files do to others: nothing beyond what was declared, whoever else writes to the same directories."""
+"""Files cannot be used by other users to gain access, even if they can write to the same directories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 NOBODY: Final = 65534
 TYPE = Registry.from_path().type("file")
 file = loader.execute(f"{BUNDLED}/providers/file.py", "ra_test_file_safety")
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 READER: Final = """
 import os, sys
@@ -46,21 +46,21 @@ assert len(rows) == len(sys.argv) - 1
 
 
 def read(path: Path | str) -> Any:
-    """Give the row of a path, or why it cannot be read, or nothing."""
+    """Return the row of a path, the reason why it cannot be read, or None."""
     context = Context(TYPE, RunContext(Log("off")), reading=True)
     rows = list(file.Provider().get(context, [str(path)]))
     return rows[0] if rows else next((outcome.reason for outcome in context.outcomes.values()), None)
 
 
 def change(path: Path | str, is_: Any, **should: Any) -> str:
-    """Call ``set`` for one path; give why it failed."""
+    """Call ``set`` for one path; return the reason of a failure."""
     context = Context(TYPE, RunContext(Log("off")), subjects={str(path): Subject(str(path))})
     file.Provider().set(context, {str(path): Change(is_, {"path": str(path), "force": False, **should})})
     return next((outcome.reason for outcome in context.outcomes.values()), "")
 
 
 def as_nobody(function: Callable[[], Any]) -> Any:
-    """Call a function in a child that is nobody, and give what it gave."""
+    """Call a function in a child process as the user nobody, and return its result."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -80,7 +80,7 @@ def as_nobody(function: Callable[[], Any]) -> Any:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """Give a directory of nobody's that nobody can reach."""
+    """Return a directory of nobody."""
     for parent in (tmp_path, *tmp_path.parents):
         if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
             parent.chmod(stat.S_IMODE(parent.stat().st_mode) | 0o011)
@@ -90,8 +90,8 @@ def theirs(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_unchanged_file_costs_four_calls_none_of_which_changes_anything(tmp_path: Path) -> None:
-    """To look, open, read and close; whatever else is needed is needed once."""
+def test_an_unchanged_file_costs_four_reading_system_calls(tmp_path: Path) -> None:
+    """They are stat, open, read and close; all other calls are made once for all files."""
     paths = [tmp_path / f"f{number}" for number in range(200)]
     for path in paths:
         path.write_text("x" * 100)
@@ -110,16 +110,16 @@ def test_an_unchanged_file_costs_four_calls_none_of_which_changes_anything(tmp_p
 
 
 @pytest.mark.parametrize("path", ["/", "/etc", "/home", "/usr/lib", "/var/log"])
-def test_the_system_is_refused_before_anything_is_touched(path: str) -> None:
-    """Force does not help."""
+def test_removing_a_system_directory_is_refused_in_the_manifest(path: str) -> None:
+    """``force`` does not change that."""
     problems = file.Provider().validate(None, {"path": path, "ensure": "absent", "force": True})
     assert [problem.message for problem in problems] == ["a system directory is never removed"]
     assert file.Provider().validate(None, {"path": path, "ensure": "directory"}) == []
 
 
 @root_only
-def test_the_system_does_not_make_way_for_a_file(tmp_path: Path) -> None:
-    """Tried where nothing would be lost: in a mount namespace with another ``/srv``."""
+def test_a_system_directory_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    """The test runs in a mount namespace with another ``/srv``."""
     program = (
         "import subprocess, sys\nfrom tests.providers import test_file_safety as t\n"
         "subprocess.run(['mount', '-t', 'tmpfs', 'none', '/srv'], check=True)\nopen('/srv/f', 'w').close()\n"
@@ -135,8 +135,8 @@ def test_the_system_does_not_make_way_for_a_file(tmp_path: Path) -> None:
 
 
 @root_only
-def test_a_link_that_others_could_have_put_there_is_not_followed(tmp_path: Path, theirs: Path) -> None:
-    """Reading what is behind it fails with the reason, and so does making or removing a file there."""
+def test_a_link_of_other_users_is_not_followed(tmp_path: Path, theirs: Path) -> None:
+    """Reading below it fails with the reason, and so does creating or removing a file there."""
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours/shadow").write_text("secret")
     (theirs / "d").symlink_to(tmp_path / "ours")
@@ -149,8 +149,8 @@ def test_a_link_that_others_could_have_put_there_is_not_followed(tmp_path: Path,
 
 
 @root_only
-def test_a_source_behind_a_link_of_others_is_not_published(tmp_path: Path, theirs: Path) -> None:
-    """Who may put a link into a directory cannot have a secret copied into the open."""
+def test_a_source_behind_a_link_of_other_users_is_not_copied(tmp_path: Path, theirs: Path) -> None:
+    """A user who can create a link cannot have a secret copied to a readable file."""
     (tmp_path / "secret").write_text("secret")
     (theirs / "source").symlink_to(tmp_path / "secret")
     assert "symbolic link" in change(tmp_path / "f", None, ensure="file", source=str(theirs / "source"))
@@ -158,8 +158,8 @@ def test_a_source_behind_a_link_of_others_is_not_published(tmp_path: Path, their
 
 
 @root_only
-def test_a_hard_link_does_not_give_a_file_away(tmp_path: Path, theirs: Path) -> None:
-    """Where others can write, a name may stand for somebody else's file: its rights stay."""
+def test_permissions_of_a_hard_link_of_other_users_stay(tmp_path: Path, theirs: Path) -> None:
+    """In a directory that others can write to, the name may belong to another user's file."""
     shadow = tmp_path / "shadow"
     shadow.write_text("secret")
     shadow.chmod(0o600)
@@ -173,8 +173,8 @@ def test_a_hard_link_does_not_give_a_file_away(tmp_path: Path, theirs: Path) -> 
 
 
 @root_only
-def test_what_may_not_be_read_fails_alone_and_is_not_absent(theirs: Path) -> None:
-    """A file or a directory that is closed to us says so."""
+def test_an_unreadable_file_fails_alone_and_is_not_absent(theirs: Path) -> None:
+    """The reason is a missing permission on the file or its directory."""
     (theirs / "closed").write_text("x")
     (theirs / "closed").chmod(0o600)
     (theirs / "room").mkdir(mode=0o700)
@@ -183,8 +183,8 @@ def test_what_may_not_be_read_fails_alone_and_is_not_absent(theirs: Path) -> Non
 
 
 @root_only
-def test_who_is_not_root_manages_what_is_theirs(theirs: Path) -> None:
-    """Giving a file away is refused, and leaves the old one as it was and nothing beside it."""
+def test_a_user_without_root_manages_own_files(theirs: Path) -> None:
+    """Changing the owner is refused, and leaves the old file and nothing beside it."""
     path = theirs / "f"
     should = {"ensure": "file", "mode": "0600"}
     assert as_nobody(lambda: change(path, None, content="old", **should)) == ""
@@ -196,8 +196,8 @@ def test_who_is_not_root_manages_what_is_theirs(theirs: Path) -> None:
     assert list(theirs.iterdir()) == []
 
 
-def test_an_immutable_file_fails_and_the_others_do_not(tmp_path: Path) -> None:
-    """What the system refuses at the very end is told for that file alone."""
+def test_an_immutable_file_fails_alone(tmp_path: Path) -> None:
+    """An error of the final rename is reported for that file only."""
     names = [str(tmp_path / name) for name in "abc"]
     (tmp_path / "b").write_text("old")
     immutable = subprocess.run(["chattr", "+i", names[1]], capture_output=True, check=False).returncode == 0

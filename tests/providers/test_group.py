@@ -1,4 +1,4 @@
-"""Groups of a machine whose account files are a copy, seen by these tests alone."""
+"""Groups in copies of the account files, visible to these tests only."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def accounts(private_etc: None) -> None:  # noqa: ARG001 - this comes after it
-    """Give two users to be members."""
+    """Return two users to be members."""
     for user in ("ra-test-b", "ra-test-a"):
         subprocess.run(["useradd", "-M", user], check=True)
 
 
 @pytest.fixture(autouse=True)
 def _without(accounts: None) -> Iterator[None]:  # noqa: ARG001 - this comes after it
-    """Leave no group behind for the next test."""
+    """Remove the group after the test."""
     yield
     subprocess.run(["groupdel", NAME], check=False, capture_output=True)
 
 
 def apply(failed: int = 0, **attributes: Any) -> Summary:
-    """Apply a manifest of the one group, and once more: the second time must change nothing."""
+    """Apply a manifest of one group twice: the second run must change nothing."""
     manifest = {"resources": {f"Group[{NAME}]": attributes}}
     summary = Runtime(REGISTRY).apply(manifest).summary
     assert summary.failed == failed
@@ -57,18 +57,18 @@ def apply(failed: int = 0, **attributes: Any) -> Summary:
 
 
 def entry() -> str:
-    """Give the group as the system knows it."""
+    """Return the group as the system has it."""
     return subprocess.run(["getent", "group", NAME], check=False, capture_output=True, text=True).stdout.strip()
 
 
-def test_a_group_is_made_as_declared() -> None:
-    """Number and members are there after one run."""
+def test_a_group_is_created_as_declared() -> None:
+    """Number and members are right after one run."""
     assert apply(gid=54321, members=["ra-test-b", "ra-test-a", "ra-test-b"]).created == 1
     assert entry() == f"{NAME}:x:54321:ra-test-a,ra-test-b"
 
 
-def test_number_and_members_follow_the_manifest() -> None:
-    """What exists is changed in place, and only what is declared."""
+def test_number_and_members_are_updated() -> None:
+    """Only declared attributes change."""
     apply(gid=54321, members=["ra-test-a"])
     assert apply(gid=54322).updated == 1
     assert entry() == f"{NAME}:x:54322:ra-test-a"
@@ -79,13 +79,13 @@ def test_number_and_members_follow_the_manifest() -> None:
 
 
 def test_a_system_group_gets_a_low_number() -> None:
-    """The number comes from the range that login.defs keeps for the system."""
+    """The number comes from the system range of login.defs."""
     apply(system=True)
     assert 0 < int(entry().split(":")[2]) < 1000
 
 
-def test_making_and_deleting_a_group_leaves_no_trace() -> None:
-    """The account files are, to the byte, what they were."""
+def test_creating_and_deleting_a_group_restores_the_account_files() -> None:
+    """They are equal byte for byte."""
     files = [Path("/etc/group"), Path("/etc/gshadow"), Path("/etc/passwd")]
     before = [path.read_bytes() for path in files]
     apply(members=["ra-test-a"])
@@ -94,8 +94,8 @@ def test_making_and_deleting_a_group_leaves_no_trace() -> None:
     assert [path.read_bytes() for path in files] == before
 
 
-def test_what_the_system_refuses_fails_with_its_reason() -> None:
-    """A member that does not exist is named."""
+def test_a_refusal_of_the_system_fails_with_its_reason() -> None:
+    """A missing member is named."""
     lines: list[str] = []
     manifest = {"resources": {f"Group[{NAME}]": {"members": ["ra-test-nobody"]}}}
     report = Runtime(REGISTRY, log=Log("err", lambda line: lines.append(str(line)))).apply(manifest)
@@ -114,8 +114,8 @@ def test_a_name_cannot_forge_a_line_or_an_option(bad: str) -> None:
     assert Path("/etc/group").read_bytes() == before
 
 
-def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
-    """Every group of the system, NIS entries aside, comes out as it may go in."""
+def test_the_list_is_a_manifest_that_changes_nothing() -> None:
+    """Every group of the system, except entries for NIS, is valid as it is listed."""
     with Path("/etc/group").open("a") as file:
         file.write("+:::\n")
     try:
@@ -129,7 +129,7 @@ def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
 
 @given(st.lists(st.text(min_size=1)))
 def test_members_are_a_set_in_canonical_form(members: list[str]) -> None:
-    """Their order and repetitions say nothing, and canonical ones stay as they are."""
+    """Order and repetitions mean nothing, and canonical members stay as they are."""
     provider, context = (
         REGISTRY.provider("group")(),
         Context(REGISTRY.type("group"), RunContext(Log("off")), reading=True),

@@ -1,4 +1,4 @@
-"""Hosts in files of their own, and once in /etc/hosts as the resolver sees it."""
+"""Hosts in private files, and once in /etc/hosts as the resolver reads it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ nonsense
 
 
 def read(target: Path | str, *names: str) -> dict[str, dict[str, Any]]:
-    """Give the hosts of a file by name."""
+    """Return the hosts of a file by name."""
     rows = host.Provider().get(None, [(name, str(target)) for name in names or ("any",)])
     return {row["name"]: row for row in rows}
 
 
 def write(target: Path | str, *wanted: Mapping[str, Any]) -> None:
-    """Bring hosts from what they are to what they should be, and see that they are so."""
+    """Apply changes to hosts and check that the result is as declared."""
     provider, is_ = host.Provider(), read(target)
     resources = [{"ensure": "present", "target": str(target), **should} for should in wanted]
     names = {(should["name"], should["target"]): should for should in provider.canonicalize(None, resources)}
@@ -61,14 +61,14 @@ def write(target: Path | str, *wanted: Mapping[str, Any]) -> None:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Path:
-    """Give a file as people leave it."""
+    """Return a file with comments and odd spacing."""
     path = tmp_path / "hosts"
     path.write_bytes(PEOPLE)
     return path
 
 
-def test_a_host_comes_changes_and_goes_and_the_file_is_as_before(hosts: Path) -> None:
-    """The lines of people keep their bytes, the file its mode and owner."""
+def test_a_host_is_created_changed_and_deleted_without_a_trace(hosts: Path) -> None:
+    """All other lines keep their bytes, the file its mode and owner."""
     hosts.chmod(0o640)
     os.chown(hosts, 65534, 65534)
     web = {"name": "web", "ip": "10.0.0.5", "host_aliases": ["www", "w"], "comment": " the # one "}
@@ -84,8 +84,8 @@ def test_a_host_comes_changes_and_goes_and_the_file_is_as_before(hosts: Path) ->
     assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, 65534, 65534)
 
 
-def test_the_first_line_of_a_name_counts_and_absence_takes_all(hosts: Path) -> None:
-    """As for programs that ask for the address."""
+def test_the_first_line_of_a_name_counts_and_absent_removes_all(hosts: Path) -> None:
+    """The resolver uses the first line too."""
     assert read(hosts)["localhost"] == {
         "ensure": "present",
         "name": "localhost",
@@ -100,8 +100,8 @@ def test_the_first_line_of_a_name_counts_and_absence_takes_all(hosts: Path) -> N
     assert hosts.read_bytes() == b"".join(line for line in PEOPLE.splitlines(keepends=True) if b"\tdb" not in line)
 
 
-def test_all_that_changes_in_a_file_is_one_rewrite(hosts: Path) -> None:
-    """A thousand hosts, one new inode."""
+def test_all_changes_of_a_file_are_one_rewrite(hosts: Path) -> None:
+    """A thousand hosts create one new inode."""
     inodes = {hosts.stat().st_ino}
     write(hosts, *({"name": f"n{number}", "ip": f"10.1.{number // 250}.{number % 250}"} for number in range(1000)))
     inodes.add(hosts.stat().st_ino)
@@ -110,21 +110,21 @@ def test_all_that_changes_in_a_file_is_one_rewrite(hosts: Path) -> None:
 
 
 def test_nothing_is_written_when_nothing_differs(hosts: Path) -> None:
-    """An edit to what already is leaves inode and time alone, odd spacing too."""
+    """Inode and times stay, and odd spacing too."""
     before = hosts.stat()
     write(hosts, {"name": "localhost", "ip": "127.0.0.1"}, {"name": "absent", "ensure": "absent"})
     after = hosts.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_file_that_is_missing_is_made_readable_for_all(tmp_path: Path) -> None:
+def test_a_missing_file_is_created_readable_for_all(tmp_path: Path) -> None:
     """Every program reads it."""
     write(tmp_path / "new", {"name": "web", "ip": "10.0.0.5"})
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
 
 def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
-    """With /etc/hosts in a mount namespace of our own, so that the machine keeps its file."""
+    """The test uses a private /etc/hosts in a mount namespace."""
     program = f"""
 import socket, sys
 sys.path.insert(0, {PACKAGE.rpartition("/")[0]!r})
@@ -149,8 +149,8 @@ sys.stdout.write(socket.gethostbyname("ra-test-alias"))
     assert (found.stdout, found.stderr) == ("192.0.2.7", "")
 
 
-def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
-    """What was asked is what is read, in the words of the manifest."""
+def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+    """What was declared is read back."""
     target = str(tmp_path / "hosts")
     runtime = Runtime(Registry.from_path(), log=Log("off"))
     manifest = {
@@ -167,8 +167,8 @@ def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "value", ["a\nb", "a\n", "a\r", "a\x00", "a#b", "a b", "a\tb", "", "a/b", "a\x1b[2J", "\u2028"]
 )
-def test_a_name_cannot_become_something_else(value: str) -> None:
-    """Line breaks, comments, blanks and control characters are refused by the data types."""
+def test_a_name_cannot_contain_separators(value: str) -> None:
+    """The data types refuse line breaks, comments, blanks and control characters."""
     assert not TYPE.accepts["name"](value)
     assert not TYPE.accepts["host_aliases"](["a", value])
     assert not TYPE.accepts["ip"](value)
@@ -176,14 +176,14 @@ def test_a_name_cannot_become_something_else(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["a\n127.0.0.1 bank.example", "a\r", "\x00", "\x1b[2J"])
 def test_a_comment_stays_on_its_line(value: str) -> None:
-    """It may hold anything else."""
+    """It may contain everything but a line break."""
     assert not TYPE.accepts["comment"](value)
     assert TYPE.accepts["comment"]("caf\u00e9 #1\t: ok")
 
 
 @pytest.mark.parametrize("ip", ["1.2.3", "1.2.3.256", "01.2.3.4", ":::", "12345::", "1.2.3.4%eth0", "face"])
-def test_what_is_no_address_is_refused_in_words(ip: str) -> None:
-    """Before anything is touched."""
+def test_an_invalid_address_is_refused_with_a_message(ip: str) -> None:
+    """It is refused before anything is changed."""
     (problem,) = host.Provider().validate(None, {"ip": ip})
     assert problem.attribute == "ip"
     assert ip in problem.message
@@ -199,8 +199,8 @@ FILES = st.one_of(st.binary(), st.lists(LINE).map(b"\n".join), st.lists(LINE).ma
 
 
 @given(FILES, HOSTS)
-def test_a_host_that_was_added_reads_back_and_goes_without_a_trace(content: bytes, should: dict[str, Any]) -> None:
-    """For any file, and a second edit to the same changes nothing."""
+def test_an_added_host_is_read_back_and_removed_without_a_trace(content: bytes, should: dict[str, Any]) -> None:
+    """It holds for any file, and a second edit changes nothing."""
     (should,) = host.Provider().canonicalize(None, [should])
     name = should["name"] = f"{should['name']}.ra-test"
     file = Lines(content)
@@ -214,7 +214,7 @@ def test_a_host_that_was_added_reads_back_and_goes_without_a_trace(content: byte
 
 
 class TestHost(ProviderCompliance):
-    """A host in a file that people have written."""
+    """A host in a file with other content."""
 
     type_name = "host"
 

@@ -1,4 +1,4 @@
-"""The type of the inventory example, held to the laws of providers against the real service."""
+"""The type of the inventory example, tested with the laws of providers against the real service."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class TestInventoryHost(ProviderCompliance):
-    """The laws, on hosts of a service of our own."""
+    """The laws, for hosts of a private service."""
 
     type_name = "inventory_host"
     module_path: ClassVar[Sequence[str | os.PathLike[str]]] = [inventory.EXAMPLE]
 
     @pytest.fixture
     def config(self, tmp_path: Path) -> Iterator[dict[str, Any]]:
-        """Start a service, and give what it is reached with."""
+        """Start a service and return its configuration."""
         for site in inventory.site(tmp_path):
             yield {"url": site.serve("compliance-token").url, "token": "compliance-token"}
 
     @pytest.fixture
     def present(self) -> dict[str, Any]:
-        """Give a host."""
+        """Return a host."""
         return {"name": "ra-test-a", "role": "web", "password": "ra-test-secret", "tags": ["one"]}
 
     @pytest.fixture
     def updated(self, present: dict[str, Any]) -> dict[str, Any]:
-        """Give the same host with another role."""
+        """Return the same host with another role."""
         return {**present, "role": "db", "tags": ["one", "two"]}

@@ -1,4 +1,4 @@
-"""The providers in memory keep every law: they are the reference for the laws, and for authors."""
+"""The in-memory providers obey every law: they are the reference for the laws, and for authors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestMemory(ProviderCompliance):
 
     @pytest.fixture
     def world(self, registry: Registry) -> Callable[[], Any]:
-        return lambda: str(registry.provider("memory").shelf)
+        return lambda: str(registry.provider("memory").stored)
 
 
 class TestMemorySetting(ProviderCompliance):
@@ -64,7 +64,7 @@ class TestMemorySetting(ProviderCompliance):
 
 
 class TestMemoryRun(ProviderCompliance):
-    """Runs that leave a mark."""
+    """Imperative runs that set a mark."""
 
     type_name = "memory_run"
     module_path = (MEMORY,)

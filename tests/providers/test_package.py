@@ -1,4 +1,4 @@
-"""Packages made for the test, installed by the real apt, in a namespace where nothing of the machine can change."""
+"""Packages built for the tests and installed by the real apt, in a mount namespace that protects the machine."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MANY: Final = [f"ra-test-n{number:02}" for number in range(20)]
 
 
 def run(*argv: str | Path) -> str:
-    """Run a program that must succeed and give what it says."""
+    """Run a program that must succeed and return its output."""
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
 def build(name: str, version: str, *, control: str = "", postinst: str = "", config: str = "") -> str:
-    """Build a package and give its paragraph of the repository's index."""
+    """Build a package and return its paragraph of the repository's index."""
     tree = STAGE / "ra-test-tree"
     run("rm", "-rf", tree)
     (tree / "DEBIAN").mkdir(parents=True)
@@ -63,7 +63,7 @@ def build(name: str, version: str, *, control: str = "", postinst: str = "", con
 
 
 def isolate() -> None:
-    """Give apt and dpkg directories that are their own: what they do there is gone with the namespace."""
+    """Give apt and dpkg private directories, which disappear with the namespace."""
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
     run("mount", "-t", "tmpfs", "ra-test", "/var/log")
@@ -85,7 +85,7 @@ def isolate() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _repository() -> Iterator[None]:
-    """Enter a mount namespace with a repository of packages, and leave it whatever happens."""
+    """Enter a mount namespace with a repository of packages, and leave it after the tests."""
     with private_mounts():
         isolate()
         REPOSITORY.mkdir()
@@ -101,7 +101,7 @@ def _repository() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nothing_installed() -> Iterator[None]:
-    """Take away whatever a test has left."""
+    """Remove what a test has installed."""
     yield
     left = [name.split(":")[0] for name in run("dpkg-query", "-W", "-f", "${Package}\n").split() if "ra-test" in name]
     if left:
@@ -116,7 +116,7 @@ def apply(wanted: Mapping[str, Any]) -> Report:
 
 
 def converge(wanted: Mapping[str, Any]) -> str:
-    """Apply, demand that it succeeds and that a second time changes nothing; give the actions of the first."""
+    """Apply, check that it succeeds and that a second run changes nothing; return the actions of the first."""
     report = apply(wanted)
     assert report.exit_code == 0, [step.error for step in report.steps]
     again = apply(wanted)
@@ -125,14 +125,14 @@ def converge(wanted: Mapping[str, Any]) -> str:
 
 
 def actions(report: Report) -> str:
-    """Give what was done, by action."""
+    """Return what was done, by action."""
     summary = report.summary
     counts = {action: getattr(summary, action) for action in ("created", "updated", "deleted", "failed")}
     return " ".join(f"{action}:{count}" for action, count in counts.items() if count)
 
 
 def state(name: str) -> str:
-    """Give dpkg's word for a package and its version: ``installed 1.0``; empty when dpkg does not know it."""
+    """Return dpkg's state of a package and its version: ``installed 1.0``; empty for an unknown one."""
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", name], check=False, capture_output=True, text=True
     )
@@ -140,17 +140,17 @@ def state(name: str) -> str:
 
 
 def transactions() -> int:
-    """Count what apt has written into its history."""
+    """Count the transactions in apt's history."""
     return HISTORY.read_text().count("Start-Date") if HISTORY.exists() else 0
 
 
 def provide(name: str) -> tuple[Any, Context]:
-    """Give a provider and the context of a call about one name."""
+    """Return a provider and the context of a call for one name."""
     return package.Provider(), Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name)})
 
 
 def read(name: str, **should: Any) -> dict[str, Any] | None:
-    """Give the row of a name for which something may be wanted."""
+    """Return the row of a name after canonicalizing its declaration."""
     provider, context = provide(name)
     provider.canonicalize(context, [{"name": name, **should}])
     rows = [row for row in provider.get(context, [name]) if row["name"] == name]
@@ -178,8 +178,8 @@ def read(name: str, **should: Any) -> dict[str, Any] | None:
         ("removed", "1.0", "created:1", "installed 1.0"),
     ],
 )
-def test_every_state_reaches_every_other(before: str | None, wanted: str, action: str, after: str) -> None:
-    """One apply does what is needed and is seen as what it is; the next finds nothing to do."""
+def test_every_state_can_follow_every_other(before: str | None, wanted: str, action: str, after: str) -> None:
+    """One apply is enough, and the next one changes nothing."""
     if before:
         version = "1.0" if before == "removed" else before
         run("dpkg", "--install", REPOSITORY / f"ra-test-config_{version}.deb")
@@ -189,8 +189,8 @@ def test_every_state_reaches_every_other(before: str | None, wanted: str, action
     assert state("ra-test-config") == after
 
 
-def test_purging_takes_what_an_earlier_removal_has_left() -> None:
-    """Configuration files without their package are not in sync with ``purge``, and ``set`` takes them away."""
+def test_purging_removes_leftover_configuration_files() -> None:
+    """A removed package with configuration files is not in sync with ``purge``."""
     run("dpkg", "--install", REPOSITORY / "ra-test-config_1.0.deb")
     run("dpkg", "--remove", "ra-test-config")
     provider, context = provide("ra-test-config")
@@ -213,15 +213,15 @@ def test_many_packages_are_one_transaction() -> None:
 
 
 def test_a_bad_name_fails_alone() -> None:
-    """The others are installed all the same, and apt's reason is told."""
+    """The other packages are installed, and apt's reason is reported."""
     report = apply({"ra-test-n00": "present", "ra-test-no-such": "present", "ra-test-n01": "present"})
     assert actions(report) == "created:2 failed:1"
     assert [state("ra-test-n00"), state("ra-test-n01")] == ["installed 1.0", "installed 1.0"]
     assert any("Unable to locate package ra-test-no-such" in str(step.error) for step in report.steps)
 
 
-def test_a_version_that_nobody_offers_fails() -> None:
-    """The reason is told, and the installed one stays."""
+def test_an_unavailable_version_fails() -> None:
+    """The reason is reported, and the installed version stays."""
     run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
     report = apply({"ra-test-a": "7.0"})
     assert any("Version '7.0' for 'ra-test-a' was not found" in str(step.error) for step in report.steps)
@@ -229,7 +229,7 @@ def test_a_version_that_nobody_offers_fails() -> None:
 
 
 def test_a_plus_sign_belongs_to_the_name_and_to_the_version() -> None:
-    """The tool apt-get would read it as a word of its own, and install something else when there is no such package."""
+    """Plain apt-get would read it as an operator, and could install another package."""
     assert converge({"ra-test-plus+": "present", "ra-test-a": "1.1+"}) == "created:2"
     assert [state("ra-test-plus+"), state("ra-test-plus"), state("ra-test-a")] == [
         "installed 1.0",
@@ -242,28 +242,28 @@ def test_a_plus_sign_belongs_to_the_name_and_to_the_version() -> None:
 
 
 def test_a_name_is_no_pattern() -> None:
-    """A full stop fits no other character: apt-get alone would install every package that fits."""
+    """A full stop matches no other character; plain apt-get would install every matching package."""
     assert actions(apply({"ra-test-n.0": "present"})) == "failed:1"
     assert state("ra-test-n00") == ""
 
 
 def test_a_virtual_package_fails() -> None:
-    """What provides it is another package, which has a name of its own."""
+    """The package that provides it has another name."""
     report = apply({"ra-test-virtual": "present"})
     assert actions(report) == "failed:1"
     assert read("ra-test-virtual") is None
 
 
 def test_a_changed_configuration_file_is_kept() -> None:
-    """Nobody is there to answer dpkg's question."""
+    """Dpkg asks no question."""
     run("dpkg", "--install", REPOSITORY / "ra-test-config_1.0.deb")
     CONFIG.write_text("edited\n")
     assert converge({"ra-test-config": "latest"}) == "updated:1"
     assert CONFIG.read_text() == "edited\n"
 
 
-def test_options_are_given_to_apt() -> None:
-    """Packages with the same ones share a transaction, and it is theirs."""
+def test_options_are_passed_to_apt() -> None:
+    """Packages with equal options share a transaction."""
     mark = {"ensure": "present", "install_options": ["-o", "Dpkg::Options::=--log=/srv/ra-test.log"]}
     assert converge({"ra-test-n00": mark, "ra-test-n01": mark, "ra-test-n02": "present"}) == "created:3"
     logged = Path("/srv/ra-test.log").read_text()
@@ -272,7 +272,7 @@ def test_options_are_given_to_apt() -> None:
 
 
 def test_a_package_that_is_not_configured_is_not_in_sync() -> None:
-    """Its files are there but it does not work: applying again finishes it."""
+    """Its files exist but it does not work: the next apply configures it."""
     report = apply({"ra-test-broken": "present", "ra-test-n00": "present"})
     assert actions(report) == "created:1 failed:1"
     assert read("ra-test-broken") == {
@@ -289,8 +289,8 @@ def test_a_package_that_is_not_configured_is_not_in_sync() -> None:
         mended.unlink()
 
 
-def test_what_a_killed_dpkg_has_left_is_read_and_finished() -> None:
-    """Its journal is newer than its database; apt refuses to work until it is taken in."""
+def test_an_interrupted_dpkg_run_is_read_and_finished() -> None:
+    """Its journal is newer than its database, and apt refuses to work until dpkg has finished."""
     run("dpkg", "--install", REPOSITORY / "ra-test-n00_1.0.deb")
     paragraph = run("dpkg-query", "--status", "ra-test-n00")
     journal = Path("/var/lib/dpkg/updates/0000")
@@ -302,8 +302,8 @@ def test_what_a_killed_dpkg_has_left_is_read_and_finished() -> None:
     assert not journal.exists()
 
 
-def test_a_lock_is_waited_for() -> None:
-    """Somebody else's dpkg ends, and only then ours begins."""
+def test_apt_waits_for_a_lock() -> None:
+    """The call starts after another dpkg has ended."""
     with Path("/var/lib/dpkg/lock-frontend").open("wb") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
         released: list[float] = []
@@ -320,7 +320,7 @@ def test_a_lock_is_waited_for() -> None:
 
 
 def test_missing_lists_are_named() -> None:
-    """Without them apt knows no package, which is no mistake in the name."""
+    """Without package lists every name is unknown, and the message says so."""
     kept = [
         (path, Path(shutil.move(path, STAGE / path.name))) for path in Path("/var/lib/apt/lists").glob("*_Packages")
     ]
@@ -333,8 +333,8 @@ def test_missing_lists_are_named() -> None:
     assert any("apt-get update" in str(step.error) for step in report.steps)
 
 
-def test_a_listing_says_what_dpkg_says() -> None:
-    """Name by name and version by version; what the machine's architecture has goes without it."""
+def test_a_listing_agrees_with_dpkg() -> None:
+    """Names and versions are equal; the machine's architecture is left out of names."""
     run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
     provider, context = provide("")
     rows = {row["name"]: row["version"] for row in provider.get(context) if row["ensure"] == "present"}
@@ -345,8 +345,8 @@ def test_a_listing_says_what_dpkg_says() -> None:
     assert read("ra-test-a:ppc64el") is None
 
 
-def test_candidates_are_looked_up_where_they_are_wanted_only() -> None:
-    """All of its lists are read by apt for one answer, which is no price for ``present``."""
+def test_candidates_are_read_for_latest_only() -> None:
+    """Apt would read all its lists, which ``present`` does not need."""
     run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
     assert "candidate" not in (read("ra-test-a", ensure="present") or {})
     assert (read("ra-test-a", ensure="latest") or {})["candidate"] == "1.1+"
@@ -373,18 +373,18 @@ def test_candidates_are_looked_up_where_they_are_wanted_only() -> None:
     ],
 )
 def test_a_hostile_name_is_refused(name: str) -> None:
-    """No name is an option, a pattern, a path, or another wish than the one for a package."""
+    """No name is an option, a pattern, a path or an operator."""
     assert not TYPE.accepts["name"](name)
 
 
 @pytest.mark.parametrize("version", ["-1", "1 2", "1/2", "1;id", "$(id)", "1\n", "1*", "one", "1-", "", 1.2])
 def test_a_hostile_version_is_refused(version: object) -> None:
-    """A version is one version and nothing else."""
+    """A version is exactly one version."""
     assert not TYPE.accepts["ensure"](version)
 
 
 def test_canonical_values_stay_as_they_are() -> None:
-    """Doing it twice is doing it once, and rows pass unchanged, whatever they lack."""
+    """Canonicalizing twice equals canonicalizing once, for any missing attributes."""
     provider, context = provide("")
     for resource in ({}, {"name": "a"}, {"ensure": "purged"}, {"name": "a", "ensure": "purged", "purge": False}):
         once = provider.canonicalize(context, [dict(resource)])

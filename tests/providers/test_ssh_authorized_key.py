@@ -1,4 +1,4 @@
-"""Keys of real users, made for these tests, whose files ssh-keygen reads."""
+"""Keys of real users created for the tests, whose files ssh-keygen reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
 
 @contextmanager
 def user(name: str) -> Iterator[Path]:
-    """Make a user with a home, and take both away."""
+    """Create a user with a home, and remove both after the test."""
     subprocess.run(["useradd", "--create-home", "--home-dir", f"/home/{name}", name], check=True)
     try:
         yield Path(pwd.getpwnam(name).pw_dir)
@@ -49,14 +49,14 @@ def user(name: str) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def homes() -> Iterator[dict[str, Path]]:
-    """Give two users and their homes."""
+    """Return two users and their homes."""
     with user("ra-test-alice") as alice, user("ra-test-bob") as bob:
         yield {"ra-test-alice": alice, "ra-test-bob": bob}
 
 
 @pytest.fixture
 def file(homes: dict[str, Path]) -> Iterator[Path]:
-    """Give the place of the keys of ra-test-alice, who has none yet."""
+    """Return the path of the keys of ra-test-alice, who has none yet."""
     yield homes["ra-test-alice"] / ".ssh" / "authorized_keys"
     for home in homes.values():
         directory = home / ".ssh"
@@ -67,7 +67,7 @@ def file(homes: dict[str, Path]) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Give fresh keys by their types."""
+    """Return new keys by their types."""
     directory, found = tmp_path_factory.mktemp("keys"), {}
     for kind in ("rsa", "ed25519", "ecdsa"):
         subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(directory / kind)], check=True)
@@ -77,7 +77,7 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def read(*names: str, target: str = TARGET) -> dict[str, Any]:
-    """Give the keys by comment, failed ones as the reason."""
+    """Return the keys by comment, or the reason of a failure."""
     context = Context(TYPE, RunContext(Log("off")), reading=True)
     rows = ssh.Provider().get(context, [(name, target) for name in names] or None)
     found = {row["name"]: row for row in rows}
@@ -85,7 +85,7 @@ def read(*names: str, target: str = TARGET) -> dict[str, Any]:
 
 
 def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
-    """Bring keys from what they are to what they should be, and see that they are so."""
+    """Apply changes to keys and check that the result is as declared."""
     is_, provider = read(*(should["name"] for should in wanted), target=target), ssh.Provider()
     resources = [{"ensure": "present", "target": target, **should} for should in wanted]
     names = {(should["name"], target): should for should in provider.canonicalize(None, resources)}
@@ -101,8 +101,8 @@ def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
         assert {key: row[key] for key in should} == should
 
 
-def test_a_first_key_makes_the_directory_and_the_file_for_the_user_alone(file: Path, public: dict[str, str]) -> None:
-    """Sshd trusts neither if others can write there; ssh-keygen reads what was written."""
+def test_a_first_key_creates_a_private_directory_and_file(file: Path, public: dict[str, str]) -> None:
+    """Sshd refuses them if other users can write there; ssh-keygen reads the result."""
     rows = [
         {
             "name": f"{NAME} {kind}",
@@ -122,8 +122,8 @@ def test_a_first_key_makes_the_directory_and_the_file_for_the_user_alone(file: P
     assert [f" {NAME} {kind} (" in line for kind, line in zip(public, listed.splitlines(), strict=True)] == [True] * 3
 
 
-def test_a_key_comes_changes_and_goes_and_the_file_is_as_before(file: Path) -> None:
-    """The lines of people keep their bytes, the file its mode."""
+def test_a_key_is_created_changed_and_deleted_without_a_trace(file: Path) -> None:
+    """All other lines keep their bytes, the file its mode."""
     people = f'# caf\xe9\n\n ssh-rsa   {RSA}\tdup\nssh-rsa {RSA} dup\nno-pty ssh-rsa {RSA}\nbroken "'.encode("latin-1")
     file.parent.mkdir()
     file.write_bytes(people)
@@ -144,15 +144,15 @@ def test_a_key_comes_changes_and_goes_and_the_file_is_as_before(file: Path) -> N
 
 
 def test_a_key_moves_to_another_user(file: Path, homes: dict[str, Path]) -> None:
-    """The former one can be logged in to no more."""
+    """The former user loses it."""
     write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA, "options": ["no-pty"]})
     write({"name": NAME, "user": "ra-test-bob"})
     assert file.read_bytes() == b""
     assert (homes["ra-test-bob"] / ".ssh" / "authorized_keys").read_text() == f"no-pty ssh-rsa {RSA} {NAME}\n"
 
 
-def test_a_comment_of_two_keys_is_refused_and_names_the_users(file: Path, homes: dict[str, Path]) -> None:
-    """Which of them is meant is a question for people; other keys are not concerned."""
+def test_an_ambiguous_comment_is_an_error_with_the_users(file: Path, homes: dict[str, Path]) -> None:
+    """Other keys are not affected."""
     write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
     other = homes["ra-test-bob"] / ".ssh" / "authorized_keys"
     other.parent.mkdir()
@@ -164,7 +164,7 @@ def test_a_comment_of_two_keys_is_refused_and_names_the_users(file: Path, homes:
 
 @pytest.mark.parametrize("which", ["file", "directory"])
 def test_no_link_of_a_user_is_followed(file: Path, tmp_path: Path, which: str) -> None:
-    """Neither to read somebody else's file nor to write one, be it the file or the directory that is a link."""
+    """A link in place of the file or the directory gives no access to files of other users."""
     victim = tmp_path / "authorized_keys"
     victim.write_text(f"ssh-rsa {RSA} {NAME}\n")
     before = victim.stat()
@@ -181,8 +181,8 @@ def test_no_link_of_a_user_is_followed(file: Path, tmp_path: Path, which: str) -
     assert (before.st_ino, before.st_mtime_ns, before.st_uid) == (after.st_ino, after.st_mtime_ns, after.st_uid)
 
 
-def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(file: Path) -> None:
-    """What is no file is passed over, and not written to."""
+def test_a_pipe_in_place_of_the_file_does_not_block(file: Path) -> None:
+    """It is skipped, and not written to."""
     file.parent.mkdir()
     subprocess.run(["mkfifo", str(file)], check=True)
     assert read(NAME) == {}
@@ -191,8 +191,8 @@ def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(file: Path) -> None:
 
 
 @pytest.mark.usefixtures("file")
-def test_a_target_of_its_own_knows_its_user_by_name_or_owner(tmp_path: Path) -> None:
-    """As sshd's AuthorizedKeysFile has it, or one file that somebody owns."""
+def test_the_user_of_a_target_is_its_name_or_owner(tmp_path: Path) -> None:
+    """A target follows sshd's AuthorizedKeysFile, or is one file with an owner."""
     key = {"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA}
     write(key, target=f"{tmp_path}/%u.keys")
     assert (tmp_path / "ra-test-alice.keys").owner() == "ra-test-alice"
@@ -203,8 +203,8 @@ def test_a_target_of_its_own_knows_its_user_by_name_or_owner(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("file")
-def test_a_second_run_has_nothing_to_do() -> None:
-    """What was asked is what is read, in the words of the manifest."""
+def test_a_second_run_changes_nothing() -> None:
+    """What was declared is read back."""
     runtime = Runtime(Registry.from_path(), log=Log("off"))
     manifest = {
         "project": "ra-test",
@@ -218,7 +218,7 @@ def test_a_second_run_has_nothing_to_do() -> None:
 
 
 def test_an_unknown_user_fails() -> None:
-    """Before anything is written."""
+    """Nothing is written."""
     with pytest.raises(ResourceError, match="there is no user 'ra-test-nobody'"):
         write({"name": NAME, "user": "ra-test-nobody", "type": "rsa", "key": RSA})
 
@@ -234,7 +234,7 @@ def test_an_unknown_user_fails() -> None:
     ],
 )
 def test_options_are_read_as_sshd_reads_them(line: str, options: list[str]) -> None:
-    """Commas, blanks, quotes and names of types within quotes separate nothing."""
+    """Commas, blanks, quotes and key types within quotes do not separate."""
     assert ssh.parse_line(line) == {"name": "c", "type": "ssh-rsa", "key": RSA, "options": options}
 
 
@@ -242,13 +242,13 @@ def test_options_are_read_as_sshd_reads_them(line: str, options: list[str]) -> N
     "line",
     ["", "# x", f"#ssh-rsa {RSA} c", f"ssh-rsa {RSA}", f"ssh-rsa {ED25519} c", f'command="a ssh-rsa {RSA} c', "a b c"],
 )
-def test_other_lines_are_left_to_people(line: str) -> None:
-    """Comments, keys without a comment, and what sshd does not take for a key."""
+def test_other_lines_are_not_keys(line: str) -> None:
+    """Comments, keys without a comment, and lines that sshd ignores are not listed."""
     assert ssh.parse_line(line) is None
 
 
 def test_the_file_and_its_directory_come_first() -> None:
-    """Where homes are in their usual place; an unknown user names none."""
+    """It holds for homes in their usual place; an unknown user requires nothing."""
     files = TYPE.automatic["require"]["file"]
     assert files({"user": "root", "target": TARGET}) == ["/root/.ssh", "/root/.ssh/authorized_keys"]
     assert files({"user": "bob", "target": "/etc/keys/%u"}) == ["/etc/keys", "/etc/keys/bob"]
@@ -258,7 +258,7 @@ def test_the_file_and_its_directory_come_first() -> None:
 @pytest.mark.parametrize(
     "line", ['"' * 50_000, 'a"' * 25_000, "a " * 25_000, '\\"' * 25_000, " " * 50_000 + "x", "a," * 25_000]
 )
-def test_a_hostile_line_takes_no_time(line: str) -> None:
+def test_a_hostile_line_is_parsed_quickly(line: str) -> None:
     """Users write their files themselves, and root reads them."""
     began = monotonic()
     for text in (line, f"{line} {line}", f"{line} ssh-rsa {RSA} x"):
@@ -268,14 +268,14 @@ def test_a_hostile_line_takes_no_time(line: str) -> None:
 
 @pytest.mark.parametrize("key", [ED25519, RSA[:12], "AAAA"])
 def test_a_key_that_is_not_of_its_type_is_refused(key: str) -> None:
-    """A paste that went wrong would lock somebody out."""
+    """A truncated key would lock a user out."""
     (problem,) = ssh.Provider().validate(None, {"type": "ssh-rsa", "key": key})
     assert problem.attribute == "key"
 
 
 @pytest.mark.parametrize("value", ["a\nssh-rsa x evil", "a\n", "\x00", "a\x1b[2J", "", " ", "\ta", "a\r"])
-def test_nothing_becomes_a_second_line(value: str) -> None:
-    """Line breaks and control characters are refused by the data types."""
+def test_no_value_can_contain_a_line_break(value: str) -> None:
+    """The data types refuse line breaks and control characters."""
     for attribute in ("name", "user", "type", "key", "target"):
         assert not TYPE.accepts[attribute](value)
     for option in (value, f'command="{value}\n"', f'command="a"{value}b', 'command="a\\"', 'a="b",c', "a b", "a="):
@@ -296,10 +296,10 @@ FILES = st.one_of(st.binary(), st.lists(LINE).map(b"\n".join), st.lists(LINE).ma
 
 
 @given(FILES, COMMENT, OPTIONS, st.sampled_from([("ssh-rsa", RSA), ("ssh-ed25519", ED25519)]))
-def test_a_key_that_was_added_reads_back_and_goes_without_a_trace(
+def test_an_added_key_is_read_back_and_removed_without_a_trace(
     content: bytes, comment: str, options: list[str], key: tuple[str, str]
 ) -> None:
-    """For any file, and a second edit to the same changes nothing."""
+    """It holds for any file, and a second edit changes nothing."""
     should = {"name": f"{comment} ra-test", "type": key[0], "key": key[1], "options": options}
     assert all(TYPE.accepts[attribute](value) for attribute, value in should.items())
     file = Lines(content)
@@ -313,7 +313,7 @@ def test_a_key_that_was_added_reads_back_and_goes_without_a_trace(
 
 
 class TestSshAuthorizedKey(ProviderCompliance):
-    """A key of a user who has none."""
+    """A key of a user without keys."""
 
     type_name = "ssh_authorized_key"
 

@@ -1,4 +1,4 @@
-"""Users of a machine whose account files and homes are copies, seen by these tests alone."""
+"""Users in copies of the account files and homes, visible to these tests only."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def accounts(private_etc: None) -> None:  # noqa: ARG001 - this comes after it
-    """Give two groups to be members of."""
+    """Return two groups."""
     subprocess.run(["groupadd", "-g", "54001", "ra-test-one"], check=True)
     subprocess.run(["groupadd", "-g", "54002", "ra-test-two"], check=True)
 
 
 @pytest.fixture(autouse=True)
 def _without(accounts: None) -> Iterator[None]:  # noqa: ARG001 - this comes after it
-    """Leave no user behind for the next test."""
+    """Remove the user after the test."""
     yield
     subprocess.run(["userdel", "-r", NAME], check=False, capture_output=True)
     subprocess.run(["groupdel", NAME], check=False, capture_output=True)
 
 
 def apply(**attributes: Any) -> Summary:
-    """Apply a manifest of the one user, and once more: the second time must change nothing."""
+    """Apply a manifest of one user twice: the second run must change nothing."""
     manifest = {"resources": {f"User[{NAME}]": attributes}}
     report = Runtime(REGISTRY).apply(manifest)
     assert report.exit_code == 0, report
@@ -63,7 +63,7 @@ def apply(**attributes: Any) -> Summary:
 
 
 def failure(**attributes: Any) -> str:
-    """Apply what must fail, and give what is said about it."""
+    """Apply a manifest that must fail and return the message."""
     lines: list[str] = []
     runtime = Runtime(REGISTRY, log=Log("err", lambda line: lines.append(str(line))))
     assert runtime.apply({"resources": {f"User[{NAME}]": attributes}}).summary.failed == 1
@@ -71,18 +71,18 @@ def failure(**attributes: Any) -> str:
 
 
 def ids(*options: str) -> str:
-    """Give what id(1) says of the user."""
+    """Return the output of id(1) for the user."""
     return subprocess.run(["id", *options, NAME], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def shadow() -> list[str]:
-    """Give the fields of the user's line in /etc/shadow."""
+    """Return the fields of the user's line in /etc/shadow."""
     [line] = [line for line in FILES[2].read_text().splitlines() if line.startswith(f"{NAME}:")]
     return line.split(":")
 
 
-def test_a_user_is_made_as_declared() -> None:
-    """All its attributes are there after one run, and id(1) agrees."""
+def test_a_user_is_created_as_declared() -> None:
+    """All attributes are right after one run, and id(1) agrees."""
     summary = apply(  # noqa: S604 - a login shell
         uid=54321,
         gid="ra-test-one",
@@ -101,8 +101,8 @@ def test_a_user_is_made_as_declared() -> None:
     assert not Path("/home/elsewhere").exists()
 
 
-def test_all_but_the_number_follows_the_manifest() -> None:
-    """What exists is changed in place, and only what is declared."""
+def test_all_attributes_but_the_number_are_updated() -> None:
+    """Only declared attributes change."""
     old = {"gid": "ra-test-one", "groups": ["audio"], "comment": "a", "shell": "/bin/bash", "home": "/home/a"}
     new = {"gid": "ra-test-two", "groups": ["video"], "comment": "-x", "shell": "/bin/sh", "home": "/home/b"}
     apply(**old)
@@ -116,7 +116,7 @@ def test_all_but_the_number_follows_the_manifest() -> None:
 
 
 def test_the_number_of_a_user_cannot_be_changed() -> None:
-    """It is settled at creation; both values are named."""
+    """The error names both values."""
     apply(uid=54321)
     said = failure(uid=54322, comment="not this either")
     assert "54321" in said
@@ -126,8 +126,8 @@ def test_the_number_of_a_user_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["ra-test-two", 54002])
-def test_a_primary_group_may_be_given_by_name_or_number(spelling: str | int) -> None:
-    """Both mean the same group: at creation, for a change, and when nothing is to change."""
+def test_a_primary_group_may_be_declared_by_name_or_number(spelling: str | int) -> None:
+    """Both mean the same group: at creation, for a change, and without a change."""
     apply(gid=spelling)
     assert ids("-g") == "54002"
     assert all(apply(gid=other).unchanged == 1 for other in ("ra-test-two", 54002))
@@ -137,7 +137,7 @@ def test_a_primary_group_may_be_given_by_name_or_number(spelling: str | int) -> 
 
 
 def test_without_a_primary_group_a_user_gets_its_own() -> None:
-    """The group of its name is made, or used where it exists already."""
+    """The group of the same name is created, or used if it exists."""
     apply()
     assert ids("-gn") == NAME
     apply(ensure="absent")
@@ -146,8 +146,8 @@ def test_without_a_primary_group_a_user_gets_its_own() -> None:
     assert ids("-g") == "54003"
 
 
-def test_groups_are_exact_and_only_touched_when_declared() -> None:
-    """The list is all there is; naming the primary group is allowed; an empty list takes the user out of all."""
+def test_groups_are_exact_and_change_only_when_declared() -> None:
+    """The primary group may be listed; an empty list removes all memberships."""
     apply(gid="ra-test-one", groups=["ra-test-one", "ra-test-two"])
     assert set(ids("-Gn").split()) == {"ra-test-one", "ra-test-two"}
     assert apply(comment="x").updated == 1
@@ -157,8 +157,8 @@ def test_groups_are_exact_and_only_touched_when_declared() -> None:
     assert ids("-Gn") == "ra-test-one"
 
 
-def test_a_home_is_managed_only_when_asked() -> None:
-    """It is made, moved and deleted with the user under managehome, and left alone otherwise."""
+def test_a_home_is_managed_only_with_managehome() -> None:
+    """With it the home is created, moved and deleted with the user."""
     home, other = Path("/home", NAME), Path("/home/other")
     apply(managehome=True)
     assert home.stat().st_uid == int(ids("-u"))
@@ -174,7 +174,7 @@ def test_a_home_is_managed_only_when_asked() -> None:
     assert not other.exists()
 
 
-def test_a_home_outlives_a_user_whose_home_is_not_managed() -> None:
+def test_an_unmanaged_home_stays_when_the_user_is_deleted() -> None:
     """Deleting the account deletes no data."""
     apply(managehome=True)
     apply(ensure="absent")
@@ -182,13 +182,13 @@ def test_a_home_outlives_a_user_whose_home_is_not_managed() -> None:
 
 
 def test_a_system_user_gets_a_low_number() -> None:
-    """The number comes from the range that login.defs keeps for the system."""
+    """The number comes from the system range of login.defs."""
     apply(system=True)
     assert 0 < int(ids("-u")) < 1000
 
 
 def test_a_password_is_changed_only_when_it_differs() -> None:
-    """Any other change leaves it, and the day on which it was last changed, alone."""
+    """Other changes keep it, and the date of its last change."""
     apply(password=HASH)
     subprocess.run(["chage", "-d", "10000", NAME], check=True)
     apply(password=HASH, comment="x")
@@ -198,8 +198,8 @@ def test_a_password_is_changed_only_when_it_differs() -> None:
     assert shadow()[2] != "10000"
 
 
-def test_a_password_is_seen_by_nobody(tmp_path: Path) -> None:
-    """Neither a command line or an environment nor a line of the log holds it, at creation and at a change."""
+def test_a_password_is_never_visible(tmp_path: Path) -> None:
+    """No command line, environment or log line contains it, at creation or at a change."""
     trace, script = tmp_path / "trace", tmp_path / "apply.py"
     script.write_text(
         "import sys\n"
@@ -225,8 +225,8 @@ def test_a_password_is_seen_by_nobody(tmp_path: Path) -> None:
     assert not any(secret in text or secret[::-1] in text for text in (trace.read_text(), said.stdout, said.stderr))
 
 
-def test_without_the_right_to_read_hashes_there_are_none() -> None:
-    """Everything else is read as root reads it."""
+def test_a_caller_without_root_reads_no_hashes() -> None:
+    """All other attributes are read as root reads them."""
     apply(password=HASH)
     mine = Runtime(REGISTRY).resources("user", [NAME])
     os.seteuid(65534)
@@ -237,8 +237,8 @@ def test_without_the_right_to_read_hashes_there_are_none() -> None:
     assert reveal(mine) == [{**theirs[0], "password": HASH}]
 
 
-def test_making_and_deleting_a_user_leaves_no_trace() -> None:
-    """The account files are, to the byte, what they were."""
+def test_creating_and_deleting_a_user_restores_the_account_files() -> None:
+    """They are equal byte for byte."""
     before = [path.read_bytes() for path in FILES]
     apply(groups=["audio", "ra-test-one"], password=HASH, managehome=True)
     assert [path.read_bytes() for path in FILES] != before
@@ -246,8 +246,8 @@ def test_making_and_deleting_a_user_leaves_no_trace() -> None:
     assert [path.read_bytes() for path in FILES] == before
 
 
-def test_what_the_system_refuses_fails_with_its_reason() -> None:
-    """A group that does not exist is named, and no user is made."""
+def test_a_refusal_of_the_system_fails_with_its_reason() -> None:
+    """A missing group is named, and no user is created."""
     assert "ra-test-none" in failure(gid="ra-test-none")
     with pytest.raises(KeyError):
         pwd.getpwnam(NAME)
@@ -269,7 +269,7 @@ HOSTILE = ["a:b", "a\nb", "a\r", "\0", "\x1b[2J"]
     ],
 )
 def test_a_value_cannot_forge_a_line_or_an_option(attribute: str, bad: str | int) -> None:
-    """It is refused in the manifest, before anything is touched."""
+    """It is refused in the manifest, before anything is changed."""
     before = [path.read_bytes() for path in FILES]
     with pytest.raises(ManifestError):
         Runtime(REGISTRY).apply({"resources": {f"User[{NAME}]": {attribute: bad}}})
@@ -278,8 +278,8 @@ def test_a_value_cannot_forge_a_line_or_an_option(attribute: str, bad: str | int
     assert [path.read_bytes() for path in FILES] == before
 
 
-def test_a_group_comes_before_its_users_and_goes_after_them() -> None:
-    """Written in the wrong order, both are made, and both are deleted, in one run."""
+def test_a_group_is_created_before_its_users_and_deleted_after_them() -> None:
+    """One run is enough, whatever the order in the manifest."""
     user: dict[str, Any] = {"gid": "ra-test-three", "groups": ["ra-test-four"]}
     for ensure, done in (("present", "created"), ("absent", "deleted")):
         groups = {f"Group[ra-test-{number}]": {"ensure": ensure} for number in ("three", "four")}
@@ -290,8 +290,8 @@ def test_a_group_comes_before_its_users_and_goes_after_them() -> None:
         assert getattr(report.summary, done) == 3, report
 
 
-def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
-    """Every user of the system, NIS entries aside, comes out as it may go in."""
+def test_the_list_is_a_manifest_that_changes_nothing() -> None:
+    """Every user of the system, except entries for NIS, is valid as listed."""
     apply(gid=54001, groups=["ra-test-one", "audio"], password=HASH)
     with FILES[0].open("a") as file:
         file.write("+::::::\nra-test-odd::54009:54009:::\n")
@@ -305,8 +305,8 @@ def test_what_is_listed_is_a_manifest_that_changes_nothing() -> None:
         subprocess.run(["sed", "-i", "-e", "/^+/d", "-e", "/^ra-test-odd/d", FILES[0]], check=True)
 
 
-def test_a_group_whose_name_reads_as_a_number_is_shown_as_its_number() -> None:
-    """Nobody could tell its name from the number of another."""
+def test_a_group_with_a_numeric_name_is_shown_by_number() -> None:
+    """Its name could be the number of another group."""
     subprocess.run(["groupadd", "-g", "54005", "54002"], check=True)
     apply(gid=54005)
     assert Runtime(REGISTRY).resources("user", [NAME])[0]["gid"] == 54005
@@ -314,7 +314,7 @@ def test_a_group_whose_name_reads_as_a_number_is_shown_as_its_number() -> None:
 
 @given(st.fixed_dictionaries({}, optional={"gid": st.integers(0), "groups": st.lists(st.text(min_size=1))}))
 def test_canonical_values_stay_as_they_are(resource: dict[str, Any]) -> None:
-    """To canonicalize twice is to canonicalize once; nothing is added."""
+    """Canonicalizing twice equals canonicalizing once; nothing is added."""
     provider, context = (
         REGISTRY.provider("user")(),
         Context(REGISTRY.type("user"), RunContext(Log("off")), reading=True),
@@ -325,7 +325,7 @@ def test_canonical_values_stay_as_they_are(resource: dict[str, Any]) -> None:
 
 
 class TestUser(ProviderCompliance):
-    """A user with all that can be said of it."""
+    """A user with all attributes."""
 
     type_name = "user"
 

@@ -27,7 +27,7 @@ from resource_api.model.values.assets import (
     link_stays_inside,
 )
 from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem import archives, download
+from resource_api.system.filesystem import archives, download, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -169,18 +169,18 @@ def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Me
         yield from archives.members(file, limits)
 
 
-def _mapping_members(files: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
-    return archives.bounded(_nested_members(files, limits), limits)
+def _mapping_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
+    return archives.bounded(_nested_members(contents, limits), limits)
 
 
-def _nested_members(files: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
-    for name, content in files:
+def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
+    for name, content in contents:
         if isinstance(content, Archive):
             yield Member(name, "directory", archives.DIRECTORY_MODE)
             for member in content.members(limits):
                 yield member._replace(name=f"{name}/{member.name}")
         elif isinstance(content, Asset):
-            yield Member(name, "file", archives.FILE_MODE, parts=_parts(content.open))
+            yield Member(name, "file", archives.FILE_MODE, parts=files.parts(content.open))
 
 
 def _directory_members(top: str, listing: Listing, limits: Limits) -> Iterator[Member]:
@@ -192,17 +192,11 @@ def _with_parts(top: str, member: Member, digest: str) -> Member:
     if member.kind != "file":
         return member
     path = os.path.join(top, member.name)  # noqa: PTH118 - text
-    return member._replace(parts=_parts(partial(_verified, path, digest)))
+    return member._replace(parts=files.parts(partial(_verified, path, digest)))
 
 
 def _verified(path: str, digest: str) -> BinaryIO:
     return VerifiedFile(path, digest)  # type: ignore[return-value] # it has all that a reader needs
-
-
-def _parts(opened: Callable[[], BinaryIO]) -> Iterator[bytes]:
-    with opened() as file:
-        while part := file.read(archives.PART):
-            yield part
 
 
 def _list(top: str) -> Iterator[tuple[Member, str]]:

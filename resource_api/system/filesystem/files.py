@@ -26,7 +26,7 @@ from resource_api.system.filesystem.permissions import (
 from resource_api.system.filesystem.temporary_names import TemporaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from io import FileIO
     from types import TracebackType
 
@@ -101,9 +101,9 @@ def describe_error(error: Exception, path: str) -> str:
     return f"{text}: {place}" if isinstance(place, str) and place.startswith("/") and place != path else text
 
 
-def parts(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the rest of an open file in parts of 256 KiB, and close it."""
-    with stream:
+def parts(opener: Callable[[], BinaryIO]) -> Iterator[bytes]:
+    """Open a stream when its first part is needed, yield its content in parts of 256 KiB, and close it."""
+    with opener() as stream:
         while part := stream.read(_PART):
             yield part
 

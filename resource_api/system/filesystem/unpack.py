@@ -93,7 +93,7 @@ class UnpackRecord(NamedTuple):
         except (FileNotFoundError, NotADirectoryError):
             return None
         if raw is None or seen.st_uid not in {0, os.geteuid()} or seen.st_mode & _OTHERS_WRITE:
-            msg = f"{place} is not a record of ours: other users can write it"
+            msg = f"{place} cannot be trusted: other users can write it"
             raise ResourceError(msg)
         try:
             return cls._decode(json.loads(raw))

@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 CALLS: Final = "openat,write,fchown,fchmod,fsetxattr,fsync,syncfs,rename,renameat,renameat2,mkdirat,unlinkat,close"
 NOBODY: Final = 65534
 LIMIT: Final = 1 << 20
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 
 def run(program: str, *arguments: object, strace: list[str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Keeps resources in memory, as long as the registry that has loaded this file."""
+"""Keep resources in memory for the life of the registry that has loaded this file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Provider(BaseProvider):
-    """What exists, by name."""
+    """The resources by name."""
 
-    shelf: ClassVar[dict[str, Resource]] = {}
+    stored: ClassVar[dict[str, Resource]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Names are lower case; labels are a set."""
+        """Write names in lower case; sort labels, whose order means nothing."""
         for resource in resources:
             resource["name"] = resource["name"].lower()
             if resource.get("labels") is not None:
@@ -26,23 +26,23 @@ class Provider(BaseProvider):
         return resources
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give copies, so that nobody changes what exists, without what nobody can read."""
-        rows = [row for name, row in self.shelf.items() if names is None or name in names]
+        """Return copies of the resources, without the write-only attribute."""
+        rows = [row for name, row in self.stored.items() if names is None or name in names]
         return [{key: value for key, value in row.items() if key != "pin"} for row in rows]
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
-        """Create, update or delete each, unless it is only to be told."""
+        """Create, update or delete each resource; only log it with ``noop``."""
         for name, change in changes.items():
             if change.should["ensure"] == "absent":
                 with context.deleting(name):
                     if not noop:
-                        del self.shelf[name]
+                        del self.stored[name]
             else:
                 with context.processing(name, change.is_, change.should):
                     row = self._row(name, change)
                     if not noop:
-                        self.shelf[name] = row
+                        self.stored[name] = row
 
     def _row(self, name: str, change: Change) -> dict[str, Any]:
         kept = {key: value for key, value in change.should.items() if key != "force"}
-        return {"serial": len(self.shelf), **self.shelf.get(name, {}), **kept}
+        return {"serial": len(self.stored), **self.stored.get(name, {}), **kept}

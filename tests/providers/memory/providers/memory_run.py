@@ -1,4 +1,4 @@
-"""Keeps marks in memory, as long as the registry that has loaded this file."""
+"""Keep marks in memory for the life of the registry that has loaded this file."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Provider(BaseProvider):
-    """The marks that were left."""
+    """The marks that runs have set."""
 
     marks: ClassVar[list[str]] = []
 
     def get(self, _context: Context) -> list[Resource]:
-        """Say that there is nothing to read."""
-        reason = "what has been run cannot be read back"
-        raise CannotList(reason)
+        """Raise ``CannotList``: a run cannot be read."""
+        msg = "runs cannot be read"
+        raise CannotList(msg)
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> tuple[bool, str]:
-        """Look for the mark."""
+        """Return whether the mark is missing, and why the run is due."""
         return should.get("creates") not in self.marks, "its mark is missing"
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Leave the mark."""
+        """Set the marks."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Running"):
                 self.marks.append(should.get("creates") or name)

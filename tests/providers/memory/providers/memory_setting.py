@@ -1,4 +1,4 @@
-"""Keeps settings in memory, as long as the registry that has loaded this file."""
+"""Keep settings in memory for the life of the registry that has loaded this file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 class Provider(BaseProvider):
     """The settings by name."""
 
-    shelf: ClassVar[dict[str, Resource]] = {
+    stored: ClassVar[dict[str, Resource]] = {
         "volume": {"name": "volume", "value": 5, "muted": False},
         "brightness": {"name": "brightness", "value": 7, "muted": False},
     }
 
     def get(self, _context: Context) -> list[Resource]:
-        """Give all settings."""
-        return [dict(row) for row in self.shelf.values()]
+        """Return all settings."""
+        return [dict(row) for row in self.stored.values()]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change what differs."""
+        """Change the differing settings."""
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
-                self.shelf[name] |= should
+                self.stored[name] |= should

@@ -1,21 +1,21 @@
-"""Things that exist in memory alone, with an attribute of every kind."""
+"""Resources in memory, with an attribute of every kind."""
 
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="memory",
-    docs="Things in memory.",
+    docs="Resources in memory.",
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
         "name": Attribute(r"Pattern[/\A[A-Za-z][\w-]*\z/]", "Its name, in any case.", kind="namevar"),
-        "owner": Attribute("String[1]", "Whose it is."),
-        "size": Attribute("Optional[Integer[0, 100]]", "How large it is."),
-        "labels": Attribute("Optional[Array[String[1]]]", "What is written on it, in any order."),
-        "password": Attribute("Optional[Sensitive[String]]", "What opens it."),
-        "pin": Attribute("Sensitive[String]", "What else opens it; nobody can read it.", write_only=True),
-        "origin": Attribute("Optional[String]", "Where it came from.", kind="init_only"),
-        "force": Attribute("Boolean", "Whether to go on where others stop.", kind="parameter", default=False),
-        "serial": Attribute("Optional[Integer]", "Which one it is.", kind="read_only"),
+        "owner": Attribute("String[1]", "The owner."),
+        "size": Attribute("Optional[Integer[0, 100]]", "The size."),
+        "labels": Attribute("Optional[Array[String[1]]]", "Labels, in any order."),
+        "password": Attribute("Optional[Sensitive[String]]", "A secret."),
+        "pin": Attribute("Sensitive[String]", "A secret that cannot be read.", write_only=True),
+        "origin": Attribute("Optional[String]", "The origin.", kind="init_only"),
+        "force": Attribute("Boolean", "A parameter without effect.", kind="parameter", default=False),
+        "serial": Attribute("Optional[Integer]", "A number.", kind="read_only"),
     },
     features={"canonicalize", "simple_get_filter", "noop_handler"},
 )

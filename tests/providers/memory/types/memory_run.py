@@ -1,16 +1,16 @@
-"""Marks that are set by running, and that nobody can read back."""
+"""Runs that set marks, which cannot be read."""
 
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="memory_run",
-    docs="Runs that leave a mark in memory.",
+    docs="Runs that set a mark in memory.",
     attributes={
-        "name": Attribute("String[1]", "What this is called.", kind="namevar"),
+        "name": Attribute("String[1]", "The name.", kind="namevar"),
         "creates": Attribute(
-            "Optional[String[1]]", "The mark that it leaves, and with which it is done.", kind="parameter"
+            "Optional[String[1]]", "The mark that the run sets; it is due while the mark is missing.", kind="parameter"
         ),
-        "token": Attribute("Optional[Sensitive[String]]", "What allows it.", kind="parameter"),
+        "token": Attribute("Optional[Sensitive[String]]", "A secret.", kind="parameter"),
     },
     features={"imperative"},
 )

@@ -1,4 +1,4 @@
-"""Settings that are always there: they can be changed, not made."""
+"""Settings that always exist: they can be changed, but neither created nor deleted."""
 
 from resource_api import Attribute, TypeDefinition
 
@@ -6,8 +6,8 @@ TYPE = TypeDefinition(
     name="memory_setting",
     docs="Settings in memory.",
     attributes={
-        "name": Attribute("Enum[volume, brightness]", "Which one.", kind="namevar"),
-        "value": Attribute("Integer[0, 10]", "How much."),
-        "muted": Attribute("Optional[Boolean]", "Whether it is off for now."),
+        "name": Attribute("Enum[volume, brightness]", "The setting.", kind="namevar"),
+        "value": Attribute("Integer[0, 10]", "The value."),
+        "muted": Attribute("Optional[Boolean]", "Whether it is muted."),
     },
 )
