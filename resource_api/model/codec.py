@@ -226,5 +226,5 @@ def _untagged(found: dict[str, Any]) -> Any:
 
 
 def _locked(_text: str, _place: SecretPlace) -> Any:
-    msg = "a secret is encrypted, and its key is not at hand"
+    msg = "a secret is encrypted and no key is available"
     raise StateError(msg)

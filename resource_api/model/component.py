@@ -73,5 +73,5 @@ def _problems(definition: ComponentDefinition) -> list[str]:
         if not isinstance(name, str) or not TYPE_NAME.match(name):
             problems.append(f"output {name!r}: the name must be lower case letters, digits and underscores")
         elif not isinstance(docs, str):
-            problems.append(f"output '{name}': say what it is, in a string, not {type(docs).__name__}")
+            problems.append(f"output '{name}': the documentation must be a string, not {type(docs).__name__}")
     return problems

@@ -358,7 +358,7 @@ def test_a_component_cannot_be_called_like_a_type(bench: Bench) -> None:
         ({"name": "x", "inputs": {"a": Attribute("String", kind="namevar")}}, "input 'a': an input has no kind"),
         ({"name": "x", "inputs": {"require": Attribute("String")}}, "input 'require': the name is reserved"),
         ({"name": "x", "inputs": {"a": Attribute("Strin")}}, "input 'a': data type 'Strin'"),
-        ({"name": "x", "outputs": {"a": 1}}, "output 'a': say what it is"),
+        ({"name": "x", "outputs": {"a": 1}}, "output 'a': the documentation must be a string"),
         ({"name": "x", "outputs": {"A": "x"}}, "output 'A': the name must be lower case"),
         ({"name": "x", "inputs": []}, "inputs must be a mapping"),
         ({"name": "x", "input": {}}, "unknown keyword 'input'; did you mean 'inputs'?"),

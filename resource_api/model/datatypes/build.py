@@ -52,7 +52,7 @@ def _build(term: Term) -> DataType:
         msg = f"unknown data type '{name}'; {_advice(name)}"
         raise DataTypeError(msg, term.column)
     if arguments == ():
-        msg = f"nothing stands between the brackets of {name}"
+        msg = f"the brackets of {name} are empty"
         raise DataTypeError(msg, term.column + len(name))
     if name in PREDICATES:
         if arguments:

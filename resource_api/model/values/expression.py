@@ -159,7 +159,7 @@ def _text(source: str | Path, value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     kind = "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
-    msg = f"{source} is {kind} and cannot become part of a text"
+    msg = f"{source} is {kind} and cannot be part of a text"
     raise ValueError(msg)
 
 

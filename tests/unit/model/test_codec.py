@@ -94,8 +94,8 @@ def test_a_sealed_asset_is_compared_by_content_only() -> None:
 def test_json_contains_kind_digest_and_origin_of_an_asset() -> None:
     """State and plans contain the whole digest, the content of a text, and no content of a file."""
     inner = Asset("a" * 64, "text", "hi")
-    told = json.loads(codec.encode(Archive("b" * 64, "files", (("x", inner),))))
-    assert told == {
+    encoded = json.loads(codec.encode(Archive("b" * 64, "files", (("x", inner),))))
+    assert encoded == {
         "$resource_api": "archive",
         "sha256": "b" * 64,
         "files": [["x", {"$resource_api": "asset", "sha256": "a" * 64, "text": "hi"}]],

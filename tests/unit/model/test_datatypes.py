@@ -127,7 +127,7 @@ WRONG = [
     ("Optional[5]", 10, "expected a data type, got the number 5"),
     ("Sensitive['x']", 11, "expected a data type, got 'x'"),
     ("Enum", 1, "Enum needs parameters"),
-    ("Enum[]", 5, "nothing stands between the brackets"),
+    ("Enum[]", 5, "the brackets of Enum are empty"),
     ("Enum[,]", 6, "expected a data type or a value, got ','"),
     ("Enum[a b]", 8, "expected ',' or ']', got 'b'"),
     ("Enum[1]", 6, "expected a word, or text in quotes, got the number 1"),

@@ -68,7 +68,7 @@ def test_a_looked_up_value_is_never_parsed() -> None:
 @pytest.mark.parametrize("name", ["list", "none"])
 def test_only_scalars_can_be_part_of_a_text(name: str) -> None:
     """The message names the reference."""
-    with pytest.raises(ValueError, match="cannot become part of a text"):
+    with pytest.raises(ValueError, match="cannot be part of a text"):
         evaluate(f"x${{inputs.{name}}}", resolve)
 
 
