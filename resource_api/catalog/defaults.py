@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def defaults_of(manifest: Manifest, declared: Declaration) -> Mapping[str, Any]:
     """Return the values that a declaration of a resource or component inherits, by attribute."""
-    return manifest.defaults.get(declared.file, {}).get(declared.type, {}) if manifest.defaults else {}
+    return manifest.defaults.get(declared.file, {}).get(declared.type, {})
 
 
 def check_unused(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:

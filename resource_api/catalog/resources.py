@@ -120,6 +120,8 @@ class ResourceBuilder:
         self._diagnostics = diagnostics
         self._names = names
         self._expander = Expander(diagnostics, scope, table.component, names)
+        #: Provider instance → its type, of all entries so far: a short way for thousands of resources of one type.
+        self._definitions: dict[str, TypeDefinition] = {}
 
     def build(self, manifest: Manifest) -> None:
         """Add an entry for every declaration of a manifest, then the aliases."""
@@ -145,10 +147,15 @@ class ResourceBuilder:
             self._diagnostics.resource_error(named, "alias", message, "duplicate")
 
     def _add(self, declaration: Declaration, manifest: Manifest) -> None:
+        definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
+        if definition is not None:
+            self._add_resource(Entry(declaration, definition), manifest)
+            return
         try:
             component = self._table.component(declaration.type)
-            instance = self._instance(declaration, component) if declaration.meta else declaration.type
-            definition = self._table.provider(instance).definition if component is None else None
+            instance = self._instance(declaration, component)
+            if component is None:
+                definition = self._definitions[instance] = self._table.provider(instance).definition
         except DefinitionError as error:
             self._diagnostics.declaration_error(declaration, str(error), "type")
             return
@@ -168,7 +175,7 @@ class ResourceBuilder:
                 self._check_lifecycle(entry)
         entry.index = len(self._table.entries)
         self._table.entries.append(entry)
-        entry.written = self._given(entry, defaults_of(manifest, declaration))
+        entry.written = self._given(entry, defaults_of(manifest, declaration) if manifest.defaults else {})
 
     def _report_duplicate(self, named: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
         message = f"declared twice; first at {self._diagnostics.location(first)}"
