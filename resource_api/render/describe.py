@@ -297,7 +297,8 @@ def reference_pages(registry: Registry) -> Mapping[str, str]:
     """
     definitions = [registry.type(name) for name in registry.names()]
     lines = [f"- [{each.name}]({each.name}.md): {summary(each)}" for each in definitions]
-    index = "\n".join(["# Types", "", "Each page is what `resource-api describe TYPE` says.", "", *lines])
+    what = "Each page is the output of `resource-api describe TYPE --format markdown`."
+    index = "\n".join(["# Types", "", what, "", *lines])
     pages = {INDEX: index} | {f"{each.name}.md": markdown(each) for each in definitions}
     return {name: f"{page}\n" for name, page in pages.items()}
 

@@ -151,7 +151,7 @@ def _sections(types: Iterable[TypeDefinition | ComponentDefinition]) -> Schema:
         "resources": _named("What should be, in the order of execution: Type[title], then attributes.", resources),
         "moved": _or_null("Resources with a new name; what is recorded of them is kept.", _list(_ref("move"))),
         "removed": _or_null("Resources to forget.", _list(_ref("reference"))),
-        "outputs": _named("What others may know: name, then value.", {_NAME: {}}),
+        "outputs": _named("Values for others: name, then value.", {_NAME: {}}),
     }
 
 

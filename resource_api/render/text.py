@@ -56,8 +56,8 @@ def plan(planned: Plan, *, color: bool = False) -> Iterator[str]:
                 notes.append("cannot be refreshed: notify and subscribe only order")
             yield from _step(step, notes, color=color)
     for drift in planned.drift:
-        moved = [f"{each.attribute} was {show(each.is_)}, is {show(each.should)}" for each in drift.changes]
-        yield escape(f"# {drift.reference} has drifted: {'; '.join(moved)}")
+        changes = [f"{each.attribute} was {show(each.is_)}, is {show(each.should)}" for each in drift.changes]
+        yield escape(f"# {drift.reference} has drifted: {'; '.join(changes)}")
     yield plan_summary(planned.summary)
 
 

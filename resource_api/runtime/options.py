@@ -12,7 +12,7 @@ from resource_api.model.options import Options
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: Several strings; a plain string is not among them, because it would be taken letter by letter.
+#: Several strings; not one string, which would be taken letter by letter.
 Strings = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 Strict = Literal["error", "warning", "off"]
 

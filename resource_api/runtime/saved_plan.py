@@ -183,7 +183,7 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     ]
     if changed:
         names = ", ".join(dict.fromkeys(changed))
-        raise _refused(path, f"the plan is stale: {names} moved since it was made")
+        raise _refused(path, f"the plan is stale: {names} changed since it was made")
 
 
 def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
@@ -191,7 +191,7 @@ def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
     before = {urn: (reference, digest) for urn, reference, digest in embedded["secrets"]}
     now = {urn: (reference, digest) for urn, reference, digest in _secrets(plan, bytes.fromhex(embedded["salt"]))}
     if names := [(before.get(urn) or now[urn])[0] for urn in {**before, **now} if before.get(urn) != now.get(urn)]:
-        raise _refused(path, f"the plan is stale: secrets of {', '.join(names)} moved since it was made")
+        raise _refused(path, f"the plan is stale: secrets of {', '.join(names)} changed since it was made")
 
 
 def _compared(step: Mapping[str, Any] | None) -> Any:

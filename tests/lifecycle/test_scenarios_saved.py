@@ -84,7 +84,7 @@ def test_a_plan_is_stale_when_the_system_has_moved(desk: Desk) -> None:
     desk.save({"Thing[a]": {"size": 2}, "Thing[b]": {"size": 2}, "Thing[c]": {"size": 2}})
     desk.bench.world.things["thing"]["a"]["size"] = 7
     del desk.bench.world.things["thing"]["b"]
-    desk.refused(r"stale: Thing\[a\], Thing\[b\] moved")
+    desk.refused(r"stale: Thing\[a\], Thing\[b\] changed")
 
 
 def test_what_is_done_already_is_stale_too(desk: Desk) -> None:
@@ -92,7 +92,7 @@ def test_what_is_done_already_is_stale_too(desk: Desk) -> None:
     desk.bench.put("thing", a={"size": 1})
     desk.save({"Thing[a]": {"size": 2}})
     desk.bench.world.things["thing"]["a"]["size"] = 2
-    desk.refused("moved")
+    desk.refused("changed")
 
 
 def test_a_plan_with_an_error_is_saved_and_refused(desk: Desk) -> None:

@@ -393,7 +393,7 @@ class TestPlans:
         doors = house.doors()
         doors["front"]["password"] = "somebody-elses"
         (house.path / "world/doors.json").write_text(json.dumps(doors), encoding="utf-8")
-        assert "Door[front] moved since it was made" in house.fails(65, "apply", "plan.json", key="key")
+        assert "Door[front] changed since it was made" in house.fails(65, "apply", "plan.json", key="key")
 
 
 class TestChangingKeys:

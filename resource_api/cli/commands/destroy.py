@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if not (yes or noop or sys.stdin.isatty()):
-        msg = "destroy needs --yes where nobody can be asked"
+        msg = "destroy needs --yes when standard input is no terminal"
         raise UsageError(msg)
     inputs, given = options.inputs(settings), options.run_options({**settings, "noop": noop})
     if noop or not (yes or session.json):

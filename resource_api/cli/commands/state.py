@@ -90,7 +90,7 @@ def check(session: Session, **_settings: Any) -> None:
 
 @_command("recover")
 def recover(session: Session, *, lock_timeout: float, **_settings: Any) -> None:
-    """Put the newest whole generation in place of what is damaged; say what is lost."""
+    """Replace a damaged database by its newest intact generation; report what is lost."""
     _show_lines(session, "done", session.runtime.store.recover(lock_timeout))
 
 
@@ -110,7 +110,7 @@ def export(session: Session, **_settings: Any) -> None:
 
 @_command("import")
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--force", is_flag=True, help="Also another lineage, or what is older than what is recorded.")
+@click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
 def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: Any) -> None:
     """Put the stack that FILE holds in place of what is recorded; verified before anything is written."""
     named = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
