@@ -288,7 +288,7 @@ class ResourceBuilder:
         return expression.Expression((expression.Path(parse(value), namevars),))
 
     def _add_namevars(self, entry: Entry, given: dict[str, Any]) -> None:
-        """Add the namevars that are not given, from the title."""
+        """Add the namevars that are not given, from the title (Puppet Resource API, "Composite namevars")."""
         definition = entry.definition
         if None not in map(given.get, definition.namevars):
             return

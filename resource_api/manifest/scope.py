@@ -102,13 +102,13 @@ class Scope:
         if is_unknown(found):
             return None
         # A title is shown in every message and written on command lines.
-        flaw = (
+        problem = (
             "a title cannot hold a secret"
             if is_secret(found)
             else document.character_problem(found, key=True, what="a title")
         )
-        if flaw:
-            raise ValueError(flaw)
+        if problem:
+            raise ValueError(problem)
         return reference.parse(found)
 
     def mark_invalid(self, name: str) -> None:

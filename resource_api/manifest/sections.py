@@ -1,7 +1,8 @@
 """Documents → one ``Manifest``: the sections and their fixed structure are checked, names are unique.
 
 Each problem becomes a value with its position, and all of them are raised at once. The metaparameters of resources are
-checked by ``validate``; whether a type or an attribute exists is the catalog's part.
+checked by ``validate``; whether a type or an attribute exists is the catalog's part. The sections are described in
+``docs/manifests.md``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import quoting_hints, validate
-from resource_api.manifest.validate import Flaw
+from resource_api.manifest.validate import Violation
 from resource_api.model.declaration import (
     METAPARAMETERS,
     MISSING,
@@ -143,8 +144,8 @@ class ManifestBuilder:
         """Add one document; ``first``: it is the named file, and may name the project."""
         self._source = source
         data = {} if source.data is None else source.data
-        if flaw := validate.document_flaw(data):
-            self._report(flaw)
+        if violation := validate.document_violation(data):
+            self._report(violation)
             return
         self._check_keys((), data, SECTIONS)
         self._add_project(data.get("project"), first=first)
@@ -164,24 +165,26 @@ class ManifestBuilder:
         self._add_moved(data.get("moved"))
         self._add_removed(data.get("removed"))
 
-    def _report(self, flaw: Flaw, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        line, column = self._source.position(flaw.path, value=value)
-        if flaw.hint == quoting_hints.QUOTING:
-            flaw = flaw._replace(hint=quoting_hints.hint_at(self._source, line))
+    def _report(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
+        line, column = self._source.position(violation.path, value=value)
+        if violation.hint == quoting_hints.QUOTING:
+            violation = violation._replace(hint=quoting_hints.hint_at(self._source, line))
         # In a resource the path is: resources, its key, the attribute.
-        attribute = str(flaw.path[2]) if named and len(flaw.path) > 2 else None  # noqa: PLR2004
-        problem = Problem(attribute, flaw.message, "error", named, self._source.file, line, column, code, flaw.hint)
+        attribute = str(violation.path[2]) if named and len(violation.path) > 2 else None  # noqa: PLR2004
+        problem = Problem(
+            attribute, violation.message, "error", named, self._source.file, line, column, code, violation.hint
+        )
         self.problems.append(problem)
 
     def _error(self, path: Path, message: str, hint: str = "", named: str = "") -> None:
-        self._report(Flaw(path, message, hint), named)
+        self._report(Violation(path, message, hint), named)
 
     def _duplicate(self, path: Path, message: str, first: Origin | Declaration) -> None:
-        self._report(Flaw(path, message, f"first at {first.place()}"), code="duplicate")
+        self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
 
     def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
-        for flaw in validate.unknown_keys(path, mapping, known):
-            self._report(flaw, code="unknown_key")
+        for violation in validate.unknown_keys(path, mapping, known):
+            self._report(violation, code="unknown_key")
 
     def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return a section; an empty mapping when it is missing, empty, or of another kind."""
@@ -190,8 +193,8 @@ class ManifestBuilder:
             return found or {}
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
         if validate.lacks_bracket(found):
-            flaw = Flaw((section,), f"{section} must be a mapping, and this is a reference without its ']'")
-            self._report(flaw._replace(hint=quoting_hints.QUOTING), value=True)
+            violation = Violation((section,), f"{section} must be a mapping, and this is a reference without its ']'")
+            self._report(violation._replace(hint=quoting_hints.QUOTING), value=True)
             return {}
         self._error((section,), f"{section} must be a mapping", f"write {example}")
         return {}
@@ -264,13 +267,15 @@ class ManifestBuilder:
         """Add the defaults of attributes; return those of metaparameters, by type."""
         taken: dict[str, dict[str, Any]] = {}
         metas: dict[str, dict[str, Any]] = {}
-        for spelt, body in section.items():
-            path: Path = ("defaults", spelt)
-            name = spelt[:1].lower() + spelt[1:]
+        for written, body in section.items():
+            path: Path = ("defaults", written)
+            name = written[:1].lower() + written[1:]
             if not reference.TYPE_NAME.match(name):
-                self._error(path, f"{document.quote_key(spelt)} is not the name of a type", "write File, without [...]")
+                self._error(
+                    path, f"{document.quote_key(written)} is not the name of a type", "write File, without [...]"
+                )
             elif name in taken:
-                self._error(path, f"defaults of {document.quote_key(spelt)} are given twice")
+                self._error(path, f"defaults of {document.quote_key(written)} are given twice")
             elif type(body) is not dict:
                 self._error(path, "defaults must be a mapping of attributes")
             else:
@@ -290,8 +295,8 @@ class ManifestBuilder:
         for key, value in meta.items():
             if validate.is_valid_reference(key, value):
                 continue
-            for flaw in validate.flaws(key, value):
-                self._report(flaw._replace(path=(*path, *flaw.path)), str(named))
+            for violation in validate.violations(key, value):
+                self._report(violation._replace(path=(*path, *violation.path)), str(named))
         return meta
 
     def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:

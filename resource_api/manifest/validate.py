@@ -1,6 +1,6 @@
 """Checks the values of metaparameters, the same for every type, and of other fixed structures.
 
-Each check yields flaws with their paths inside the value. Positions in files and the targets of references do not
+Each check yields violations with their paths inside the value. Positions in files and the targets of references do not
 enter. No message repeats a value: it may be a secret in the wrong place.
 """
 
@@ -19,7 +19,7 @@ from resource_api.model.values.errors import nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Check = Callable[["Path", Any], Iterator["Flaw"]]
+    Check = Callable[["Path", Any], Iterator["Violation"]]
 
 Path = tuple[str | int, ...]
 
@@ -31,7 +31,7 @@ _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
 
-class Flaw(NamedTuple):
+class Violation(NamedTuple):
     """What is wrong, and the path of keys to it."""
 
     path: Path
@@ -39,16 +39,16 @@ class Flaw(NamedTuple):
     hint: str = ""
 
 
-def document_flaw(data: Any) -> Flaw | None:
+def document_violation(data: Any) -> Violation | None:
     """Return why a document cannot be a manifest; None when it can."""
     if type(data) is not dict:
-        return Flaw((), "a manifest is a mapping", "begin with a line such as resources:")
+        return Violation((), "a manifest is a mapping", "begin with a line such as resources:")
     if "format_version" in data:
-        return Flaw(("format_version",), "this is a saved plan, not a manifest", "apply carries it out")
+        return Violation(("format_version",), "this is a saved plan, not a manifest", "apply carries it out")
     return None
 
 
-def flaws(name: str, value: Any) -> Iterator[Flaw]:
+def violations(name: str, value: Any) -> Iterator[Violation]:
     """Yield everything that is wrong with the value of the metaparameter ``name``."""
     return _METAPARAMETERS[name]((name,), value)
 
@@ -58,12 +58,12 @@ def is_valid_reference(name: str, value: Any) -> bool:
     return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
 
 
-def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Flaw]:
-    """Yield a flaw for each key that is not ``known``, with the nearest known one."""
+def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Violation]:
+    """Yield a violation for each key that is not ``known``, with the nearest known one."""
     for key in mapping:
         if key not in known:
             hint = nearest(key, known) or f"known are {', '.join(known)}"
-            yield Flaw((*path, key), f"unknown key {document.quote_key(key)}", hint)
+            yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint)
 
 
 def lacks_bracket(value: Any) -> bool:
@@ -79,7 +79,7 @@ def quoting_hint(value: Any) -> str:
     return quoting_hints.QUOTING if type(value) is list else ""
 
 
-def _references(path: Path, value: Any) -> Iterator[Flaw]:
+def _references(path: Path, value: Any) -> Iterator[Violation]:
     """Check one reference or a list of them. They are not parsed: a title may still hold ``${...}``."""
     if type(value) is list:
         for number, item in enumerate(value):
@@ -88,20 +88,20 @@ def _references(path: Path, value: Any) -> Iterator[Flaw]:
         yield from _reference(path, value)
 
 
-def _reference_list(path: Path, value: Any) -> Iterator[Flaw]:
+def _reference_list(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is list:
         yield from _references(path, value)
     else:
-        yield Flaw(path, f"{path[-1]} must be a list of references")
+        yield Violation(path, f"{path[-1]} must be a list of references")
 
 
-def _reference(path: Path, value: Any) -> Iterator[Flaw]:
+def _reference(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not str:
-        yield Flaw(path, f"{_name(path)} must be a reference such as Package[nginx]", quoting_hint(value))
+        yield Violation(path, f"{_name(path)} must be a reference such as Package[nginx]", quoting_hint(value))
     elif not value:
-        yield Flaw(path, f"{_name(path)} is empty")
+        yield Violation(path, f"{_name(path)} is empty")
     elif lacks_bracket(value):
-        yield Flaw(path, f"{_name(path)} is a reference without its ']'", quoting_hints.QUOTING)
+        yield Violation(path, f"{_name(path)} is a reference without its ']'", quoting_hints.QUOTING)
 
 
 def _name(path: Path) -> str:
@@ -110,55 +110,55 @@ def _name(path: Path) -> str:
     return f"each item of {name}" if isinstance(path[-1], int) else name
 
 
-def _boolean(path: Path, value: Any) -> Iterator[Flaw]:
+def _boolean(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not bool:
-        yield Flaw(path, f"{_name(path)} must be true or false")
+        yield Violation(path, f"{_name(path)} must be true or false")
 
 
-def _string(path: Path, value: Any) -> Iterator[Flaw]:
+def _string(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not str or not value:
         hint = "write it in quotes" if type(value) in (int, float, bool) else ""
-        yield Flaw(path, f"{_name(path)} must be a string that is not empty", hint)
+        yield Violation(path, f"{_name(path)} must be a string that is not empty", hint)
     elif "${" in value:
-        yield Flaw(path, f"{_name(path)} cannot hold ${{...}}", "only attributes and relationships can")
+        yield Violation(path, f"{_name(path)} cannot hold ${{...}}", "only attributes and relationships can")
 
 
-def _strings(path: Path, value: Any) -> Iterator[Flaw]:
+def _strings(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not list:
-        yield Flaw(path, f"{_name(path)} must be a list of strings")
+        yield Violation(path, f"{_name(path)} must be a list of strings")
         return
     for number, item in enumerate(value):
         yield from _string((*path, number), item)
 
 
-def _string_or_list(path: Path, value: Any) -> Iterator[Flaw]:
+def _string_or_list(path: Path, value: Any) -> Iterator[Violation]:
     return (_strings if type(value) is list else _string)(path, value)
 
 
-def _tag(path: Path, value: Any) -> Iterator[Flaw]:
+def _tag(path: Path, value: Any) -> Iterator[Violation]:
     wrong = list(_string_or_list(path, value))
     yield from wrong
     for number, item in enumerate([] if wrong else value if type(value) is list else [value]):
         if not _TAG.match(item.lower()):
             message = "a tag consists of letters, digits and _ : . -, and begins with none of the last three"
-            yield Flaw((*path, number) if type(value) is list else path, message)
+            yield Violation((*path, number) if type(value) is list else path, message)
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
-    def check(path: Path, value: Any) -> Iterator[Flaw]:
+    def check(path: Path, value: Any) -> Iterator[Violation]:
         if value not in words:
             hint = nearest(value, words) if type(value) is str else ""
-            yield Flaw(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
+            yield Violation(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
 
     return check
 
 
-def _seconds(path: Path, value: Any) -> Iterator[Flaw]:
+def _seconds(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) not in (int, float) or value <= 0:
-        yield Flaw(path, f"{_name(path)} must be a number of seconds above 0")
+        yield Violation(path, f"{_name(path)} must be a number of seconds above 0")
 
 
-def _timeout(path: Path, value: Any) -> Iterator[Flaw]:
+def _timeout(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not dict:
         yield from _seconds(path, value)
         return
@@ -168,9 +168,9 @@ def _timeout(path: Path, value: Any) -> Iterator[Flaw]:
             yield from _seconds((*path, name), value[name])
 
 
-def _lifecycle(path: Path, value: Any) -> Iterator[Flaw]:
+def _lifecycle(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not dict:
-        yield Flaw(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
+        yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return
     yield from unknown_keys(path, value, tuple(_LIFECYCLE))
     for name, check in _LIFECYCLE.items():

@@ -39,7 +39,7 @@ _OPEN: Final = object()
 _MAX_DUPLICATES: Final = 100
 
 
-class _Flaw(Exception):  # noqa: N818 - never leaves this module
+class _PositionedError(Exception):
     """A problem at a mark."""
 
     def __init__(self, mark: Mark, code: str, message: str, hint: str = "") -> None:
@@ -66,8 +66,8 @@ def read(text: bytes, file: str) -> Document:
         data = builder.document()
     except _DuplicateKey:
         raise _duplicates(text, file) from None
-    except _Flaw as flaw:
-        raise document.manifest_error(file, _position(flaw.mark), flaw.code, flaw.message, flaw.hint) from None
+    except _PositionedError as error:
+        raise document.manifest_error(file, _position(error.mark), error.code, error.message, error.hint) from None
     except YAMLError as error:
         raise _syntax(error, decoded, file) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
@@ -93,14 +93,14 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     last = place[0]
     # The parser finds a key that ' #' has cut off only on the next line.
     first = begun[0] or max(last - 1, 1)
-    torn, hint = quoting_hints.first_hint(lines, (last, last - 1, first))
-    return document.manifest_error(file, torn or place, "syntax", message, hint)
+    cut, hint = quoting_hints.first_hint(lines, (last, last - 1, first))
+    return document.manifest_error(file, cut or place, "syntax", message, hint)
 
 
 def _duplicates(text: bytes, file: str) -> ManifestError:
     """Walk the text again, to its end or its first other error, and return an error with all repeated keys."""
     index = _Index(text)
-    with suppress(YAMLError, _Flaw):
+    with suppress(YAMLError, _PositionedError):
         index.document()
     return ManifestError([document.duplicate_key(file, *found) for found in index.duplicates])
 
@@ -114,10 +114,10 @@ def _scalar(event: Any) -> Any:
         elif not event.style:
             value = scalar.plain(text)
     except ValueError as error:
-        raise _Flaw(event.start_mark, "value", str(error)) from None
+        raise _PositionedError(event.start_mark, "value", str(error)) from None
     message = document.character_problem(value, key=False) if type(value) is str else ""
     if message:
-        raise _Flaw(event.start_mark, "encoding", message)
+        raise _PositionedError(event.start_mark, "encoding", message)
     return value
 
 
@@ -142,7 +142,9 @@ class _Builder:
         get()
         event = get()
         if type(event) is not StreamEndEvent:
-            raise _Flaw(event.start_mark, "syntax", "there is a second document in this file", "use one file for each")
+            raise _PositionedError(
+                event.start_mark, "syntax", "there is a second document in this file", "use one file for each"
+            )
         return data
 
     def _node(self, event: Any, depth: int) -> Any:
@@ -161,11 +163,13 @@ class _Builder:
 
     def _collection(self, event: Any, depth: int) -> Any:
         if depth > document.MAX_DEPTH:
-            raise _Flaw(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
+            raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
         mapping = type(event) is MappingStartEvent
         if event.tag not in (None, "!", scalar.CORE + ("map" if mapping else "seq")):
             message = "this tag is not allowed here"
-            raise _Flaw(event.start_mark, "value", message, "a mapping is !!map, a list !!seq, and needs no tag")
+            raise _PositionedError(
+                event.start_mark, "value", message, "a mapping is !!map, a list !!seq, and needs no tag"
+            )
         if not mapping:
             return self._sequence(depth)
         marks: dict[str, Mark] | None = None
@@ -211,16 +215,16 @@ class _Builder:
     def _key(self, event: Any) -> str:
         written = type(event) is ScalarEvent
         if not written and type(event) is not AliasEvent:
-            raise _Flaw(event.start_mark, "syntax", "a key must be a string")
+            raise _PositionedError(event.start_mark, "syntax", "a key must be a string")
         if written and event.value == "<<" and not event.style and event.tag is None:
             hint = "repeat the keys, or use 'defaults'"
-            raise _Flaw(event.start_mark, "syntax", "YAML 1.2 has no merge key '<<'", hint)
+            raise _PositionedError(event.start_mark, "syntax", "YAML 1.2 has no merge key '<<'", hint)
         value = self._node(event, 0)
         if type(value) is not str:
-            raise _Flaw(event.start_mark, "syntax", "a key must be a string", "write it in quotes")
+            raise _PositionedError(event.start_mark, "syntax", "a key must be a string", "write it in quotes")
         message = document.character_problem(value, key=True)
         if message:
-            raise _Flaw(event.start_mark, "encoding", message)
+            raise _PositionedError(event.start_mark, "encoding", message)
         if written and not event.style and event.tag is event.anchor is None:
             self._keys[value] = value
         return value
@@ -228,16 +232,16 @@ class _Builder:
     def _alias(self, event: Any, depth: int) -> Any:
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
-            raise _Flaw(event.start_mark, "syntax", "no anchor of this name stands before this alias")
+            raise _PositionedError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
         value = self._anchors[event.anchor]
         if value is _OPEN:
-            raise _Flaw(event.start_mark, "limit", "this alias stands inside what it stands for")
+            raise _PositionedError(event.start_mark, "limit", "this alias stands inside what it stands for")
         weight, height = self._measure(value)
         if depth + height > document.MAX_DEPTH:
-            raise _Flaw(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH} by this alias")
+            raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH} by this alias")
         self._expanded += weight
         if self._expanded > document.MAX_EXPANSION:
-            raise _Flaw(event.start_mark, "limit", "aliases expand this file beyond the limit")
+            raise _PositionedError(event.start_mark, "limit", "aliases expand this file beyond the limit")
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
@@ -276,7 +280,7 @@ class _Index:
             return Node(node.position, anchored.children) if anchored else node
         if type(event) is not ScalarEvent:
             if depth >= document.MAX_DEPTH:
-                raise _Flaw(event.start_mark, "limit", "")
+                raise _PositionedError(event.start_mark, "limit", "")
             fill = self._mapping if type(event) is MappingStartEvent else self._sequence
             fill(node, depth + 1)
         if event.anchor:
@@ -296,6 +300,6 @@ class _Index:
             if key in node.children:
                 self.duplicates.append((place, node.children[key][0], key))
                 if len(self.duplicates) == _MAX_DUPLICATES:
-                    raise _Flaw(event.start_mark, "limit", "")
+                    raise _PositionedError(event.start_mark, "limit", "")
             elif key is not None:
                 node.children[key] = place, value
