@@ -109,10 +109,10 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
     if "ensure" not in should or not exists(should):
         return SAME
     if inputs.predecessor is None:
-        cut = inputs.record is not None and inputs.record.status == "pending"
+        interrupted = inputs.record is not None and inputs.record.status == "pending"
         ensure = should["ensure"]
         create = create_decision if type(ensure) is str else create_decision.__wrapped__
-        return _with_prediction(entry, create(ensure, cut=cut), should, functions)
+        return _with_prediction(entry, create(ensure, interrupted=interrupted), should, functions)
     differences = _namevar_differences(entry, inputs.predecessor)
     attributes = tuple(difference.attribute for difference in differences)
     decision = _replace(differences, attributes, inputs.replacement)
@@ -124,14 +124,14 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
 
 
 @lru_cache
-def create_decision(ensure: str, *, cut: bool) -> Decision:
-    """Return the decision to create a resource; ``cut``: an interrupted replacement has deleted the old one.
+def create_decision(ensure: str, *, interrupted: bool) -> Decision:
+    """Return the decision to create a resource; cached, because ten thousand resources share it.
 
-    Cached, because ten thousand resources share it.
+    ``interrupted``: a replacement was interrupted after it had deleted the old resource.
     """
     difference = (Difference("ensure", "absent", ensure),)
     return Decision(
-        Action.CREATE, difference, ("its replacement was interrupted, and the old one is gone",) if cut else ()
+        Action.CREATE, difference, ("its replacement was interrupted, and the old one is gone",) if interrupted else ()
     )
 
 

@@ -102,8 +102,8 @@ def rematch(
             # The new resource exists already: only the old one is to be deleted. Under a new configuration of its
             # provider both may be the same, unless an interrupted run was making the new one.
             del predecessors[index]
-            cut = prior.state.intents.get(entry.key)
-            same = record.instance in prior.instances.replaced and not (cut and cut.makes)
+            interrupted = prior.state.intents.get(entry.key)
+            same = record.instance in prior.instances.replaced and not (interrupted and interrupted.makes)
             orphans.append((record, OrphanKind.RECONFIGURED if same else OrphanKind.SUPERSEDED))
     catalog, kinds = add_orphans(catalog, orphans, queries.functions)
     selected = None if selected is None else selected | kinds.keys()
@@ -165,11 +165,11 @@ def _recovery(catalog: Catalog, state: StackState) -> Commit:
     What it was creating and the catalog does not declare is ours, with the protection that it was to have. What it was
     changing may have been changed, so it notifies.
     """
-    cut = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
+    interrupted = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
     owed: dict[Key, Sequence[str]] = {}
     for index, sources in catalog.subscribes.items():
         target = catalog.entries[index]
-        names = [cut[source] for source in sources if source in cut]
+        names = [interrupted[source] for source in sources if source in interrupted]
         if names and "refreshable" in target.definition.features:
             owed[target.key] = names
     declared = {entry.key for entry in catalog.entries}

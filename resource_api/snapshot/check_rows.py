@@ -82,14 +82,12 @@ class RowChecker:
         typed: list[Any] = list(rows)
         for place in find_suspect(functions, rows):
             typed[place] = self._check_types(definition, rows[place])
-        canonical: Sequence[Any] = typed
+        canonical = list(typed)
         if canonicalize is not None:
-            good = [row for row in typed if type(row) is dict]
-            answers = self._canonicalize(canonicalize, good)
-            if len(good) < len(typed):
-                rest = iter(answers)
-                answers = [next(rest) if type(row) is dict else row for row in typed]
-            canonical = answers
+            good = [place for place, row in enumerate(typed) if type(row) is dict]
+            answers = _canonicalize(canonicalize, [typed[place] for place in good])
+            for place, answer in zip(good, answers, strict=True):
+                canonical[place] = answer
         return [self._compare(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
@@ -118,18 +116,6 @@ class RowChecker:
             self._warn(definition, message)
         return clean
 
-    def _canonicalize(self, canonicalize: Any, rows: list[Resource]) -> list[Any]:
-        try:
-            return list(canonicalize(rows))
-        except Exception:  # noqa: BLE001 - each row is tried alone
-            answers = []
-            for row in rows:
-                try:
-                    answers.append(canonicalize([row])[0])
-                except Exception as error:  # noqa: BLE001 - becomes the failure of this row
-                    answers.append(f"canonicalize failed: {reason(error)}")
-            return answers
-
     def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
@@ -148,6 +134,16 @@ class RowChecker:
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
             self._write_warning(definition.name, message)
+
+
+def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
+    """Return the canonical form of each row, or why there is none; if all together fail, each is tried alone."""
+    try:
+        return list(canonicalize(rows))
+    except Exception as error:  # noqa: BLE001 - becomes the failure of one row
+        if len(rows) == 1:
+            return [f"canonicalize failed: {reason(error)}"]
+        return [answer for row in rows for answer in _canonicalize(canonicalize, [row])]
 
 
 def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequence[Resource]) -> bool:

@@ -6,6 +6,7 @@ What follows from an answer must not enter this module.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,17 +69,14 @@ class _SnapshotQueries:
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
-    names: dict[TypeDefinition, dict[Name, None]] = {}
+    names: defaultdict[TypeDefinition, dict[Name, None]] = defaultdict(dict)
     for index in indexes:
         entry = catalog.entries[index]
-        wanted = names.get(entry.definition)
-        if wanted is None:
-            wanted = names[entry.definition] = {}
-        wanted[entry.name] = None
+        names[entry.definition][entry.name] = None
     for index, record in prior.predecessors.items():
         definition = catalog.entries[index].definition
         if record.instance == definition.instance:
-            names.setdefault(definition, {})[record.name] = None
+            names[definition][record.name] = None
     by_instance = {definition.instance: wanted for definition, wanted in names.items()}
     for instance, name in prior.moved_keys:
         if instance in by_instance:
