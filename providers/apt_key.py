@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,8 +26,7 @@ LEGACY = Path("/etc/apt/trusted.gpg")
 #: Names of the files in that directory that apt reads (apt-secure(8), run-parts(8)).
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
 LARGEST = 16 * 1024 * 1024  # bytes of a source
-IDLE_TIMEOUT = 30  # seconds without data from a server
-TOTAL_TIMEOUT = 120  # seconds for a whole transfer
+TIMEOUT = 120  # seconds for a download
 FINGERPRINT = 40  # digits
 NO_KEYS = 2  # gpg's exit code for a file without keys; apt ignores such a file too
 
@@ -183,39 +181,21 @@ def _content(should: Mapping[str, Any]) -> bytes:
     if not source:
         msg = "a new key needs 'source' or 'content'"
         raise ResourceError(msg)
-    data = _fetch(source) if source.startswith("http") else _read(source)
-    if len(data) > LARGEST:
-        msg = f"{source} is too large for a key, more than {LARGEST} bytes"
-        raise ResourceError(msg)
-    return data
+    if source.startswith("http"):
+        with files.fetch(source, largest=LARGEST, timeout=TIMEOUT) as response:
+            return response.read()
+    return _read(unquote(source.removeprefix("file://")) if source.startswith("file://") else source)
 
 
-def _read(source: str) -> bytes:
-    """Read a regular file; anything else with a path could be endless."""
+def _read(path: str) -> bytes:
+    """Return the content of a regular file; anything else with a path could be endless."""
     try:
-        with files.open_source(
-            unquote(source.removeprefix("file://")) if source.startswith("file://") else source
-        ) as file:
-            return file.read(LARGEST + 1)
+        with files.open_source(path) as file:
+            data = file.read(LARGEST + 1)
     except OSError as error:
-        msg = f"{source} cannot be read: {error.strerror}"
+        msg = f"{path} cannot be read: {error.strerror}"
         raise ResourceError(msg) from error
-
-
-def _fetch(url: str) -> bytes:
-    """Download a URL within a limited time, however slowly the server sends."""
-    from http.client import HTTPException  # noqa: PLC0415 - takes 50 ms, and only this needs it
-    from urllib.request import urlopen  # noqa: PLC0415 - the same
-
-    end, data = time.monotonic() + TOTAL_TIMEOUT, b""
-    try:
-        with urlopen(url, timeout=IDLE_TIMEOUT) as response:  # noqa: S310 - the data type leaves nothing but http and https
-            while len(data) <= LARGEST and (chunk := response.read1()):
-                data += chunk
-                if time.monotonic() > end:
-                    msg = f"took longer than {TOTAL_TIMEOUT} s"
-                    raise TimeoutError(msg)
-    except (OSError, HTTPException) as error:
-        msg = f"{url} cannot be read: {error}"
-        raise ResourceError(msg) from error
+    if len(data) > LARGEST:
+        msg = f"{path} is larger than {LARGEST} bytes"
+        raise ResourceError(msg)
     return data

@@ -14,6 +14,7 @@ This module only re-exports names of ``resource_api.system.filesystem``; nothing
 from __future__ import annotations
 
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
+from resource_api.system.filesystem.download import fetch
 from resource_api.system.filesystem.files import (
     Batch,
     describe_error,
@@ -50,6 +51,7 @@ __all__ = [
     "describe_error",
     "directory_mode",
     "edit_lines",
+    "fetch",
     "group_id",
     "group_name",
     "open_source",

@@ -211,8 +211,8 @@ def test_a_source_without_a_key_is_not_trusted(keys: Keys) -> None:
         assert "404" in error(apply(keys.good, source=url))
     Path("/srv/ra-test.asc").write_bytes(keys.export(keys.good))
     with served(status=302, location="file:///srv/ra-test.asc") as url:
-        assert "cannot be read" in error(apply(keys.good, source=url))
-    assert "cannot be read" in error(apply(keys.good, source=url))
+        assert "cannot be fetched" in error(apply(keys.good, source=url))
+    assert "cannot be fetched" in error(apply(keys.good, source=url))
     assert trusted() == {}
 
 

@@ -1,4 +1,4 @@
-"""Download a URL over HTTP or HTTPS into a file without a name, and return it only with the expected SHA-256.
+"""Download a URL over HTTP or HTTPS into a file without a name, and check its SHA-256.
 
 Uses the standard library. Nothing is kept after the process. When to download must not be decided here.
 """
@@ -6,7 +6,6 @@ Uses the standard library. Nothing is kept after the process. When to download m
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -37,20 +36,24 @@ def check(url: str) -> None:
         raise ValueError(msg)
 
 
-def fetch(url: str, digest: str, largest: int = LARGEST) -> BinaryIO:
+def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float = TOTAL_TIMEOUT) -> BinaryIO:
     """Return the content of ``url`` as an open file without a name, at its beginning.
 
-    Raise ``ResourceError`` when it cannot be fetched, is larger than ``largest`` bytes, or has another SHA-256.
+    Raise ``ResourceError`` when it cannot be fetched within ``timeout`` seconds, is larger than ``largest`` bytes, or
+    has another SHA-256 than ``digest``; an empty ``digest`` is not compared.
     """
-    from http.client import HTTPException  # noqa: PLC0415 - few runs use the network
+    import tempfile  # noqa: PLC0415 - few runs use the network
+    from http.client import HTTPException  # noqa: PLC0415 - the same
+    from urllib.error import HTTPError  # noqa: PLC0415 - the same
 
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
     try:
-        _transfer(url, file, digest, largest)
+        _transfer(url, file, digest, largest, timeout)
         file.seek(0)
     except (OSError, HTTPException) as error:
         file.close()
-        msg = f"{url} cannot be fetched: {getattr(error, 'reason', None) or str(error) or type(error).__name__}"
+        why = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
+        msg = f"{url} cannot be fetched: {why or str(error) or type(error).__name__}"
         raise ResourceError(msg) from error
     except BaseException:
         file.close()
@@ -63,17 +66,17 @@ def reopen(file: BinaryIO) -> BinaryIO:
     return open(f"/proc/self/fd/{file.fileno()}", "rb", buffering=0)  # noqa: PTH123 - a descriptor
 
 
-def _transfer(url: str, file: BinaryIO, expected: str, largest: int) -> None:
+def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: float) -> None:
     """Write the content of ``url`` to ``file``."""
-    digest, size, end = sha256(), 0, time.monotonic() + TOTAL_TIMEOUT
+    digest, size, end = sha256(), 0, time.monotonic() + timeout
     with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
-        while part := response.read(_PART):
+        while part := response.read1(_PART):  # read() would wait for a whole part, however slowly it comes
             size += len(part)
             if size > largest:
                 msg = f"{url} is larger than {largest} bytes"
                 raise ResourceError(msg)
             if time.monotonic() > end:
-                msg = f"{url} was not fetched within {TOTAL_TIMEOUT:.0f} seconds"
+                msg = f"{url} was not fetched within {timeout:.0f} seconds"
                 raise ResourceError(msg)
             digest.update(part)
             while part:
@@ -82,7 +85,7 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int) -> None:
     if length.isdecimal() and int(length) != size:
         msg = f"{url} broke off after {size} of {length} bytes"
         raise ResourceError(msg)
-    if digest.hexdigest() != expected:
+    if expected and digest.hexdigest() != expected:
         msg = f"{url} has the SHA-256 {digest.hexdigest()}, not {expected}"
         raise ResourceError(msg)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -257,6 +258,13 @@ class Server(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+        elif self.path == "/slow":
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(100):
+                    self.wfile.write(b"x")
+                    time.sleep(0.05)
         else:
             self.send_error(404)
 
@@ -297,7 +305,7 @@ class TestUrls:
     @pytest.mark.parametrize(
         ("path", "message"),
         [
-            ("/missing", "cannot be fetched: Not Found"),
+            ("/missing", "cannot be fetched: HTTP Error 404: Not Found"),
             ("/short", "cannot be fetched|broke off"),
             ("/large", "larger than 1000 bytes"),
             ("/away", "cannot be fetched"),
@@ -317,6 +325,13 @@ class TestUrls:
         """The message contains the error of the system."""
         with pytest.raises(ResourceError, match=r"http://127.0.0.1:1/ cannot be fetched: .*refused"):
             download.fetch("http://127.0.0.1:1/", "0" * 64)
+
+    def test_a_slow_server_does_not_prolong_a_download(self) -> None:
+        """The limit counts from the start of the transfer, not from the last byte."""
+        begin = time.monotonic()
+        with serving() as base, pytest.raises(ResourceError, match="was not fetched within"):
+            download.fetch(f"{base}/slow", timeout=0.2)
+        assert time.monotonic() - begin < 7.0
 
 
 def test_the_text_form_contains_the_origin() -> None:
