@@ -32,15 +32,15 @@ class DefinitionFiles:
         """Begin without any module loaded."""
         self._builtins: dict[str, dict[str, Any] | None] = {}
 
-    def type(self, path: str) -> TypeDefinition:
-        """Return the type that a file defines. Raise ``DefinitionError``."""
-        value: TypeDefinition = _defined(path, self._execute(path), "TYPE", TypeDefinition)
+    def type(self, path: str, *, first: bool = True) -> TypeDefinition:
+        """Return the type that a file defines, perhaps not the ``first`` of its name. Raise ``DefinitionError``."""
+        value: TypeDefinition = _defined(path, self._execute(path, first=first), "TYPE", TypeDefinition)
         _check_name(path, "TYPE", value.name)
         return value
 
-    def provider(self, path: str, definition: TypeDefinition) -> builtins.type[Any]:
+    def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
         """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type."""
-        value: builtins.type[Any] = _defined(path, self._execute(path), "Provider", type)
+        value: builtins.type[Any] = _defined(path, self._execute(path, first=first), "Provider", type)
         if problems := interface_problems(definition, value):
             raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
         return value
@@ -61,12 +61,12 @@ class DefinitionFiles:
         module = self._execute(path)
         return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
 
-    def _execute(self, path: str) -> ModuleType:
-        """Execute a file under a name that differs from that of the same file in another directory."""
+    def _execute(self, path: str, *, first: bool = True) -> ModuleType:
+        """Execute a file; its module replaces that of an earlier registry, but not that of another version."""
         directory, kind, _ = path.rsplit("/", 2)
         if directory not in self._builtins:
             self._builtins[directory] = builtins_with_lib(directory)
-        module = ModuleType(f"resource_api.{kind}.{_stem(path)}@{directory}")
+        module = ModuleType(f"resource_api.{kind}.{_stem(path)}" + ("" if first else f"@{directory}"))
         execute_in(module, path, self._builtins[directory])
         return module
 

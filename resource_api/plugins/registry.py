@@ -192,7 +192,7 @@ class Registry:
         if not os.path.isfile(path):  # noqa: PTH113 - text
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
             raise DefinitionError(msg)
-        return self._files.provider(path, definition)
+        return self._files.provider(path, definition, first=False)
 
     def _load(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
         """Load a file once; a file that failed fails again with the same error."""
@@ -223,7 +223,7 @@ class Registry:
                 raise self._unknown_type(name)
             first = self.type(name)
             others = paths[1:] if ("types", name) in self._from_file else paths
-            found = [TypeVersion(self._files.type(path), path.rsplit("/", 2)[0]) for path in others]
+            found = [TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in others]
             self._versions[name, versions] = newest([TypeVersion(first), *found], versions)
         return self._versions[name, versions]
 

@@ -1,1 +1,1 @@
-"""What an author of a provider uses: base classes, context, commands, statuses."""
+"""What authors of providers use: base classes, the context of a call, commands. Nothing here calls a provider."""

@@ -1,1 +1,1 @@
-"""Providers that run in processes of their own."""
+"""Providers in processes of their own. No other package imports from here but ``plugins.provider_pool``."""
