@@ -70,13 +70,11 @@ class Database:
         rows: list[Row] = self._execute(query, (low, high))
         digest, number = blake2b, int.from_bytes
         try:
-            intact = all(
-                number(digest(body, digest_size=7).digest(), "big") ^ row_id == stored for row_id, body, stored in rows
-            )
-        except TypeError:
-            intact = False
-        if not intact:
-            raise damage(self.path, f"a row of table {table} was altered")
+            for row_id, body, stored in rows:
+                if number(digest(body, digest_size=7).digest(), "big") ^ row_id != stored:
+                    raise damage(self.path, f"a row of table {table} was altered")
+        except TypeError:  # a content that is not bytes
+            raise damage(self.path, f"a row of table {table} was altered") from None
         return rows
 
     def last_id(self, table: str) -> int:

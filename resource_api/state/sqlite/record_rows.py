@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Key
 
-#: The defaults of the columns after the sixth: a row ends where only defaults follow.
-_DEFAULTS: Final[list[Any]] = [False, [], {}, *NO_LIFECYCLE, None, 1, "ready", "", ""]
+#: The length of the shortest row, which an older version wrote without ``owned``.
+_SHORTEST: Final = 6
+#: The defaults of the columns after the seventh: a row ends where only defaults follow.
+_DEFAULTS: Final[list[Any]] = [[], {}, *NO_LIFECYCLE, None, 1, "ready", "", ""]
 
 
 def pack(record: Record) -> list[Any]:
     """Return the row of a record: ``should`` as its difference from ``inputs``, ``is_`` as that from ``should``."""
     should, is_ = _difference(record.should, record.inputs), record.is_
     optional = [
-        record.owned,
         list(record.requires),
         record.value_requires,
         *record.lifecycle,
@@ -34,15 +35,17 @@ def pack(record: Record) -> list[Any]:
         record.parent,
         record.last_run,
     ]
+    if optional == _DEFAULTS:  # nearly every record
+        optional = []
     while optional and optional[-1] == _DEFAULTS[len(optional) - 1]:
         optional.pop()
     difference = None if is_ is None else _difference(is_, record.should)
-    return [record.type, record.name, record.title, record.inputs, should, difference, *optional]
+    return [record.type, record.name, record.title, record.inputs, should, difference, record.owned, *optional]
 
 
 def unpack(row: list[Any]) -> Record:
     """Return the record of a row. Raises ``ValueError`` or ``TypeError`` for what ``pack`` cannot have returned."""
-    type_name, name, title, inputs, should, is_, *optional = row
+    type_name, name, title, inputs, should, is_, owned, *optional = row if len(row) > _SHORTEST else [*row, False]
     should = _apply(inputs, should)
     record = Record(
         type=intern(type_name),  # one text in memory for each type
@@ -51,15 +54,15 @@ def unpack(row: list[Any]) -> Record:
         inputs=inputs,
         should=should,
         is_=None if is_ is None else _apply(should, is_),
-        owned=bool(optional and optional[0]),
-        requires=[],
+        owned=owned,
+        requires=_DEFAULTS[0],  # one list for all: a record is never changed
     )
-    return _with_optional(record, optional) if len(optional) > 1 else record
+    return _with_optional(record, optional) if optional else record
 
 
 def _with_optional(record: Record, optional: list[Any]) -> Record:
     """Return a record with its optional columns, some of which are not the default."""
-    _, requires, value_requires, *others = optional + _DEFAULTS[len(optional) :]
+    requires, value_requires, *others = optional + _DEFAULTS[len(optional) :]
     count = len(RecordedLifecycle._fields)
     provider, schema_version, status, parent, last_run = others[count:]
     return record._replace(
@@ -93,7 +96,11 @@ def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]
     """Return a mapping of what is missing or different in ``base``, then the names that only ``base`` has."""
     if values is base:
         return [{}]
-    more = {name: value for name, value in values.items() if name not in base or not _equal(value, base[name])}
+    more = {
+        name: value
+        for name, value in values.items()
+        if name not in base or (value is not base[name] and not _equal(value, base[name]))
+    }
     return [more, *(name for name in base if name not in values)]
 
 
@@ -101,13 +108,12 @@ def _apply(base: dict[str, Any], difference: list[Any]) -> dict[str, Any]:
     """Return the values of which ``difference`` was made; ``base`` itself when it is empty, because neither changes."""
     if difference == [{}]:
         return base
-    changed, *removed = difference
-    values = {**base, **changed}
-    for name in removed:
+    values = {**base, **difference[0]}
+    for name in difference[1:]:
         del values[name]
     return values
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Whether two values are one object, or equal scalars of one type; nested values are not compared."""
-    return left is right or (type(left) is type(right) and type(left) in SCALAR_TYPES and bool(left == right))
+    """Whether two values are equal scalars of one type; nested values are not compared."""
+    return type(left) is type(right) and type(left) in SCALAR_TYPES and bool(left == right)

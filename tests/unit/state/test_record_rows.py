@@ -56,4 +56,4 @@ def test_a_row_repeats_nothing() -> None:
     values = {"path": "/etc/motd", "content": "x" * 1000}
     record = Record("file", "/etc/motd", "/etc/motd", values, values, values)
     assert to_bytes(pack(record)).count(b"x" * 1000) == 1
-    assert pack(record)[3:] == [values, [{}], [{}]]
+    assert pack(record)[3:] == [values, [{}], [{}], False]
