@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 TYPES: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
 
-#: Their things cannot be listed: there is no end of files and directories, and a command is none.
+#: Types whose resources cannot be listed.
 UNLISTED: Final = {"archive", "exec", "file"}
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it
 OWN: Final = STAGE / ".ra-test"
 REPOSITORY: Final = STAGE / ".ra-test-repository"
 
-#: The machine's own, but what is written there goes elsewhere. The first is small enough for a copy.
+#: Directories of the machine whose writes an overlay takes; the first is small enough for a copy.
 COPIED: Final = "/etc"
 LAYERED: Final = ("/home", "/var/lib/dpkg")
-#: As on a machine where nobody has done anything yet: other tests use those of the real one meanwhile.
+#: Directories that are empty, as on a new machine: other tests use the real ones meanwhile.
 EMPTY: Final = ("/var/cache/apt", "/var/lib/apt", "/var/log", "/var/mail", "/var/spool/cron")
 
-#: What is compared; of the rest, the list of packages is.
+#: Directories whose content is compared; of the rest only the list of packages is.
 COMPARED: Final = ("/etc", "/home/ra-test-guest", "/home/ra-test-user", "/var/mail", "/var/spool/cron", str(STAGE))
 
-#: The account files as they were before their last change, and their lock: no change of the machine.
+#: Backups and the lock of the account files, which are not compared.
 ASIDE: Final = {Path("/etc/.pwd.lock")} | {
     Path(f"/etc/{name}-") for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")
 }
-#: What crontab(1) writes above a table: when it was installed.
+#: The header that crontab(1) writes above a table, with the time of its installation.
 _HEADER: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
-#: A key made up; nobody has the other half.
+#: A public key without a private key.
 KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
 
 MANIFEST: Final = """
@@ -63,7 +63,7 @@ MANIFEST: Final = """
     defaults:
       File: {owner: root, group: root}
     resources:
-      # What was there before, as it was: looked after, never ours.
+      # Resources that exist before the run and are adopted.
       Group[ra-test-old]: {}
       Package[ra-test-old]: {ensure: present}
       Host[ra-test-old]: {ip: 192.0.2.1}
@@ -282,7 +282,7 @@ def furnish(key: str) -> None:
     for name in ("apt.conf", "preferences"):
         Path(f"/etc/apt/{name}.d").mkdir()
     Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{REPOSITORY} ./\n")
-    # apt knows an outdated cache by whole seconds, and tests are faster.
+    # apt compares the age of its cache in whole seconds, and tests are faster.
     Path("/etc/apt/apt.conf").write_text('Dir::Cache { pkgcache ""; srcpkgcache ""; };\n')
     run("apt-get", "update")
     run("dpkg", "--install", REPOSITORY / "ra-test-old_1.0.deb")

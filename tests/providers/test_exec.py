@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()
-#: What a shell, a template or a formatter would not leave as it is.
+#: Texts that a shell, a template or a formatter would change.
 HOSTILE: Final = [
     *(
         "a b",

@@ -77,7 +77,7 @@ def isolate() -> None:
         run("mount", "--bind", own, place)
     Path("/var/log/apt").mkdir()
     Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{REPOSITORY} ./\n")
-    # apt knows an outdated cache by whole seconds, and tests are faster.
+    # apt compares the age of its cache in whole seconds, and tests are faster.
     Path("/etc/apt/apt.conf").write_text('Dir::Cache { pkgcache ""; srcpkgcache ""; };\n')
     for part in ("apt.conf.d", "preferences.d"):
         Path("/etc/apt", part).mkdir()

@@ -83,7 +83,7 @@ def gone(numbers: list[int], seconds: float = 3) -> bool:
     return all(state(pid) == "-" for pid in numbers)
 
 
-#: Daemonizes as the book says (fork, setsid, fork) with no pipe of ours, leaves its number, and sleeps.
+#: Daemonizes (fork, setsid, fork) without the pipes of its parent, writes its number, and sleeps.
 DAEMON = """
 import os, sys, time
 if os.fork() == 0:
@@ -174,7 +174,7 @@ def test_signals_and_umask_are_as_at_login() -> None:
         os.umask(before[1])
     umask, blocked, ignored = out.split()[1::2]
     assert (umask, int(blocked, 16)) == (b"0022", 0)
-    # Signals 32 and up are the C library's own, and inherited as they are.
+    # Signals from 32 on belong to the C library and are inherited unchanged.
     assert int(ignored, 16) & 0x7FFFFFFF == 0
 
 
@@ -432,6 +432,6 @@ def test_a_program_costs_no_fixed_wait() -> None:
         run(shell("true"))
         return time.monotonic() - start
 
-    # On a busy machine it may take a while to come to a quick one.
+    # On a busy machine the first runs may be slow.
     assert any(seconds() < 0.05 for _ in range(100))
     assert not process._running
