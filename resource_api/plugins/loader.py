@@ -9,14 +9,20 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import SourceFileLoader
+from threading import RLock, get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import DefinitionError, reason
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+#: Held while a file is executed: ``sys.stdout`` is replaced meanwhile, and a function of a provider may import code of
+#: ``lib/`` in any thread.
+LOCK: Final = RLock()
 
 
 def execute(path: str, name: str) -> ModuleType:
@@ -38,15 +44,16 @@ def execute_in(module: ModuleType, path: str, builtins: Mapping[str, Any] | None
         module.__dict__["__builtins__"] = builtins
     sys.modules[module.__name__] = module
     try:
-        _run(module, path)
+        with LOCK:
+            _run(module, path)
     except BaseException:
         sys.modules.pop(module.__name__, None)
         raise
 
 
 def _run(module: ModuleType, path: str) -> None:
-    search_path, moved = list(sys.path), False
-    stdout = _WriteDetector()
+    search_path, path_changed = list(sys.path), False
+    stdout, before = _WriteDetector(), sys.stdout
     try:
         code = SourceFileLoader(module.__name__, path).get_code(module.__name__)
         with process_guard.protected():
@@ -54,25 +61,31 @@ def _run(module: ModuleType, path: str) -> None:
             try:
                 exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does
             finally:
-                moved = sys.path != search_path
+                path_changed = sys.path != search_path
+                sys.stdout = before
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         msg = f"{path}:{line_of(error, path)}: {_describe(error, path)}"
         raise DefinitionError(msg) from error
-    if stdout.written or moved:
+    if stdout.written or path_changed:
         what = "prints" if stdout.written else "changes sys.path"
         msg = f"{path}: {what} while it is loaded; a module file must not"
         raise DefinitionError(msg)
 
 
 class _WriteDetector:
-    """Replaces stdout while a file is executed, to detect that it prints."""
+    """Replaces stdout while a file is executed, to detect that it prints; other threads print as before."""
 
     encoding = "utf-8"
     written = False
 
+    def __init__(self) -> None:
+        self._thread, self._stdout = get_ident(), sys.stdout
+
     def write(self, text: str) -> int:
+        if get_ident() != self._thread:
+            return self._stdout.write(text)
         self.written = self.written or bool(text)
         return len(text)
 

@@ -109,7 +109,7 @@ class PureCalls:
             yield answers
 
     def plan(self, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Any:
-        """Return what the provider foresees for a change."""
+        """Return the provider's prediction for a change."""
         return self._call("plan", *deepcopy((name, is_, should)))
 
     def upgrade(self, version: int, values: Mapping[str, Any]) -> Any:

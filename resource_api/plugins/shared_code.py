@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import builtins
 import os
-from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values.errors import DefinitionError, nearest
-from resource_api.plugins.loader import execute_in
+from resource_api.plugins.loader import LOCK, execute_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,12 +30,10 @@ class _Library:
 
     def __init__(self, directory: str) -> None:
         self._root = f"{directory}/lib"
-        #: What ``lib`` is called in ``sys.modules``, where it must not be taken for anybody else's ``lib``.
+        #: The name of ``lib`` in ``sys.modules``, different for each directory.
         self._package = f"resource_api.lib@{directory}"
         self._modules: dict[str, ModuleType] = {}
         self._loading: set[str] = set()
-        #: Held while modules are executed: two threads that import one module at once execute it once.
-        self._lock = RLock()
         self.builtins = {**vars(builtins), "__import__": self._import}
 
     def _import(
@@ -51,7 +48,8 @@ class _Library:
         wanted = self._wanted(name, (globals or {}).get("__package__") or "", level)
         if wanted is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
-        with self._lock:
+        # Two threads that import one module at once execute it once.
+        with LOCK:
             module = self._module(wanted)
             for each in fromlist or ():
                 self._require(wanted, module, each)

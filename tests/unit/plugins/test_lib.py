@@ -15,6 +15,7 @@ from resource_api import Runtime
 from resource_api.model.values.errors import DefinitionError, UnknownType
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
+from resource_api.system import process_guard
 from resource_api.system.sandbox import read_only
 
 if TYPE_CHECKING:
@@ -319,6 +320,23 @@ def test_two_threads_execute_a_module_once(modules: Modules) -> None:
         thread.join()
     assert len(found) == 4
     assert len(set(map(id, found))) == 1
+
+
+def test_providers_in_other_threads_may_print_meanwhile(modules: Modules, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what the module itself prints is an error, and afterwards standard output is as it was."""
+    modules.write("lib/client.py", "import time\ntime.sleep(0.2)\nVALUE = 1\n")
+    modules.type("host", "def value():\n    from lib.client import VALUE\n    return VALUE\n")
+    module, before = modules.provider("host"), sys.stdout
+    with process_guard.shared():
+        thread = threading.Thread(target=module.value)
+        thread.start()
+        while sys.stdout is before and thread.is_alive():
+            pass
+        print("printed meanwhile")  # noqa: T201 - as a provider would
+        thread.join()
+        assert sys.stdout is before
+        assert module.value() == 1
+    assert capsys.readouterr().out == "printed meanwhile\n"
 
 
 READING = """
