@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, same_value
+from resource_api.model.values.values import Sensitive, copy_resource, is_flat, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,7 +68,9 @@ class Change(NamedTuple):
 class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
     """The argument of ``set``: name → ``Change``, in dependency order.
 
-    Iteration skips a name once a prerequisite in the same call has failed.
+    Iteration skips a name once a prerequisite in the same call has failed. Each look returns views that cannot be
+    written, with copies of nested values: what a provider does to one of them, neither the runtime nor the next look
+    sees.
     """
 
     def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
@@ -76,8 +79,9 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         self.blocked = blocked
 
     def __getitem__(self, name: Name) -> Change:
-        """Return one change."""
-        return self.offered[name]
+        """Return one change, which the caller may keep."""
+        is_, should = self.offered[name]
+        return Change(None if is_ is None else _read_only(is_), _read_only(should))
 
     def __iter__(self) -> Iterator[Name]:
         """Yield the names in dependency order, without the blocked ones."""
@@ -86,6 +90,11 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
     def __len__(self) -> int:
         """Return the number of requested changes, blocked ones included."""
         return len(self.offered)
+
+
+def _read_only(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a view that cannot be written; nested values could still be changed, and are copied."""
+    return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
 
 
 class Difference(NamedTuple):

@@ -7,7 +7,6 @@ Who changes what: the re-evaluation sets ``decision`` and ``should``; the provid
 from __future__ import annotations
 
 from enum import Enum, auto
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, Action, Change, exists
@@ -156,12 +155,8 @@ class OperationRun:
         return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
 
     def change(self) -> Change:
-        """Return what ``set`` gets; the provider cannot change the runtime's own values through it."""
+        """Return what ``set`` is asked to do, as it is decided now; ``Changes`` protects it from the provider."""
         made_anew = self.decision.action in CREATING and not self.removal
-        is_ = None if made_anew or self.is_ is None else _read_only(self.is_)
-        return Change(is_, _read_only(self.requested()))
-
-
-def _read_only(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a view that cannot be written; nested values could still be changed, and are copy_resource."""
-    return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
+        # What was read may share nested values with the provider, which may change them during the call.
+        is_ = None if made_anew or self.is_ is None else (self.is_ if is_flat(self.is_) else copy_resource(self.is_))
+        return Change(is_, self.requested())

@@ -14,10 +14,9 @@ import sys
 import time
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Change, Changes
+from resource_api.model.change import Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.reference import split_instance
@@ -185,8 +184,7 @@ class _Server:
 
     def _changes(self, offered: Sequence[Any], blocked: Sequence[Any]) -> Changes:
         blocked_before = set(blocked)
-        changes = {name: Change(_read_only(change.is_), _read_only(change.should)) for name, change in offered}
-        return Changes(changes, lambda name: name in blocked_before or self._run.blocked(name))
+        return Changes(dict(offered), lambda name: name in blocked_before or self._run.blocked(name))
 
 
 def _answer_question(
@@ -199,10 +197,6 @@ def _answer_question(
         raise
     except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
         return {"raised": protocol.encode_error(error)}
-
-
-def _read_only(state: Any) -> Any:
-    return None if state is None else MappingProxyType(state)
 
 
 def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
