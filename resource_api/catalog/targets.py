@@ -14,7 +14,7 @@ from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -31,13 +31,20 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return lambda reference: regex.fullmatch(reference) is not None
 
 
-def select(catalog: Catalog, options: Options) -> set[int] | None:
-    """Return the selected indexes; None means all. Raises ``UsageError`` for a name that matches nothing."""
+def select(
+    catalog: Catalog, options: Options, recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict
+) -> set[int] | None:
+    """Return the selected indexes; None means all. Raises ``UsageError`` for a name that matches nothing.
+
+    ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded.
+    """
     if not options.partial:
         return None
     chosen = set(range(len(catalog.entries)))
     if options.targets:
-        chosen = _with_related(matching(options.targets, catalog.entries, "--target"), catalog, options)
+        chosen = _with_related(
+            matching(options.targets, catalog.entries, "--target"), catalog, options, recorded_dependents
+        )
     if options.excludes:
         chosen -= matching(options.excludes, catalog.entries, "--exclude")
     if options.tags:
@@ -84,12 +91,20 @@ def _names(entry: Entry) -> list[str]:
     return names
 
 
-def _with_related(chosen: set[int], catalog: Catalog, options: Options) -> set[int]:
+def _with_related(
+    chosen: set[int],
+    catalog: Catalog,
+    options: Options,
+    recorded_dependents: Callable[[], Mapping[int, Iterable[int]]],
+) -> set[int]:
     found = set(chosen)
     if options.with_dependencies:
         found |= descendants(chosen, catalog.requires)
     if options.with_dependents:
-        found |= descendants(chosen, reverse(catalog.requires))
+        dependents = reverse(catalog.requires)
+        for index, more in recorded_dependents().items():
+            dependents.setdefault(index, []).extend(more)
+        found |= descendants(chosen, dependents)
     return found
 
 

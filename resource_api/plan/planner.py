@@ -23,7 +23,11 @@ from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
 from resource_api.plan.decide import decide, effective_should, reason_to_forget
 from resource_api.plan.decision_inputs import DecisionInputs, InputCollector
 from resource_api.plan.drift import find_drift, is_corrective
-from resource_api.plan.replacement import fail_with_untargeted_dependents, forget_hosted
+from resource_api.plan.replacement import (
+    check_untargeted_dependents,
+    fail_with_untargeted_dependents,
+    forget_hosted,
+)
 from resource_api.prior.match import rematch
 
 if TYPE_CHECKING:
@@ -94,7 +98,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     """Return the plan of the ``selected`` entries (indexes; None: all); nothing that is passed in is changed.
 
     Entries are planned in order, because references need the steps that were planned before. Raises ``UsageError`` for
-    a ``--replace`` that matches nothing.
+    a ``--replace`` that matches nothing, and for a deletion that leaves recorded dependents behind.
     """
     if prior.predecessors or prior.moved_keys:
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
@@ -105,8 +109,10 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         decided = bulk.decided.get(entry.index)
         planner.add(entry) if decided is None else planner.add_decided(entry, *decided)
     steps = list(forget_hosted(planner.steps, noop=options.noop).values())
-    if selected is not None and (dependents := planner.collector.untargeted_dependents(selected)):
-        steps = fail_with_untargeted_dependents(steps, dependents)
+    if selected is not None:
+        check_untargeted_dependents(catalog, prior, planner.steps, selected)
+        if dependents := planner.collector.untargeted_dependents(selected):
+            steps = fail_with_untargeted_dependents(steps, dependents)
     operations, waits = ordering.order_operations(steps, catalog.requires, prior.orphans)
     drift = find_drift(prior, queries.observation, (entry for entry in entries if entry.index not in bulk.in_sync))
     outputs = planner.outputs()

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from resource_api.catalog.graph import descendants
 from resource_api.model.change import Action, exists
 from resource_api.model.step import Decision, ReplacementReason
 from resource_api.model.values import reference
+from resource_api.model.values.errors import UsageError
+from resource_api.prior.match import recorded_dependents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -117,6 +120,29 @@ def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step
             why = f"deleted with {steps[index].entry.meta.lifecycle.deleted_with}"
             found[index] = steps[index]._replace(decision=Decision(Action.FORGET, reasons=(why,)))
     return found
+
+
+def check_untargeted_dependents(
+    catalog: Catalog, prior: Prior, steps: Mapping[int, Step], selected: Collection[int]
+) -> None:
+    """Refuse to delete what is no longer declared under recorded dependents that are not ``selected``.
+
+    Raises ``UsageError``, which names all that depend on it, through others too.
+    """
+    deleted = [
+        index
+        for index in steps.keys() & prior.orphans.keys()
+        if steps[index].decision.action is Action.DELETE and not steps[index].decision.error
+    ]
+    dependents = recorded_dependents(catalog, prior) if deleted else {}
+    for index in sorted(deleted):
+        if left := sorted(descendants([index], dependents) - set(selected)):
+            name, names = catalog.entries[index].reference, [str(catalog.entries[each].reference) for each in left]
+            msg = (
+                f"deleting {name} would leave {', '.join(names)} without what they need;"
+                f" add them with --with-dependents, or leave out {name} too"
+            )
+            raise UsageError(msg)
 
 
 def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[int, str]) -> list[Step]:

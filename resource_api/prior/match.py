@@ -54,6 +54,28 @@ class Prior(NamedTuple):
         return str(make_urn(self.state.stack, self.state.project, entry.parent, Reference(entry.type, entry.title)))
 
 
+def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
+    """Return undeclared orphan → the entries that are recorded as existing and as needing it, all by their indexes.
+
+    A resource also needs the one with which it is deleted.
+    """
+    orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
+    undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
+    by_reference = {str(orphans[index].reference): index for index in undeclared}
+    found: dict[int, list[int]] = {}
+    for index, record in {**prior.records, **orphans}.items():
+        if _may_exist(record):
+            for name in by_reference.keys() & {*record.requires, record.lifecycle.deleted_with}:
+                if by_reference[name] != index:
+                    found.setdefault(by_reference[name], []).append(index)
+    return found
+
+
+def _may_exist(record: Record) -> bool:
+    """Return whether a recorded resource exists, as far as is recorded; an imperative one cannot be read back."""
+    return record.status != "pending" and (exists(record.is_) or bool(record.last_run))
+
+
 def match(
     catalog: Catalog,
     instances: ProviderInstances,

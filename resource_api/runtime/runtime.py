@@ -10,6 +10,7 @@ import os
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.catalog import targets
@@ -318,7 +319,7 @@ class Runtime(ResourceReader):
         instances = configure_instances(catalog, state, snapshot.providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
-        selected = targets.select(catalog, options)
+        selected = targets.select(catalog, options, partial(matching.recorded_dependents, catalog, prior))
         queries = observe(catalog, prior, selected, snapshot)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
         planned = planning.plan(catalog, prior, selected, queries, options)

@@ -10,6 +10,8 @@ from resource_api.model.values.errors import UsageError
 from tests.lifecycle.world import acted, manifest, planned
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.lifecycle.world import Bench
 
 CHAIN = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"require": "Thing[b]"}}
@@ -86,6 +88,56 @@ def test_a_target_of_destroy_goes_alone_or_with_its_dependents(bench: Bench) -> 
     assert bench.names() == ["a", "b"]
     bench.destroy(CHAIN, targets=("Thing[a]",), with_dependents=True)
     assert bench.names() == []
+
+
+@pytest.mark.parametrize("options", [{"targets": ("Thing[a]",)}, {"excludes": ("Thing[b]", "Thing[c]")}])
+@pytest.mark.parametrize("run", ["destroy", "prune", "plan", "declared", "noop"])
+def test_nothing_is_deleted_under_what_is_recorded_to_need_it(bench: Bench, options: dict[str, Any], run: str) -> None:
+    """Whoever needs it, directly or not, is named with the option that adds it; nothing is touched."""
+    bench.apply(CHAIN)
+    before = bench.state
+    calls: dict[str, Callable[[], object]] = {
+        "destroy": lambda: bench.destroy(CHAIN, **options),
+        "prune": lambda: bench.apply({}, prune=True, **options),
+        "plan": lambda: bench.runtime.plan_destroy(manifest({}), **options),
+        # What is still declared, without its requirement, is recorded with it.
+        "declared": lambda: bench.apply({"Thing[b]": {}, "Thing[c]": {}}, prune=True, **options),
+        "noop": lambda: bench.destroy(CHAIN, noop=True, **options),
+    }
+    with pytest.raises(UsageError, match=r"Thing\[a\] .* Thing\[b\].*--with-dependents"):
+        calls[run]()
+    assert (bench.names(), bench.state) == (["a", "b", "c"], before)
+
+
+def test_what_would_go_with_a_target_is_a_dependent_of_it(bench: Bench) -> None:
+    """B lives in A: A is not deleted with B still recorded; with its dependents both go, in one call."""
+    site = {"Thing[a]": {}, "Thing[b]": {"lifecycle": {"deleted_with": "Thing[a]"}}}
+    bench.apply(site)
+    with pytest.raises(UsageError, match=r"Thing\[b\]"):
+        bench.destroy(site, targets=("Thing[a]",))
+    assert acted(bench.destroy(site, targets=("Thing[a]",), with_dependents=True)) == {
+        "Thing[a]": ("delete", "success"),
+        "Thing[b]": ("forget", "success"),
+    }
+
+
+def test_dependents_of_a_pruned_target_are_those_that_are_recorded(bench: Bench) -> None:
+    """B is still declared, no longer with A: it is changed first, and then A goes."""
+    bench.apply({"Thing[a]": {}, "Thing[b]": {"size": 1, "require": "Thing[a]"}})
+    bench.apply({"Thing[b]": {"size": 2}}, prune=True, targets=("Thing[a]",), with_dependents=True)
+    assert [(verb, name) for verb, _, name in bench.world.calls] == [("update", "b"), ("delete", "a")]
+
+
+def test_what_is_only_forgotten_or_gone_has_nobody_to_ask(bench: Bench) -> None:
+    """A stays where it is, or is away already; B has gone, or is away: nobody is left without anything."""
+    bench.put("thing", a={})
+    bench.apply(CHAIN)
+    assert acted(bench.destroy(CHAIN, targets=("Thing[a]",))) == {"Thing[a]": ("forget", "success")}
+    bench.destroy({})
+    bench.world.things["thing"].clear()
+    bench.apply(CHAIN)
+    bench.apply({**CHAIN, "Thing[b]": {"ensure": "absent"}, "Thing[c]": {"ensure": "absent"}})
+    assert acted(bench.destroy(CHAIN, targets=("Thing[a]",))) == {"Thing[a]": ("delete", "success")}
 
 
 def test_destroy_goes_in_reverse(bench: Bench) -> None:

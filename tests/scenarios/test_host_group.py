@@ -61,7 +61,11 @@ def test_a_group_shrinks_and_goes(site: Site) -> None:
     text = GROUPS.format(url=server.url)
     assert site.run("apply", site.write("site.yaml", text)).code == 0
     site.write("site.yaml", text.replace("[10.0.0.1, 10.0.0.2]", "[10.0.0.1]"))
-    pruned = site.run("apply", "site.yaml", "--prune", "--target", "Host_group[web]")
+    target = ("--prune", "--target", "Host_group[web]")
+    refused = site.run("apply", "site.yaml", *target)
+    assert (refused.code, "Inventory_host[monitor]" in refused.err) == (64, True), refused.err
+    assert names(server) == ["db-1", "monitor", "web-1", "web-2"]
+    pruned = site.run("apply", "site.yaml", *target, "--with-dependents")
     assert pruned.code == 0, pruned.err
     assert names(server) == ["db-1", "monitor", "web-1"]
     assert site.run("apply", "site.yaml").code == 0
