@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from resource_api import Change, Context, Resource
 
-    Name = tuple[str, str]
+    #: The comment of a key, its target and its user.
+    Name = tuple[str, str, str]
 
 TARGET = "~/.ssh/authorized_keys"
 #: Short names of key types.
@@ -51,33 +52,40 @@ class Provider(BaseProvider):
         return []
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return the keys of all users; keys that share a comment can be neither read nor changed."""
-        targets = {TARGET} if names is None else {target for _, target in names}
-        for target in sorted(targets):
-            keys: dict[str, list[Resource]] = {}
-            for row in _keys(context, target):
-                found = keys.setdefault(row["name"], [])
-                if row not in found and all(context.type.accepts[key](value) for key, value in row.items()):
-                    found.append(row)
+        """Return the keys of the files in ``names``, or those of all users; a file that cannot be read fails its keys.
+
+        Keys of one file that share a comment can be neither read nor changed.
+        """
+        places = _usual_places() if names is None else dict.fromkeys((target, user) for _, target, user in names)
+        for target, user in places:
+            try:
+                keys = _keys(target, user)
+            except (OSError, ResourceError) as error:
+                wanted = [name for name in names or () if name[1:] == (target, user)]
+                why = files.describe_error(error, "")
+                _report(context, wanted, f"the keys of '{user}' cannot be read: {why}", names)
+                continue
             for name, rows in keys.items():
-                if len(rows) == 1:
-                    yield rows[0]
-                elif rows:
-                    _report_ambiguous(context, (name, target), rows, names)
+                if len(rows) > 1:
+                    why = f"{len(rows)} keys of '{user}' have the comment '{name}'; change it so that only one has it"
+                    _report(context, [(name, target, user)], why, names)
+                elif (row := _accepted(context, rows[0])).keys() >= set(context.type.namevars):
+                    yield row
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once."""
+        """Edit each file once, whatever happens to the others, and then raise the first failure."""
         rewrites: dict[tuple[str, str], dict[str, Mapping[str, Any] | None]] = {}
-        for (name, target), (is_, should) in changes.items():
-            before = is_ or {}
-            former, user = before.get("user"), should.get("user", before.get("user"))
+        for (name, target, user), (_, should) in changes.items():
             absent = should.get("ensure") == "absent"
-            if former and (absent or former != user):
-                rewrites.setdefault((target, former), {})[name] = None
-            if not absent:
-                rewrites.setdefault((target, user), {})[name] = should if former == user else {**before, **should}
+            rewrites.setdefault((target, user), {})[name] = None if absent else should
+        failures: list[Exception] = []
         for (target, user), wanted in rewrites.items():
-            _rewrite(target, user, wanted)
+            try:
+                _rewrite(target, user, wanted)
+            except (OSError, ResourceError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
@@ -128,34 +136,51 @@ def _matches(kind: str, key: str) -> bool:
     return len(key) > letters and key.startswith(b64encode(head)[:letters].decode())
 
 
-def _keys(context: Context, target: str) -> Iterator[Resource]:
-    """Yield a row for each key in the files that ``target`` means; a file that cannot be read is skipped."""
-    for user, path in _targets(target):
-        try:
-            lines = files.read_lines(path)
-        except PermissionError:
-            context.debug(f"{path} is skipped: no permission to read it")
-            continue
-        except OSError as error:
-            context.warning(f"{path} is skipped: {error}")
-            continue
-        for line in lines:
-            if key := parse_line(line):
-                key["options"] = [files.printable(option) for option in key["options"]]
-                yield {"ensure": "present", "user": user, "target": target, **key, "name": files.printable(key["name"])}
+def _keys(target: str, user: str) -> dict[str, list[Resource]]:
+    """Return the different keys by comment in the file that ``target`` means for a user; none for an unknown user.
 
-
-def _targets(target: str) -> Iterable[tuple[str, str]]:
-    """Return the users and files that ``target`` means; a path without a user part belongs to the file's owner."""
-    if target.startswith("~") or "%u" in target:
-        found: dict[str, str] = {}
-        for entry in pwd.getpwall():
-            found.setdefault(_path(target, entry), entry.pw_name)
-        return [(user, path) for path, user in found.items()]
+    Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for one of another user.
+    """
+    keys: dict[str, list[Resource]] = {}
     try:
-        return [(Path(target).owner(), target)]
-    except (OSError, KeyError):
-        return []
+        path = _path(target, pwd.getpwnam(user))
+    except KeyError:
+        return keys
+    lines = files.read_lines(path)
+    _check_owner(path, target, user)
+    for line in lines:
+        if key := parse_line(line):
+            name, options = files.printable(key["name"]), [files.printable(option) for option in key["options"]]
+            row = {"ensure": "present", "target": target, "user": user, **key, "name": name, "options": options}
+            if row not in (found := keys.setdefault(name, [])):
+                found.append(row)
+    return keys
+
+
+def _usual_places() -> Iterable[tuple[str, str]]:
+    """Return the default target with each user; of users who share a home only the first."""
+    homes: dict[str, str] = {}
+    for entry in pwd.getpwall():
+        homes.setdefault(_path(TARGET, entry), entry.pw_name)
+    return [(TARGET, user) for user in homes.values()]
+
+
+def _check_owner(path: str, target: str, user: str) -> None:
+    """Raise ``ResourceError`` for a target without a user part, which belongs to the file's owner, if that is another.
+
+    A file that is missing belongs to nobody yet.
+    """
+    if path != target:
+        return
+    try:
+        owner = Path(path).owner()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except KeyError:
+        owner = str(Path(path).stat().st_uid)
+    if owner != user:
+        msg = f"{path} belongs to '{owner}', not to '{user}'"
+        raise ResourceError(msg)
 
 
 def _path(target: str, entry: pwd.struct_passwd) -> str:
@@ -170,21 +195,21 @@ def _rewrite(target: str, user: str, wanted: Mapping[str, Mapping[str, Any] | No
         msg = f"there is no user '{user}'"
         raise ResourceError(msg) from None
     path = _path(target, entry)
-    owners = [owner for owner, _ in _targets(target)] if path == target else [user]
-    if owners and user not in owners:
-        msg = f"{path} belongs to '{owners[0]}', not to '{user}'"
-        raise ResourceError(msg)
+    _check_owner(path, target, user)
     if target.startswith("~") and any(wanted.values()):
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
     files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def _report_ambiguous(context: Context, name: Name, rows: Collection[Resource], names: Collection[Name] | None) -> None:
-    """Report a comment that several keys or users share: as a failure of its resource, or as a warning in a list."""
-    users = " and ".join(sorted({row["user"] for row in rows}))
-    why = f"{len(rows)} keys, of {users}, have the comment '{name[0]}'; change it so that only one has it"
+def _accepted(context: Context, row: Resource) -> Resource:
+    """Return a row without the values that the type does not accept: the key exists, whatever its line contains."""
+    return {key: value for key, value in row.items() if context.type.accepts[key](value)}
+
+
+def _report(context: Context, found: Iterable[Name], why: str, names: Collection[Name] | None) -> None:
+    """Report what cannot be read: as a failure of the keys that were asked for, or as a warning in a list."""
     if names is None:
         context.warning(why)
-    elif name in names:
-        context.failed([name], message=why)
+    elif asked := [name for name in found if name in names]:
+        context.failed(asked, message=why)

@@ -14,7 +14,9 @@ TYPE = TypeDefinition(
     docs="""
         Manage jobs in the crontabs of users.
 
-        A comment before each job contains its name, `# resource-api: NAME`, which must be unique among all users.
+        A comment before each job contains its name, `# resource-api: NAME`. A job is identified by its name and its
+        user: the same name in the crontab of another user is another job, and nothing of one crontab is ever used
+        for another.
         Jobs without such a comment stay as they are and are not listed. Fields that are not declared are `*`, always.
         Cron ends the command at the first unescaped `%` and passes the rest to it on stdin.
     """,
@@ -26,6 +28,7 @@ TYPE = TypeDefinition(
         "user": Attribute(
             r"Pattern[/\A[\w.][\w.-]*\$?\z/]",
             "The user who runs the job, in whose crontab it is.",
+            kind="namevar",
             default="root",
         ),
         "command": Attribute(
@@ -46,6 +49,7 @@ TYPE = TypeDefinition(
             "Variables as `NAME=value`, written before the job. They also apply to later jobs in the crontab.",
         ),
     },
+    title_patterns=[{"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"user": "$user", "package": "cron"},
     features={"canonicalize", "simple_get_filter", "validate"},
 )

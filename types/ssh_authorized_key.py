@@ -25,9 +25,11 @@ TYPE = TypeDefinition(
     docs="""
         Manage the public keys in users' authorized_keys files. Lines without a comment stay as they are.
 
-        The title is the key's comment, the last part of its line. A comment must be unique: different keys, and the
-        same key for different users, need different comments. The directory `~/.ssh` and the file are created when
-        needed, accessible to the user only.
+        The title is the key's comment, the last part of its line. A key is identified by its comment, its user and its
+        file: the same comment in the file of another user is another key, and nothing of one file is ever used for
+        another. In one file a comment must be unique. The directory `~/.ssh` and the file are created when needed,
+        accessible to the user only. A file that cannot be read, such as a symbolic link that the user has put there,
+        is a failure of the keys in it, also of those that are declared absent.
     """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the key allows a login.", default="present"),
@@ -40,7 +42,9 @@ TYPE = TypeDefinition(
             kind="namevar",
             default="~/.ssh/authorized_keys",
         ),
-        "user": Attribute(r"Pattern[/\A[\w.][\w.-]*\$?\z/]", "The user of the login, who owns the file."),
+        "user": Attribute(
+            r"Pattern[/\A[\w.][\w.-]*\$?\z/]", "The user of the login, who owns the file.", kind="namevar"
+        ),
         "type": Attribute(
             """Enum['ssh-ed25519', 'ssh-rsa', 'ssh-dss', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384',
             'ecdsa-sha2-nistp521', 'sk-ssh-ed25519@openssh.com', 'sk-ecdsa-sha2-nistp256@openssh.com',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,10 @@ NAME = "ra-test-job"
 MARKED = f"# resource-api: {NAME}\n"
 EVERY = {"minute": "*", "hour": "*", "monthday": "*", "month": "*", "weekday": "*", "special": "absent"}
 JOB: dict[str, Any] = {"ensure": "present", "name": NAME, "user": "nobody", "command": "/bin/true", **EVERY}
-GONE = {"ensure": "absent", "name": NAME}
+GONE = {"ensure": "absent", "name": NAME, "user": "nobody"}
+ROOT = {"ensure": "present", "name": NAME, "user": "root", "command": "/usr/local/sbin/backup", **EVERY, "hour": "3"}
+#: What a user of the machine writes to become root.
+HOSTILE_TABLE = f"{MARKED}SHELL=/home/bob/evil.sh\nPATH=/home/bob\n@reboot /home/bob/evil.sh\n".encode()
 
 
 def crontab(user: str, *arguments: str, content: bytes | None = None) -> bytes:
@@ -55,25 +59,27 @@ def _crontabs() -> Iterator[None]:
                 path.write_bytes(found[path])
 
 
-def read(*names: str) -> dict[str, Any]:
-    """Return the jobs by name, or the reason of a failure."""
+def read(*names: tuple[str, str]) -> dict[Any, Any]:
+    """Return the jobs by name and user, or the reason of a failure."""
     provider, context = cron.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
     with context.activate(provider):
-        found = {row["name"]: row for row in provider.get(context, names or None)}
+        found = {TYPE.name_of(row): row for row in provider.get(context, names or None)}
     return found | {name: outcome.reason for name, outcome in context.outcomes.items()}
 
 
 def write(*wanted: Mapping[str, Any]) -> None:
     """Apply changes to jobs and check that the result is as declared."""
-    names = [should["name"] for should in wanted]
+    names = [TYPE.name_of(should) for should in wanted]
     is_, provider = read(*names), cron.Provider()
     canonical = provider.canonicalize(None, [dict(should) for should in wanted])
-    context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name) for name in names})
+    context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name[0]) for name in names})
     with context.activate(provider):
-        provider.set(context, {should["name"]: Change(is_.get(should["name"]), should) for should in canonical})
+        provider.set(
+            context, {name: Change(is_.get(name), should) for name, should in zip(names, canonical, strict=True)}
+        )
     after = read(*names)
-    for should in canonical:
-        row = after.get(should["name"], {"ensure": "absent", "name": should["name"]})
+    for name, should in zip(names, canonical, strict=True):
+        row = after.get(name, {**GONE, "user": name[1]})
         assert {key: row.get(key) for key in should} == should
 
 
@@ -123,12 +129,86 @@ def test_a_table_without_a_last_newline_gets_one() -> None:
     assert crontab("nobody", "-l").endswith(f"@daily true\n{MARKED}* * * * * /bin/true\n".encode())
 
 
-def test_a_job_moves_to_another_user() -> None:
-    """It is removed from the crontab of the former one."""
-    write({**JOB, "hour": 3})
-    write({"name": NAME, "user": "root"})
-    assert read(NAME)[NAME]["hour"] == "3"
+def manifest(**resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest of jobs by title."""
+    return {"project": "ra-test", "resources": {f"Cron[{title}]": job for title, job in resources.items()}}
+
+
+def test_another_user_of_the_same_title_is_another_job() -> None:
+    """The former one stays and is reported, or goes first where the manifest permits a replacement."""
+    runtime = Runtime(Registry.from_path(), log=Log("off"), state="memory:")
+    job = {"command": "/bin/true", "user": "nobody"}
+    runtime.apply(manifest(**{NAME: job}))
+    assert runtime.apply(manifest(**{NAME: {**job, "user": "root"}})).summary.created == 1
+    assert read().keys() == {(NAME, "nobody"), (NAME, "root")}
+    moved = {**job, "user": "root", "hour": 1, "lifecycle": {"replace": "delete_first"}}
+    write({**GONE, "user": "root"}, GONE)
+    runtime = Runtime(Registry.from_path(), log=Log("off"), state="memory:")
+    runtime.apply(manifest(**{NAME: job}))
+    assert runtime.apply(manifest(**{NAME: moved})).summary.replaced == 1
+    assert read().keys() == {(NAME, "root")}
+
+
+def test_nothing_of_another_users_crontab_is_carried_over() -> None:
+    """A job of root has the environment and times that are declared, whatever bob has marked with its name."""
+    crontab("nobody", "-", content=HOSTILE_TABLE)
+    job = {NAME: {"command": "/usr/local/sbin/backup", "hour": 3}}
+    assert Runtime(Registry.from_path(), log=Log("off")).apply(manifest(**job)).exit_code == 0
+    assert crontab("root", "-l") == f"{MARKED}* 3 * * * /usr/local/sbin/backup\n".encode()
+    assert crontab("nobody", "-l") == HOSTILE_TABLE
+
+
+def test_another_users_mark_blocks_neither_a_change_nor_a_deletion() -> None:
+    """Root has the job, and bob marks one of his with its name."""
+    runtime = Runtime(Registry.from_path(), log=Log("off"))
+    write(ROOT)
+    crontab("nobody", "-", content=HOSTILE_TABLE * 2)
+    assert runtime.apply(manifest(**{NAME: {"command": "/bin/true", "hour": 3}})).summary.updated == 1
+    assert crontab("root", "-l") == f"{MARKED}* 3 * * * /bin/true\n".encode()
+    assert runtime.apply(manifest(**{NAME: {"ensure": "absent"}})).summary.deleted == 1
+    assert not (SPOOL / "root").exists()
+    assert crontab("nobody", "-l") == HOSTILE_TABLE * 2
+
+
+def test_the_same_name_of_two_users_is_two_jobs() -> None:
+    """Each is declared, changed and deleted by itself, and both are listed."""
+    write(ROOT, JOB)
+    assert {name[1] for name in read()} == {"nobody", "root"}
+    write(GONE)
+    assert read((NAME, "root"))[NAME, "root"]["hour"] == "3"
+
+
+@pytest.mark.parametrize("line", [b"@reboot a\x07b\n", b"9" * 5000 + b" * * * * a\n", b"X=\x01\n@reboot a\n"])
+def test_a_job_that_the_type_cannot_describe_exists(line: bytes) -> None:
+    """It is deleted like any other, and fails no job of another user."""
+    crontab("nobody", "-", content=b"")
+    (SPOOL / "nobody").write_bytes(MARKED.encode() + line)
+    write(ROOT)
+    assert read((NAME, "nobody"), (NAME, "root")).keys() == read().keys() == {(NAME, "nobody"), (NAME, "root")}
+    write(GONE)
     assert not (SPOOL / "nobody").exists()
+
+
+@pytest.mark.parametrize("obstacle", ["directory", "link", "oversized"])
+def test_a_crontab_that_cannot_be_read_fails_its_jobs_alone(obstacle: str) -> None:
+    """A job in it that is declared absent is not taken for absent."""
+    path = SPOOL / "nobody"
+    if obstacle == "directory":
+        path.mkdir()
+    elif obstacle == "link":
+        path.symlink_to("/etc/crontab")
+    else:
+        crontab("nobody", "-", content=b"")
+        os.truncate(path, 17 << 20)
+    try:
+        report = Runtime(Registry.from_path(), log=Log("off")).apply(
+            manifest(a={**GONE, "name": NAME}, b={"command": "/bin/true"})
+        )
+        assert [step.status for step in report.steps] == ["failed", "success"]
+        assert "the crontab of 'nobody' cannot be read" in report.steps[0].error
+    finally:
+        if obstacle == "directory":
+            path.rmdir()
 
 
 def test_one_table_is_installed_for_all_jobs_of_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +225,10 @@ def test_one_table_is_installed_for_all_jobs_of_a_user(monkeypatch: pytest.Monke
     assert installed == ["nobody"]
 
 
-def test_an_ambiguous_name_is_an_error_with_the_users() -> None:
+def test_an_ambiguous_name_is_an_error_with_the_user() -> None:
     """The user must decide which job is meant."""
-    for user in ("nobody", "root"):
-        crontab(user, "-", content=f"{MARKED}@daily true\n".encode())
-    assert "of nobody and root" in read(NAME)[NAME]
+    crontab("nobody", "-", content=f"{MARKED}@daily true\n{MARKED}@daily false\n".encode())
+    assert "marks 2 jobs in the crontab of 'nobody'" in read((NAME, "nobody"))[NAME, "nobody"]
     assert read() == {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import UNKNOWN, Change, Context, ResourceError, Runtime
+from resource_api import UNKNOWN, Change, Context, ManifestError, ResourceError, Runtime
 from resource_api.files import Lines
 from resource_api.plugins import loader
 from resource_api.plugins.module_path import BUNDLED
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 TYPE = Registry.from_path().type("ssh_authorized_key")
 ssh = loader.execute(f"{BUNDLED}/providers/ssh_authorized_key.py", "ra_test_ssh_authorized_key")
 TARGET = "~/.ssh/authorized_keys"
+ALICE, BOB = "ra-test-alice", "ra-test-bob"
 NAME = "ra-test key of alice"
 RSA = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + "C" * 128
 ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
@@ -76,29 +78,37 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
-def read(*names: str, target: str = TARGET) -> dict[str, Any]:
-    """Return the keys by comment, or the reason of a failure."""
+def read(*names: str, target: str = TARGET, user: str = ALICE) -> dict[str, Any]:
+    """Return the keys of a user, or of all users, by comment, or the reason of a failure."""
     context = Context(TYPE, RunContext(Log("off")), reading=True)
-    rows = ssh.Provider().get(context, [(name, target) for name in names] or None)
+    rows = ssh.Provider().get(context, [(name, target, user) for name in names] or None)
     found = {row["name"]: row for row in rows}
-    return found | {name: outcome.reason for (name, _), outcome in context.outcomes.items()}
+    return found | {name[0]: outcome.reason for name, outcome in context.outcomes.items()}
 
 
 def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
-    """Apply changes to keys and check that the result is as declared."""
-    is_, provider = read(*(should["name"] for should in wanted), target=target), ssh.Provider()
-    resources = [{"ensure": "present", "target": target, **should} for should in wanted]
-    names = {(should["name"], target): should for should in provider.canonicalize(None, resources)}
+    """Apply changes to keys of one user and check that the result is as declared."""
+    user = wanted[0].get("user", ALICE)
+    is_, provider = read(*(should["name"] for should in wanted), target=target, user=user), ssh.Provider()
+    resources = [{"ensure": "present", "target": target, "user": user, **should} for should in wanted]
+    names = {TYPE.name_of(should): should for should in provider.canonicalize(None, resources)}
     for should in names.values():
         assert all(TYPE.accepts[key](value) for key, value in should.items())
         assert provider.validate(None, should) == []
     context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name[0]) for name in names})
     with context.activate(provider):
         provider.set(context, {name: Change(is_.get(name[0]), should) for name, should in names.items()})
-    after = read(*(name for name, _ in names), target=target)
-    for (name, _), should in names.items():
-        row = after.get(name, {**should, "ensure": "absent"})
+    after = read(*(name[0] for name in names), target=target, user=user)
+    for name, should in names.items():
+        row = after.get(name[0], {**should, "ensure": "absent"})
         assert {key: row[key] for key in should} == should
+
+
+def apply(**resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply keys by title through the runtime and return the steps by title."""
+    named = {f"Ssh_authorized_key[{title}]": {"name": NAME, **key} for title, key in resources.items()}
+    report = Runtime(Registry.from_path(), log=Log("off")).apply({"project": "ra-test", "resources": named})
+    return {step.reference.removeprefix("Ssh_authorized_key[").removesuffix("]"): step for step in report.steps}
 
 
 def test_a_first_key_creates_a_private_directory_and_file(file: Path, public: dict[str, str]) -> None:
@@ -143,23 +153,110 @@ def test_a_key_is_created_changed_and_deleted_without_a_trace(file: Path) -> Non
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_key_moves_to_another_user(file: Path, homes: dict[str, Path]) -> None:
-    """The former user loses it."""
-    write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA, "options": ["no-pty"]})
-    write({"name": NAME, "user": "ra-test-bob"})
+@pytest.fixture
+def neighbour(homes: dict[str, Path], file: Path) -> Path:  # noqa: ARG001 - its clean-up removes this file too
+    """Return the file of bob, who has the key of alice with options of his own."""
+    path = homes[BOB] / ".ssh" / "authorized_keys"
+    path.parent.mkdir()
+    path.write_text(f'command="/tmp/evil.sh" ssh-ed25519 {ED25519} {NAME}\n' * 2 + f"ssh-rsa {RSA} {NAME}\n")
+    for each in (path.parent, path):
+        shutil.chown(each, BOB, BOB)
+    return path
+
+
+@pytest.mark.usefixtures("neighbour")
+def test_nothing_of_another_users_file_is_carried_over(file: Path) -> None:
+    """A key of alice has the options that are declared, whatever bob has written with its comment."""
+    assert apply(key={"user": ALICE, "type": "ed25519", "key": ED25519})["key"].status == "success"
+    assert file.read_text() == f"ssh-ed25519 {ED25519} {NAME}\n"
+
+
+def test_another_users_line_blocks_neither_a_change_nor_a_revocation(file: Path, neighbour: Path) -> None:
+    """Both have lines of that comment; bob's stay as they are."""
+    before = neighbour.read_bytes()
+    write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
+    assert apply(key={"user": ALICE, "type": "ed25519", "key": ED25519})["key"].status == "success"
+    assert file.read_text() == f"ssh-ed25519 {ED25519} {NAME}\n"
+    assert apply(key={"user": ALICE, "ensure": "absent"})["key"].status == "success"
+    assert (file.read_bytes(), neighbour.read_bytes()) == (b"", before)
+
+
+def test_the_same_comment_of_two_users_is_two_keys(file: Path, homes: dict[str, Path]) -> None:
+    """Each is declared and revoked by itself."""
+    key = {"type": "rsa", "key": RSA}
+    apply(alice={**key, "user": ALICE}, bob={**key, "user": BOB, "options": ["no-pty"]})
+    apply(alice={"user": ALICE, "ensure": "absent"})
     assert file.read_bytes() == b""
-    assert (homes["ra-test-bob"] / ".ssh" / "authorized_keys").read_text() == f"no-pty ssh-rsa {RSA} {NAME}\n"
+    assert (homes[BOB] / ".ssh" / "authorized_keys").read_text() == f"no-pty ssh-rsa {RSA} {NAME}\n"
 
 
-def test_an_ambiguous_comment_is_an_error_with_the_users(file: Path, homes: dict[str, Path]) -> None:
-    """Other keys are not affected."""
-    write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
-    other = homes["ra-test-bob"] / ".ssh" / "authorized_keys"
-    other.parent.mkdir()
-    other.write_bytes(file.read_bytes() + f"ssh-rsa {RSA} ra-test other\n".encode())
-    assert "2 keys, of ra-test-alice and ra-test-bob" in read(NAME)[NAME]
-    assert read("ra-test other")["ra-test other"]["user"] == "ra-test-bob"
+def test_two_keys_of_one_comment_in_a_file_are_an_error_with_the_user(file: Path, homes: dict[str, Path]) -> None:
+    """Other keys, and keys of others, are not affected."""
+    write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
+    file.write_bytes(file.read_bytes() + f"ssh-ed25519 {ED25519} {NAME}\nssh-rsa {RSA} ra-test other\n".encode())
+    assert f"2 keys of '{ALICE}'" in read(NAME)[NAME]
+    assert read("ra-test other")["ra-test other"]["user"] == ALICE
     assert NAME not in read()
+    assert homes[BOB].exists()
+    assert read(NAME, user=BOB) == {}
+
+
+OBSTACLES = ["link", "directory link", "directory", "fifo", "oversized", "io error"]
+
+
+def obstruct(file: Path, obstacle: str, tmp_path: Path) -> None:
+    """Put something that cannot be read in place of a file of keys."""
+    file.unlink()
+    if obstacle == "link":
+        file.symlink_to(tmp_path / "keys")
+    elif obstacle == "directory link":
+        shutil.rmtree(file.parent)
+        file.parent.symlink_to(tmp_path)
+    elif obstacle == "directory":
+        file.mkdir()
+    elif obstacle == "fifo":
+        os.mkfifo(file)
+    elif obstacle == "oversized":
+        file.write_bytes(b"")
+        os.truncate(file, 17 << 20)
+    else:
+        # Reading this file of the process's memory fails with EIO.
+        file.write_bytes(b"")
+        subprocess.run(["mount", "--bind", "/proc/self/mem", file], check=True)
+
+
+@pytest.mark.usefixtures("homes")
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_a_file_that_cannot_be_read_is_a_failure_and_never_absence(file: Path, tmp_path: Path, obstacle: str) -> None:
+    """A key that is declared absent has not gone, in apply and plan alike; the keys of others are done."""
+    write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
+    obstruct(file, obstacle, tmp_path)
+    try:
+        steps = apply(a={"user": ALICE, "ensure": "absent"}, b={"user": BOB, "type": "rsa", "key": RSA})
+        assert {title: step.status for title, step in steps.items()} == {"a": "failed", "b": "success"}
+        assert f"the keys of '{ALICE}' cannot be read" in steps["a"].error
+        assert apply(a={"user": ALICE, "type": "rsa", "key": RSA})["a"].status == "failed"
+        assert BOB in {row["user"] for row in read().values()}
+    finally:
+        if obstacle == "io error":
+            subprocess.run(["umount", file], check=True)
+
+
+@pytest.mark.parametrize(
+    "line", [f'a="\x01" ssh-rsa {RSA} {NAME}', f"ssh-rsa {RSA}= {NAME}", f"x-rsa AAAABXgtcnNhAAAA {NAME}"]
+)
+def test_a_key_that_the_type_cannot_describe_exists(file: Path, line: str) -> None:
+    """It is revoked like any other."""
+    file.parent.mkdir()
+    file.write_text(f"{line}\n")
+    assert apply(a={"user": ALICE, "ensure": "absent"})["a"].action == "delete"
+    assert file.read_bytes() == b""
+
+
+def test_a_key_without_a_user_is_refused() -> None:
+    """Whose key it is belongs to what identifies it, also where it is declared absent."""
+    with pytest.raises(ManifestError, match="the namevar 'user' is missing"):
+        apply(a={"ensure": "absent"})
 
 
 @pytest.mark.parametrize("which", ["file", "directory"])
@@ -174,7 +271,7 @@ def test_no_link_of_a_user_is_followed(file: Path, tmp_path: Path, which: str) -
         file.symlink_to(victim)
     else:
         file.parent.symlink_to(tmp_path)
-    assert read(NAME) == {}
+    assert "symbolic link" in read(NAME)[NAME]
     with pytest.raises(OSError, match="symbolic link"):
         write({"name": "ra-test new", "user": "ra-test-alice", "type": "rsa", "key": RSA})
     after = victim.stat()
@@ -182,10 +279,10 @@ def test_no_link_of_a_user_is_followed(file: Path, tmp_path: Path, which: str) -
 
 
 def test_a_pipe_in_place_of_the_file_does_not_block(file: Path) -> None:
-    """It is skipped, and not written to."""
+    """Its keys fail, and it is not written to."""
     file.parent.mkdir()
     subprocess.run(["mkfifo", str(file)], check=True)
-    assert read(NAME) == {}
+    assert "no regular file" in read(NAME)[NAME]
     with pytest.raises(OSError, match="no regular file"):
         write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
 
@@ -330,6 +427,7 @@ class TestSshAuthorizedKey(ProviderCompliance):
         return [
             {**present, "name": f"{NAME} again", "key": ED25519.replace("A" * 43, "B" * 43)},
             {**present, "name": f"{NAME} of bob", "user": "ra-test-bob", "type": "rsa", "key": RSA},
+            {**present, "user": "ra-test-bob"},
         ]
 
     @pytest.fixture
