@@ -101,8 +101,13 @@ def protected(entry: Entry, record: Record | None) -> bool:
     return bool(record is not None and record.lifecycle.protect) if declared is None else declared
 
 
+def imports(entry: Entry, record: Record | None) -> bool:
+    """Return whether a resource is to be imported: it is declared so and not recorded yet."""
+    return entry.meta.lifecycle.import_ is not None and record is None
+
+
 def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs) -> Decision:
-    if entry.meta.lifecycle.import_ is not None and inputs.record is None:
+    if imports(entry, inputs.record) and not inputs.removed:
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
@@ -180,11 +185,13 @@ def _decide_existing(
         replacing = _replacing_without_sources(entry, is_, wanted, functions, inputs)
     if replacing.all or inputs.replacement:
         decision = _decide_replacement(entry, found, replacing, inputs)
+        if imports(entry, inputs.record):
+            decision = decision._replace(reasons=(*decision.reasons, "imported first"))
         if planned.delete_first and lifecycle.replace == "create_first":
             return decision._replace(error="cannot be replaced create_first: its provider must delete first")
         return decision if decision.error else _with_prediction(entry, decision, should, functions)
     predicted = predicted_values(planned, wanted)
-    if lifecycle.import_ is not None and inputs.record is None:
+    if imports(entry, inputs.record):
         return Decision(Action.IMPORT, found, predicted=predicted)
     if not found:
         return SAME

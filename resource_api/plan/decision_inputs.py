@@ -40,6 +40,8 @@ class DecisionInputs(NamedTuple):
     orphan: OrphanKind | None = None
     #: Attribute → reference of a resource that its value comes from and that is deleted before it is created again.
     lost_sources: Mapping[str, str] = {}
+    #: Whether its replacement in this run has removed it.
+    removed: bool = False
 
 
 class InputCollector:

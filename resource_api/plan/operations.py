@@ -143,7 +143,8 @@ class _Edges:
         by_reference: dict[str, int] = {}
         for index, number in removals.items():
             step = self._nodes[number][0]
-            by_reference[str((step.record or step).reference)] = index
+            if step.record is None or not step.record.is_replaced:
+                by_reference[str((step.record or step).reference)] = index
         for step, removal in self._nodes:
             index = step.entry.index
             if not removal and index in removals:
@@ -156,6 +157,23 @@ class _Edges:
                     yield Edge(removals[index], removals[other], automatic=True)
                 elif other not in puts or self._nodes[removals[other]][0].create_first:
                     yield Edge(puts[index], removals[other], automatic=True)
+        yield from self._before_replaced()
+
+    def _before_replaced(self) -> Iterator[Edge]:
+        """Remove what an earlier run has replaced after changes of what may still use it: users of its successor.
+
+        Its record does not name its successor, which is one of its type that is replaced create_first.
+        """
+        replaced: dict[str, list[int]] = {}
+        for number in self._removals.values():
+            record = self._nodes[number][0].record
+            if record is not None and record.is_replaced:
+                replaced.setdefault(record.instance, []).append(number)
+        for index, user in self._puts.items() if replaced else ():
+            required = (self._nodes[self._puts[i]][0] for i in self._required(index) if i in self._puts)
+            successors = {step.definition.instance for step in required if step.create_first}
+            for instance in successors & replaced.keys() if self._nodes[user][0].acts else ():
+                yield from (Edge(user, number, automatic=True) for number in replaced[instance])
 
 
 def _requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:

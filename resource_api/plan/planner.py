@@ -176,8 +176,11 @@ class _Planner:
         if imperative and not failure:
             return self._imperative_step(entry, should, unknown, noop=noop)
         row, failure = (None, failure) if failure else self.queries.observation(entry)
+        external = entry.meta.lifecycle.external
+        if external and self.acting and not (failure or exists(row)):
+            failure = "does not exist yet"
         if failure:
-            decision = Decision(Action.RUN if imperative else Action.UPDATE)
+            decision = Decision(Action.RUN if imperative else Action.READ if external else Action.UPDATE)
             if later or self.acting:
                 return self._make(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
             return self._make(entry, None, should, decision._replace(error=failure), noop)

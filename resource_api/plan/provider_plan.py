@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from resource_api.catalog.canonicalize import check_values
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN, same_value
+from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan.diff import ComparisonError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def predict(
             msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
             raise ComparisonError(msg)
     if problems := list(_broken_rules(entry.definition, answer, is_ or {}, should)):
-        msg = f"the provider's plan is wrong: {'; '.join(problems)}"
+        msg = f"the plan of its provider '{entry.definition.instance}' is wrong: {'; '.join(problems)}"
         raise ComparisonError(msg)
     return answer
 
@@ -70,15 +71,24 @@ def _broken_rules(
         if should.get(name, UNKNOWN) is not UNKNOWN:
             yield f"'{name}' is planned as not yet known, but declared"
     for name, value in planned.state.items():
-        if name not in definition.attributes or name in planned.unknown:
-            continue
-        if name in should:
-            if should[name] is not UNKNOWN and not same_value(value, should[name]):
-                planned_text, other = _texts(definition, name, value, should[name])
-                yield f"'{name}' is planned as {planned_text}, but declared as {other}"
-        elif definition.attributes[name].kind != "read_only" and not same_value(value, is_.get(name)):
-            planned_text, other = _texts(definition, name, value, is_.get(name))
-            yield f"'{name}' is planned as {planned_text}, but it is {other} and not declared"
+        if name in definition.attributes and name not in planned.unknown:
+            yield from _broken_value_rules(definition, name, value, is_, should)
+
+
+def _broken_value_rules(
+    definition: TypeDefinition, name: str, value: Any, is_: Mapping[str, Any], should: Mapping[str, Any]
+) -> Iterator[str]:
+    if name in should:
+        if should[name] is not UNKNOWN and not same_value(value, should[name]):
+            planned, other = _texts(definition, name, value, should[name])
+            yield f"'{name}' is planned as {planned}, but declared as {other}"
+    elif definition.attributes[name].kind != "read_only":
+        if not same_value(value, is_.get(name)):
+            planned, other = _texts(definition, name, value, is_.get(name))
+            yield f"'{name}' is planned as {planned}, but it is {other} and not declared"
+    elif not is_unknown(value) and check_values(definition, {name: value}):
+        planned, _ = _texts(definition, name, value, None)
+        yield f"'{name}' is planned as {planned}, which its data type {definition.attributes[name].type} refuses"
 
 
 def _texts(definition: TypeDefinition, name: str, planned: Any, other: Any) -> tuple[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Record
+    from resource_api.model.record import Key, Record
 
 
 class FormerNames:
@@ -117,19 +117,22 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
 def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) -> list[Record]:
     """Return records with references that are unique and not ``taken``; a title in conflict becomes the name.
 
-    References among the records follow.
+    References among the records follow, but never to a record that has been replaced.
     """
     references = set(taken)
     renamed: dict[str, str] = {}
-    found = []
-    for record in records:
+    unique_of: dict[Key, Record] = {}
+    given = list(records)
+    # What has been replaced gives way to what has replaced it.
+    for record in sorted(given, key=lambda record: record.is_replaced):
         unique = record
         while unique.reference in references:
             name = ", ".join(map(str, record.name)) if isinstance(record.name, tuple) else str(record.name)
             use_name = unique is record and name != record.title
             unique = unique._replace(title=name if use_name else f"{unique.title}'")
-        if unique is not record:
+        if unique is not record and not record.is_replaced:
             renamed[str(record.reference)] = str(unique.reference)
         references.add(unique.reference)
-        found.append(unique)
+        unique_of[record.key] = unique
+    found = [unique_of[record.key] for record in given]
     return [Renames(renamed).record(record) for record in found] if renamed else found

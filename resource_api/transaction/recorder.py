@@ -12,7 +12,7 @@ from resource_api.model.change import Action, exists
 from resource_api.model.codec import count_digests, seal_secrets
 from resource_api.model.record import Commit, Intent
 from resource_api.model.values.reference import split_instance
-from resource_api.plan.decide import protected
+from resource_api.plan.decide import imports, protected
 from resource_api.plan.replacement import replacement_dependents
 from resource_api.prior.moved import find_renames, with_unique_titles
 from resource_api.prior.provider_instances import unused_instances
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.entry import Entry
     from resource_api.model.record import Key, Record, StackState
+    from resource_api.model.values.reference import Reference
     from resource_api.plan.planner import Plan
     from resource_api.state.store import StackName, StateStore
     from resource_api.transaction.results import Results
@@ -53,9 +54,29 @@ class Recorder:
         return replacement_dependents(self._plan.catalog, self._plan.prior, self._plan.steps)
 
     def begin(self) -> None:
-        """Write, before anything else, what an earlier run that was cut may have done."""
+        """Write, before anything else, what an earlier run that was cut may have done, and what is imported.
+
+        A resource that is imported and replaced is recorded now: whatever ends the run then, it is not lost.
+        """
         self._commit(self._plan.prior.instances.commit)
         self._commit(self._plan.prior.recovery)
+        self._commit(Commit(list(self._imported.values())))
+
+    @cached_property
+    def _imported(self) -> Mapping[Key, Record]:
+        """The records of resources that are imported and replaced, as they are before that."""
+        plan = self._plan
+        if len(plan.operations) == len(plan.steps):
+            return {}  # nothing is replaced
+        found, blocked = {}, plan.blocked
+        for operation in plan.operations:
+            step, index = operation.step, operation.step.entry.index
+            replaced = step.action is Action.REPLACE and step.acts and not operation.removal and index not in blocked
+            if replaced and imports(step.entry, plan.prior.records.get(index)):
+                record = self._records.record(OperationRun(operation))
+                assert record is not None
+                found[record.key] = record._replace(status="partial")
+        return found
 
     def configured(self, record: Record) -> None:
         """Write the configuration of a provider instance, before anything is made with it."""
@@ -141,7 +162,7 @@ class Recorder:
         """Return the record of a resource that was removed for its replacement, while that is not made yet."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
-        old = self._plan.prior.state.records.get(run.key)
+        old = self._plan.prior.state.records.get(run.key) or self._imported.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _removed_predecessor(self, run: OperationRun, record: Record) -> list[Key]:
@@ -156,7 +177,15 @@ class Recorder:
         if old is None or not run.step.create_first or run.status is Status.FAILED:
             return []
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
-        return [old._replace(status="replaced", lifecycle=lifecycle)]
+        (renamed,) = with_unique_titles([old], self._taken)
+        self._taken.add(renamed.reference)
+        return [renamed._replace(status="replaced", lifecycle=lifecycle)]
+
+    @cached_property
+    def _taken(self) -> set[Reference]:
+        """References that a resource has which is declared or recorded."""
+        recorded = {record.reference for record in self._plan.prior.state.records.values()}
+        return recorded.union(entry.reference for entry in self._plan.catalog.entries)
 
     def finish(self, results: Results, outputs: Mapping[str, Any] | None) -> None:
         """Write what was only read or refreshed and differs from state, and ``outputs``; None: they stay as they are.

@@ -169,7 +169,9 @@ class Reevaluation:
     def _decide_one(self, run: OperationRun) -> None:
         step = run.step
         functions = self._providers.functions(step.entry.instance)
-        decision = decide(step.entry, run.is_, run.should, functions, self._inputs(step))
+        removed = step.action is Action.REPLACE and exists(step.is_)
+        inputs = self._inputs(step)._replace(removed=removed)
+        decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
         if self._exceeds_plan(run, decision):
@@ -183,7 +185,9 @@ class Reevaluation:
         run.decision = decision
         if decision.action not in CREATING:
             run.should = effective_should(step.entry, run.is_, run.should)
-        if decision.error:
+        if decision.error and step.noop and step.deferred:
+            run.decision = step.decision  # an earlier step would do what is missing
+        elif decision.error:
             self._results.fail(run, decision.error)
 
     def _keep_if_not_replaced(self, removal: OperationRun) -> None:

@@ -112,6 +112,7 @@ def test_what_is_said_to_be_unknown_is_unknown(shelf: Shelf) -> None:
         (Planned({"colour": "red"}), "'colour' is planned as red, but it is blue and not declared"),
         (Planned({"weight": 1}), "no attribute 'weight'"),
         (Planned(unknown=["size"]), "'size' is planned as not yet known, but declared"),
+        (Planned({"number": 7}), "'number' is planned as 7, which its data type Optional[String] refuses"),
         (Planned(replace=["weight"]), "no attribute 'weight'"),
         (None, "plan must return Planned"),
         ({"size": 2}, "plan must return Planned"),
@@ -137,6 +138,14 @@ def test_a_plan_that_breaks_a_rule_fails_its_resource_and_touches_nothing(
     assert words in shelf.plan(a={"size": 2}).steps[0].decision.error
     assert acted(shelf.apply(a={"size": 2}, b={})) == {"Cup[a]": ("update", "failed"), "Cup[b]": ("create", "success")}
     assert shelf.rows["a"]["size"] == 1
+
+
+def test_a_foreseen_value_of_a_wrong_type_is_the_fault_of_its_provider(shelf: Shelf) -> None:
+    """Not of the line that refers to it."""
+    shelf.foresee = lambda _name, _is, should: Planned({**should, "number": 7} if "size" in should else should)
+    steps = shelf.plan(a={"size": 1}, b={"colour": "${Cup[a].number}"}).steps
+    assert "the plan of its provider 'cup' is wrong: 'number' is planned as 7" in steps[0].decision.error
+    assert steps[1].decision.error == ""
 
 
 def test_what_was_foreseen_must_come_true(shelf: Shelf) -> None:

@@ -245,6 +245,68 @@ def test_an_import_that_differs_is_imported_and_updated(bench: Bench) -> None:
     assert bench.world.things["thing"]["a"]["size"] == 2
 
 
+IMAGE: dict[str, Any] = {"Thing[a]": {"image": "y", "lifecycle": {"import": "a", "replace": "delete_first"}}}
+
+
+def test_an_import_that_must_be_replaced_is_imported_first(bench: Bench) -> None:
+    """The plan says both, and afterwards nothing is left to do."""
+    bench.put("thing", a={"image": "x"})
+    plan = bench.plan(IMAGE)
+    assert planned(plan) == {"Thing[a]": "replace"}
+    assert plan.steps[0].decision.reasons == ("imported first",)
+    assert acted(bench.apply(IMAGE)) == {"Thing[a]": ("replace", "success")}
+    assert bench.world.things["thing"]["a"]["image"] == "y"
+    assert planned(bench.plan(IMAGE)) == {}
+    bench.destroy({})
+    assert bench.names() == []
+
+
+@pytest.mark.parametrize("verb", ["delete", "create"])
+def test_an_import_whose_replacement_fails_is_ours_and_replaced_later(bench: Bench, verb: str) -> None:
+    """Whether its deletion or its creation fails."""
+    bench.put("thing", a={"image": "x"})
+    change = bench.world.change
+
+    def failing(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
+        if ("delete" if should["ensure"] == "absent" else "create") == verb:
+            msg = f"no {verb}"
+            raise RuntimeError(msg)
+        change(kind, name, is_, should, context)
+
+    bench.world.change = failing  # type: ignore[method-assign]
+    assert acted(bench.apply(IMAGE)) == {"Thing[a]": ("replace", "failed")}
+    bench.world.change = change  # type: ignore[method-assign]
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.owned
+    bench.apply(IMAGE)
+    assert bench.world.things["thing"]["a"]["image"] == "y"
+    assert planned(bench.plan(IMAGE)) == {}
+
+
+@pytest.mark.parametrize("how", ["kill", "late"])
+def test_an_import_whose_replacement_is_cut_is_finished_by_the_next_run(bench: Bench, how: str) -> None:
+    """Killed before or after the deletion."""
+    bench.put("thing", a={"image": "x"})
+    with bench.troubled(a=how):
+        bench.killed(IMAGE)
+    bench.apply(IMAGE)
+    assert bench.world.things["thing"]["a"]["image"] == "y"
+    assert planned(bench.plan(IMAGE)) == {}
+
+
+def test_a_noop_run_imports_nothing(bench: Bench) -> None:
+    """Not even where it would be replaced then."""
+    bench.put("thing", a={"image": "x"})
+    assert acted(bench.apply(IMAGE, noop=True)) == {"Thing[a]": ("replace", "noop")}
+    assert bench.state.records == {}
+
+
+def test_an_import_that_is_to_be_replaced_may_not_exist(bench: Bench) -> None:
+    """Leave to replace is no leave to create."""
+    assert "does not exist" in bench.plan(IMAGE).steps[0].decision.error
+
+
 def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
     """It is not created instead, and state is as it was."""
     assert acted(bench.apply({"Thing[a]": {"lifecycle": {"import": "a"}}})) == {"Thing[a]": ("import", "failed")}

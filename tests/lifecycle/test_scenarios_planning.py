@@ -228,6 +228,53 @@ def test_what_cannot_be_read_yet_is_decided_at_its_turn(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {}
 
 
+OUTER: dict[str, Any] = {"lifecycle": {"external": True}}
+
+
+def made_by_a_job(bench: Bench) -> None:
+    """Let the job j make the thing x."""
+    touch = bench.world.touch
+
+    def touching(kind: str, name: str, verb: str, context: Any) -> str:
+        if (kind, name) == ("job", "j"):
+            bench.world.calls.append(("create", "thing", "x"))
+            bench.put("thing", x={"serial": "S-x"})
+        return touch(kind, name, verb, context)
+
+    bench.world.touch = touching  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_what_is_external_may_be_made_by_an_earlier_step(bench: Bench, parallel: int) -> None:
+    """It is looked for at its turn, and its values are known then."""
+    made_by_a_job(bench)
+    site = {"Job[j]": {}, "Thing[x]": {**OUTER, "require": "Job[j]"}, "Thing[b]": {"colour": "${Thing[x].serial}"}}
+    plan = bench.plan(site)
+    assert plan.applicable
+    assert [(str(step.action), step.deferred) for step in plan.steps][1] == ("read", "does not exist yet")
+    assert bench.apply(site, parallel=parallel).exit_code == 0
+    assert bench.world.things["thing"]["b"]["colour"] == "S-x"
+
+
+def test_what_is_external_and_never_made_fails_at_its_turn(bench: Bench) -> None:
+    """As in the plan where nothing comes before it; what does not need it is done."""
+    site = {"Thing[a]": {}, "Thing[x]": OUTER, "Thing[b]": {"colour": "${Thing[x].serial}"}}
+    report = bench.apply(site)
+    assert acted(report)["Thing[x]"] == ("read", "failed")
+    assert acted(report)["Thing[b]"] == ("create", "skipped")
+    assert "does not exist, and is external" in next(each.error for each in report.steps if each.status == "failed")
+    assert bench.names() == ["a"]
+    assert bench.plan({"Thing[a]": {}, "Thing[x]": OUTER}).applicable is False
+
+
+def test_a_noop_run_does_not_miss_what_an_earlier_step_would_make(bench: Bench) -> None:
+    """It is told as planned."""
+    made_by_a_job(bench)
+    site = {"Job[j]": {}, "Thing[x]": {**OUTER, "require": "Job[j]"}, "Thing[b]": {"colour": "${Thing[x].serial}"}}
+    assert bench.apply(site, noop=True).exit_code == 0
+    assert bench.names() == []
+
+
 def test_what_is_deferred_may_turn_out_to_be_in_order(bench: Bench) -> None:
     """Then nothing is done to it."""
     bench.put("gadget", g={"size": 1})

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.event import StepEnd, StepStart
+from resource_api.model.record import Commit
 from resource_api.model.values.errors import UsageError
+from resource_api.state.store import StackName
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:
@@ -149,6 +151,77 @@ def test_a_create_first_whose_removal_fails_removes_it_later(bench: Bench) -> No
     assert set(planned(bench.plan(site)).values()) == {"delete"}
     bench.apply(site)
     assert (bench.names(), len(bench.state.records)) == (["w2"], 1)
+
+
+def left_over(bench: Bench, dependent: dict[str, Any]) -> None:
+    """Replace the thing called web under a dependent, so that the old one cannot be deleted."""
+    site: dict[str, Any] = {
+        "Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}},
+        "Thing[c]": {"colour": "${Thing[web].serial}", **dependent},
+    }
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    with bench.troubled(w1="raise"):
+        assert bench.apply(site).exit_code == 1
+    assert bench.names() == ["c", "w1", "w2"]
+
+
+def test_what_could_not_be_removed_has_a_name_of_its_own(bench: Bench) -> None:
+    """The title belongs to its successor."""
+    left_over(bench, {})
+    names = {str(record.reference): record.name for record in bench.state.records.values()}
+    assert names == {"Thing[web]": "w2", "Thing[w1]": "w1", "Thing[c]": "c"}
+    assert bench.state.records["thing", "c"].requires == ["Thing[web]"]
+
+
+def test_a_protected_dependent_keeps_the_new_one_and_not_the_old_one(bench: Bench) -> None:
+    """The old one waits for nobody, the new one for its dependent."""
+    left_over(bench, {"lifecycle": {"protect": True}})
+    report = bench.destroy({})
+    assert acted(report) == {
+        "Thing[w1]": ("delete", "success"),
+        "Thing[c]": ("delete", "failed"),
+        "Thing[web]": ("delete", "skipped"),
+    }
+    assert bench.names() == ["c", "w2"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_records_of_one_title_resolve_to_the_living_one(bench: Bench, order: int) -> None:
+    """State that an earlier version has written, in whatever order it holds the two."""
+    left_over(bench, {"lifecycle": {"protect": True}})
+    name = StackName("world", "default")
+    records = dict(bench.state.records)
+    records["thing", "w1"] = records["thing", "w1"]._replace(title="web")
+    bench.store.commit(name, Commit(drop=list(records)))
+    bench.store.commit(name, Commit(put=list(records.values())[::order]))
+    assert acted(bench.destroy({}))["Thing[web]"] == ("delete", "skipped")
+    assert bench.names() == ["c", "w2"]
+
+
+def test_the_old_one_stays_while_a_user_cannot_be_changed(bench: Bench) -> None:
+    """It may still use the old one, also in a later run."""
+    site: dict[str, Any] = {
+        "Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}},
+        "Thing[c]": {"colour": "${Thing[web].serial}"},
+    }
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    for _ in range(2):
+        with bench.troubled(c="raise"):
+            bench.apply(site)
+        assert bench.names() == ["c", "w1", "w2"]
+    bench.apply(site)
+    assert bench.names() == ["c", "w2"]
+
+
+def test_a_destroyed_dependent_goes_before_the_new_one(bench: Bench) -> None:
+    """As if the old one did not exist."""
+    left_over(bench, {})
+    bench.destroy({})
+    gone = [name for _, _, name in bench.world.calls]
+    assert gone.index("c") < gone.index("w2")
+    assert bench.names() == []
 
 
 def test_a_delete_first_whose_deletion_fails_touches_nothing_else(bench: Bench) -> None:

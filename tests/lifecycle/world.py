@@ -56,6 +56,17 @@ TYPES: Final = (
         },
     ),
     TypeDefinition(
+        name="gizmo",
+        docs="Something of another type that is made from something and gets a number.",
+        attributes={
+            **_NAME,
+            **_ENSURE,
+            **_SIZE,
+            "image": Attribute("Optional[String]", "What it is made from.", kind="init_only"),
+            "serial": Attribute("Optional[String]", "Its number, known once it is made.", kind="read_only"),
+        },
+    ),
+    TypeDefinition(
         name="engine",
         docs="Something that can be made, changed, removed and refreshed.",
         features={"refreshable"},
@@ -161,7 +172,7 @@ class World:
             if trouble == "half":
                 kept.pop("size", None)
             rows[name] = {**rows.get(name, {}), **kept}
-            if kind == "thing":
+            if kind in {"thing", "gizmo"}:
                 rows[name].setdefault("serial", f"S-{name}")
         if trouble == "half" and not gone:
             msg = f"{name} broke half way"
