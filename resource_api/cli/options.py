@@ -113,6 +113,7 @@ selection = _group(
 planning = _group(
     click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
+    click.option("--prune-always", is_flag=True, help="As --prune, even if something declared fails or is skipped."),
 )
 
 strict = click.option(
@@ -143,7 +144,7 @@ noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Ch
 #: Parameters that decide what a plan contains; they cannot be given with a saved plan.
 _PLANNED: Final = frozenset(
     {"targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"}
-    | {"replace", "prune", "strict", "given", "input_files"}
+    | {"replace", "prune", "prune_always", "strict", "given", "input_files"}
 )
 #: Parameters that select the state; with a saved plan they must be those of the plan.
 _STATE: Final = frozenset({"stack", "project"})
@@ -151,8 +152,8 @@ _STATE: Final = frozenset({"stack", "project"})
 
 def run_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of ``Runtime``'s methods from a command's parameters."""
-    names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "strict")
-    found = {name: settings[name] for name in (*names, "parallel", "fail_fast") if name in settings}
+    names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "prune_always")
+    found = {name: settings[name] for name in (*names, "strict", "parallel", "fail_fast") if name in settings}
     for name in ("tags", "skip_tags"):
         found[name] = frozenset(tag.strip().lower() for tag in settings.get(name, "").split(",") if tag.strip())
     return found

@@ -35,6 +35,8 @@ class Options(NamedTuple):
     replace: tuple[str, ...] = ()
     #: Delete recorded resources that are not declared any more.
     prune: bool = False
+    #: Delete them even if something that is declared has failed or was skipped.
+    prune_always: bool = False
     #: How rows are treated that break a provider's promises: ``error``, ``warning`` or ``off``.
     strict: str = "error"
     #: How many calls of providers may run at the same time.

@@ -14,7 +14,7 @@ from resource_api.model.change import Action
 from resource_api.model.step import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.step import Step
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 
 def order_operations(
-    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
+    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int], pruned: Collection[int]
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
     """Return the operations, and for each of them by number the operations that must have succeeded before it.
 
     ``steps`` are in the order of the catalog, orphans last; ``requires`` and ``orphans`` hold indexes of entries.
+    ``pruned`` are the orphans that come after everything else, unless something else must wait for them.
     """
     if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
         if not steps or steps[-1].entry.index < len(steps):
@@ -38,23 +39,34 @@ def order_operations(
         place = {step.entry.index: index for index, step in enumerate(steps)}
         waits = {place[i]: [place[j] for j in _requirements(i, requires, place)] for i in place}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
-    return _order_with_removals(steps, requires, orphans)
+    return _order_with_removals(steps, requires, orphans, pruned)
 
 
 def _order_with_removals(
-    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int]
+    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int], pruned: Collection[int]
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
     order = graph.order(len(nodes), edges)
     if order.cycles:
         order = graph.order(len(nodes), [edge for edge in edges if not edge.automatic])
-    place = {number: index for index, number in enumerate(order.sequence)}
-    operations = [Operation(index, *nodes[number]) for index, number in enumerate(order.sequence)]
+    others = {number for number, (step, _) in enumerate(nodes) if step.entry.index not in pruned}
+    first = graph.descendants(others, _reversed(order.edges)) if len(others) < len(nodes) else others
+    sequence = sorted(order.sequence, key=lambda number: number not in first)
+    place = {number: index for index, number in enumerate(sequence)}
+    operations = [Operation(index, *nodes[number]) for index, number in enumerate(sequence)]
     waits: dict[int, list[int]] = {}
     for edge in order.edges:
         waits.setdefault(place[edge.then], []).append(place[edge.first])
     return operations, waits
+
+
+def _reversed(edges: Iterable[Edge]) -> dict[int, list[int]]:
+    """Return node → the nodes that come directly before it."""
+    found: dict[int, list[int]] = {}
+    for edge in edges:
+        found.setdefault(edge.then, []).append(edge.first)
+    return found
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
@@ -199,21 +211,44 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
     return found
 
 
-def blocked(operations: Sequence[Operation], waits: Mapping[int, Sequence[int]]) -> dict[int, str]:
+def prune_begins(operations: Sequence[Operation], pruned: Collection[int]) -> int:
+    """Return the number from which on all operations are of ``pruned`` entries, or how many operations there are."""
+    number = len(operations)
+    while number and operations[number - 1].step.entry.index in pruned:
+        number -= 1
+    return number
+
+
+def blocked(
+    operations: Sequence[Operation],
+    waits: Mapping[int, Sequence[int]],
+    orphans: Collection[int] = (),
+    pruned: Collection[int] = (),
+) -> dict[int, str]:
     """Return what cannot be done because a step has failed in the plan: entry's index → reference of that step.
 
-    A replacement is done completely or not at all: if one of its operations is blocked, so is the other.
+    A replacement is done completely or not at all: if one of its operations is blocked, so is the other. If anything
+    but an orphan cannot be done, all ``pruned`` entries are blocked.
     """
     causes = {o.number: str(o.step.reference) for o in operations if o.step.decision.error}
     if not causes:
         return {}
     after, numbers = reverse(waits), numbers_by_entry(operations)
-    waiting = list(causes)
-    while waiting:
-        number = waiting.pop()
-        for other in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
-            if other not in causes:
-                causes[other] = causes[number]
-                waiting.append(other)
+
+    def spread(waiting: list[int]) -> None:
+        while waiting:
+            number = waiting.pop()
+            for other in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
+                if other not in causes:
+                    causes[other] = causes[number]
+                    waiting.append(other)
+
+    spread(list(causes))
+    declared = [number for number in causes if operations[number].step.entry.index not in orphans]
+    if declared and pruned:
+        cause = causes[min(declared)]
+        left = [o.number for o in operations if o.step.entry.index in pruned and o.number not in causes]
+        causes.update(dict.fromkeys(left, cause))
+        spread(left)
     steps = ((operations[number].step, cause) for number, cause in causes.items())
     return {step.entry.index: cause for step, cause in steps if not step.decision.error}

@@ -29,6 +29,7 @@ from resource_api.plan.replacement import (
     forget_hosted,
 )
 from resource_api.prior.match import rematch
+from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -80,7 +81,17 @@ class Plan(NamedTuple):
     @property
     def blocked(self) -> Mapping[int, str]:
         """What cannot be done because a step has failed in the plan: entry's index → reference of that step."""
-        return ordering.blocked(self.operations, self.waits)
+        return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.pruned)
+
+    @property
+    def pruned(self) -> Collection[int]:
+        """The indexes of orphans that are left alone if anything that is declared fails or is skipped."""
+        return pruned_orphans(self.prior, self.options)
+
+    @property
+    def prune_begins(self) -> int:
+        """The number of the first operation that begins only when all that is declared has ended."""
+        return ordering.prune_begins(self.operations, self.pruned)
 
     def decision_inputs(self, step: Step) -> DecisionInputs:
         """Return the inputs for deciding a step again, with the reason for a replacement that was planned."""
@@ -113,10 +124,19 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         check_untargeted_dependents(catalog, prior, planner.steps, selected)
         if dependents := planner.collector.untargeted_dependents(selected):
             steps = fail_with_untargeted_dependents(steps, dependents)
-    operations, waits = ordering.order_operations(steps, catalog.requires, prior.orphans)
+    operations, waits = ordering.order_operations(
+        steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
+    )
     drift = find_drift(prior, queries.observation, (entry for entry in entries if entry.index not in bulk.in_sync))
     outputs = planner.outputs()
     return Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, bulk.in_sync)
+
+
+def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:
+    """Return the indexes of what ``--prune`` deletes; with ``--prune-always`` nothing keeps any of it, so none."""
+    if options.prune_always:
+        return ()
+    return {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
 
 
 class _Planner:

@@ -54,6 +54,8 @@ class PlanOptions(SelectionOptions, total=False):
     replace: Strings
     #: Delete what state records as ours and the manifest no longer declares.
     prune: bool
+    #: As ``prune``, even if something that is declared has failed or was skipped.
+    prune_always: bool
 
 
 _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -67,4 +69,7 @@ _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 def to_options(given: Mapping[str, Any], **more: Any) -> Options:
     """Return the options of a run from keywords. Raise ``TypeError`` for one that does not exist."""
-    return Options(**{name: _COLLECTIONS.get(name, lambda same: same)(value) for name, value in given.items()}, **more)
+    found = {name: _COLLECTIONS.get(name, lambda same: same)(value) for name, value in given.items()}
+    if found.get("prune_always"):
+        found["prune"] = True
+    return Options(**found, **more)

@@ -51,6 +51,9 @@ class Results:
         #: Entry's index → the status that was reported first for it.
         self._reported: dict[int, str] = {}
         self._blocked = plan.blocked
+        self._pruned = plan.pruned
+        #: The references of the failures of what is declared, in their order.
+        self._declared_failures: dict[str, None] = {}
 
     @cached_property
     def _dependents(self) -> Mapping[int, Sequence[int]]:
@@ -104,7 +107,7 @@ class Results:
     def fail(self, run: OperationRun, why: str, *, action: Action | None = None, logged: bool = False) -> None:
         """End an operation as failed; ``action`` None: as decided; ``logged``: its provider has logged the reason."""
         run.status = Status.FAILED
-        self.failures[run.number] = str(run.step.reference)
+        self._add_failure(run, str(run.step.reference))
         if not (logged or run.step.entry.index in self._reported):
             self._events.log.write("err", str(run.step.reference), why)
         self._report(run, action or run.action, "failed", run.decision.differences, why)
@@ -112,10 +115,15 @@ class Results:
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""
         run.status = Status.SKIPPED
-        self.failures[run.number] = cause or str(run.step.reference)
+        self._add_failure(run, cause or str(run.step.reference))
         if run.step.entry.index not in self._reported:
             self._events.log.write("warning", str(run.step.reference), why)
         self._report(run, run.action, "skipped", (), why)
+
+    def _add_failure(self, run: OperationRun, cause: str) -> None:
+        self.failures[run.number] = cause
+        if run.step.entry.index not in self._plan.prior.orphans:
+            self._declared_failures[cause] = None
 
     def skip_if_blocked(self, run: OperationRun) -> bool:
         """Skip an operation if one that it waits for has failed or was skipped; return whether it was skipped."""
@@ -125,8 +133,13 @@ class Results:
         cause = next((self.failures[n] for n in waits if n in self.failures), self._blocked.get(run.step.entry.index))
         if cause is None and run.removal and run.decision.action is Action.REPLACE:
             cause = self._failure_before_replacement(run)
+        why = f"skipped because {cause} failed"
+        if run.step.entry.index in self._pruned and self._declared_failures:
+            cause = cause or next(iter(self._declared_failures))
+            hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
+            why = f"skipped because {cause} failed{hint}"
         if cause is not None:
-            self.skip(run, f"skipped because {cause} failed", cause)
+            self.skip(run, why, cause)
         return cause is not None
 
     def _failure_before_replacement(self, removal: OperationRun) -> str | None:

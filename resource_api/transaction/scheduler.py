@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 class SegmentBuilder:
     """Puts a segment together, operation by operation."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Begin with no operation."""
+    def __init__(self, plan: Plan, prune_begins: int) -> None:
+        """Begin with no operation; from the number ``prune_begins`` on, operations share no call with others."""
         self.operations: list[Operation] = []
         #: Whether nothing may be added, because the only operation has a call of its own.
         self.closed = False
         self._plan = plan
+        self._prune_begins = prune_begins
         self._numbers: set[int] = set()
         self._names: set[Any] = set()
 
@@ -42,7 +43,7 @@ class SegmentBuilder:
         if self.closed or _needs_own_call(operation):
             return False
         step, operations = operation.step, self._plan.operations
-        if _name(operation) in self._names:
+        if _name(operation) in self._names or self.operations[0].number < self._prune_begins <= operation.number:
             return False
         forgets = step.decision.action is Action.FORGET
         if not (forgets or step.unknown or step.entry.pending or step.refreshed_by):
@@ -66,16 +67,17 @@ class SegmentBuilder:
 
 def in_order(plan: Plan) -> Iterator[list[Operation]]:
     """Yield the segments of a plan in its order: consecutive operations of one type that can share a call."""
+    prune_begins = plan.prune_begins
     for _, same_type in groupby(plan.operations, key=_instance):
         operations = list(same_type)
         if all(map(_is_plain, operations)):
             yield operations
             continue
-        segment = SegmentBuilder(plan)
+        segment = SegmentBuilder(plan, prune_begins)
         for operation in operations:
             if not segment.accepts(operation):
                 yield segment.operations
-                segment = SegmentBuilder(plan)
+                segment = SegmentBuilder(plan, prune_begins)
             segment.add(operation)
         yield segment.operations
 
@@ -84,6 +86,7 @@ class Schedule:
     """Which segments may begin side by side, as operations end; of a type without ``parallel`` one at a time.
 
     A step that was deferred in the plan, because one before it may be what it needs, waits for all that act before it.
+    What ``--prune`` deletes waits for all that is declared.
     Each relationship is looked at twice, whatever the order in which operations end.
     """
 
@@ -98,6 +101,9 @@ class Schedule:
         self._ready: dict[str, list[int]] = {}
         #: Deferred operations that wait for no other relationship, as a heap.
         self._deferred: list[int] = []
+        #: From this number on, operations begin when all others have ended; how many of those have not, and what waits.
+        self._prune_begins = self._before_prune = plan.prune_begins
+        self._to_prune: list[int] = []
         #: Below this number, every operation that acts has ended.
         self._ended_below = 0
         #: Provider instance → how many of its operations have begun and not ended.
@@ -132,18 +138,23 @@ class Schedule:
         for operation in operations:
             self.ended.add(operation.number)
             self.running.discard(operation.number)
+            self._before_prune -= operation.number < self._prune_begins
             self._begun[_instance(operation)] -= 1
             for dependent in self._dependents.get(operation.number, ()):
                 self._waits_for[dependent] -= 1
                 self._release(dependent)
         while self._deferred and self._all_before_ended(self._deferred[0]):
             self._make_ready(heappop(self._deferred))
+        while self._to_prune and not self._before_prune:
+            self._make_ready(self._to_prune.pop())
 
     def _release(self, number: int) -> None:
         """Make an operation ready if it waits for nothing."""
         if self._waits_for[number] or number in self.running or number in self.ended:
             return
-        if self._plan.operations[number].step.deferred and not self._all_before_ended(number):
+        if number >= self._prune_begins and self._before_prune:
+            self._to_prune.append(number)
+        elif self._plan.operations[number].step.deferred and not self._all_before_ended(number):
             heappush(self._deferred, number)
         else:
             self._make_ready(number)
@@ -163,7 +174,7 @@ class Schedule:
 
     def _segment(self, instance: str) -> list[Operation]:
         """Take what is ready of a provider instance, and what waits only for that, as far as it can share a call."""
-        segment, waiting, later = SegmentBuilder(self._plan), self._ready.pop(instance), []
+        segment, waiting, later = SegmentBuilder(self._plan, self._prune_begins), self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}
         while waiting and not segment.closed:
             number = heappop(waiting)

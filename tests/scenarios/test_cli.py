@@ -584,7 +584,9 @@ def test_importing_the_package_is_light(bench: Bench) -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("option", [["--target", "Widget[a]"], ["--prune"], ["--strict", "off"], ["-i", "a=b"]])
+@pytest.mark.parametrize(
+    "option", [["--target", "Widget[a]"], ["--prune"], ["--prune-always"], ["--strict", "off"], ["-i", "a=b"]]
+)
 def test_a_saved_plan_takes_no_wish_about_what_is_to_be_done(bench: Bench, option: list[str]) -> None:
     """It does what it shows: such an option is refused with its name, and nothing is touched."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
