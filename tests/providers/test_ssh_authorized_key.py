@@ -242,6 +242,31 @@ def test_a_file_that_cannot_be_read_is_a_failure_and_never_absence(file: Path, t
             subprocess.run(["umount", file], check=True)
 
 
+def test_a_file_that_the_caller_may_not_read_is_a_failure(file: Path) -> None:
+    """It is no absence for a caller that is not root."""
+    write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
+    os.seteuid(pwd.getpwnam(BOB).pw_uid)
+    try:
+        found = read(NAME, "ra-test other")
+    finally:
+        os.seteuid(0)
+    assert all("permission denied" in found[name] for name in (NAME, "ra-test other"))
+    assert file.exists()
+
+
+def test_a_file_that_cannot_be_written_is_a_failure(file: Path) -> None:
+    """On a file system that is read-only, a key that is declared absent fails."""
+    write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
+    subprocess.run(["mount", "--bind", file.parent, file.parent], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", file.parent], check=True)
+        step = apply(a={"user": ALICE, "ensure": "absent"})["a"]
+    finally:
+        subprocess.run(["umount", file.parent], check=True)
+    assert step.status == "failed"
+    assert "read-only file system" in step.error.lower()
+
+
 @pytest.mark.parametrize(
     "line", [f'a="\x01" ssh-rsa {RSA} {NAME}', f"ssh-rsa {RSA}= {NAME}", f"x-rsa AAAABXgtcnNhAAAA {NAME}"]
 )
