@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shlex
 import time
 from math import inf
@@ -140,28 +139,11 @@ def _run(
     path = should.get("path") or []
     if path:
         variables["PATH"] = path if isinstance(path, str) else ":".join(path)
-    prefix = _become(should["user"], variables) if should.get("user") else []
-    if not prefix:
-        argv = [_locate(argv[0], variables.get("PATH"), should.get("cwd")), *argv[1:]]
     environment = should.get("environment") or {}
+    program = _locate(argv[0], variables.get("PATH"), should.get("cwd"))
     variables.update(environment if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment))
-    program, *arguments = [*prefix, *argv]
     command = Command(program, timeout=300.0 if deadline is None else inf)
-    return command.attempt(*arguments, env=variables, cwd=should.get("cwd"), input=text)
-
-
-def _become(user: str, variables: dict[str, str]) -> list[str]:
-    """Return the command prefix that runs a program as ``user``, empty for the caller; set its account's variables."""
-    try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        msg = f"there is no user '{user}' to run it as"
-        raise ResourceError(msg) from None
-    variables |= {"HOME": account.pw_dir, "USER": user, "LOGNAME": user, "SHELL": account.pw_shell}
-    if account.pw_uid == os.geteuid():
-        return []
-    ids = ["--reuid", str(account.pw_uid), "--regid", str(account.pw_gid), "--init-groups"]
-    return ["setpriv", *ids, "--inh-caps=-all", "--"]
+    return command.attempt(*argv[1:], env=variables, cwd=should.get("cwd"), input=text, user=should.get("user") or None)
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:

@@ -65,7 +65,9 @@ metaparameter `timeout` replaces the limit of 300 seconds.
         "cwd": Attribute(f"Optional[{PATH}]", "The working directory; `/` if not declared.", kind="parameter"),
         "user": Attribute(
             "Optional[String[1]]",
-            "The user who runs it and its guards, with the user's groups and `HOME`. Only root can change the user.",
+            "The user who runs it and its guards, with the user's groups and `HOME`, and without capabilities of root."
+            " Only root can change the user. The program belongs to that user or to root, no other user can change it,"
+            " and `cwd` and `environment` take effect with the user's rights only.",
             kind="parameter",
         ),
         "path": Attribute(

@@ -32,12 +32,17 @@ class CommandResult(NamedTuple):
 
 
 class CallOptions(TypedDict, total=False):
-    """Options of one call: variables, text for stdin, seconds until it is stopped, another directory than /."""
+    """Options of one call: variables, text for stdin, seconds until it is stopped, another directory than /, a user.
+
+    The program of a ``user`` runs with all that user's groups and variables, and without capabilities. Nothing that is
+    meant for it, ``env`` included, reaches a program with other rights.
+    """
 
     env: Mapping[str, str] | None
     input: str | bytes | Sensitive[Any] | None
     timeout: float | None
     cwd: str | os.PathLike[str] | None
+    user: str | None
 
 
 class Command:
@@ -104,10 +109,11 @@ class Command:
         input: str | bytes | Sensitive[Any] | None = None,  # noqa: A002 - the name for authors
         timeout: float | None = None,
         cwd: str | os.PathLike[str] | None = None,
+        user: str | None = None,
     ) -> ProgramRun:
         from resource_api.provider.command_run import ProgramRun, invocation  # noqa: PLC0415 - most runs start no program
 
-        invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd)
+        invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
         context = calling_context(self.provider) if self.provider is not None else current.get()
         if context is not None:
             context.conceal(input)

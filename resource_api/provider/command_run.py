@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.errors import CommandError
-from resource_api.system.process import trusted_path
+from resource_api.system.process import identity, trusted_path
 from resource_api.system.process.line_splitter import LineSplitter, decode
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 
@@ -35,11 +35,23 @@ def invocation(
     variables: Mapping[str, str],
     stdin: str | bytes | Sensitive[Any] | None,
     cwd: str | os.PathLike[str] | None,
+    *,
+    user: str | None,
 ) -> Invocation:
     """Return the arguments, environment and input of a run. Raise ``CommandError`` for values that are refused."""
     argv = tuple(trusted_path.argument(name, value) for value in arguments)
-    environment = trusted_path.environment(name, variables)
-    return Invocation("", argv, environment, "/" if cwd is None else os.fspath(cwd), trusted_path.stdin(name, stdin))
+    account = None if user is None else _account(name, user)
+    environment = trusted_path.environment(name, {**(account.variables if account else {}), **variables})
+    place, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
+    return Invocation("", argv, environment, place, trusted_path.stdin(name, stdin), another)
+
+
+def _account(name: str, user: str) -> identity.Identity:
+    try:
+        return identity.find(user)
+    except KeyError:
+        msg = f"there is no user '{user}' to run it as"
+        raise CommandError(msg, (name,)) from None
 
 
 class ProgramRun:
@@ -48,6 +60,7 @@ class ProgramRun:
     def __init__(self, name: str, seconds: float, context: Context | None, invocation: Invocation) -> None:
         """Prepare a run of at most ``seconds``, counted from ``output``."""
         self.argv = (name, *invocation.arguments)
+        self._user = invocation.identity
         shown = shlex.join(self.argv)
         self.shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
         self.context = context
@@ -91,7 +104,7 @@ class ProgramRun:
     def output(self) -> Generator[bytes, None, None]:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
         seconds_left = self._timer()
-        self.log("debug", [f"Executing '{self.shown}'"])
+        self.log("debug", [f"Executing '{self.shown}'{self._as_user}"])
         lines = LineSplitter()
         try:
             with self._start() as process:
@@ -107,6 +120,8 @@ class ProgramRun:
             self.log(self._stderr_level, lines.rest())
         if process.stopped:
             self.fail("was stopped")
+        if process.failure is not None:
+            self._fail_to_start(process.failure)
         self.exit_code = process.exit_code or 0
 
     def _log_end(self) -> None:
@@ -127,20 +142,30 @@ class ProgramRun:
         message = f"'{self.shown}' {what}: {last}" if last else f"'{self.shown}' {what}"
         raise CommandError(message, self.argv, exit_code, stderr) from None
 
+    @property
+    def _as_user(self) -> str:
+        return f" as '{self._user.name}'" if self._user else ""
+
     def _start(self) -> Process:
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
-        path, where = trusted_path.locate(self.argv[0]), self._invocation.cwd
+        where = self._invocation.cwd
         if reason := trusted_path.directory_error(where):
             self.fail(f"was not started: directory '{where}' {reason}")
         try:
-            return Process(self._invocation._replace(path=path))
+            return Process(self._invocation._replace(path=self._locate()))
         except OSError as error:
-            trusted_path.locate.cache_clear()
-            if isinstance(error, FileNotFoundError):
-                trusted_path.locate(self.argv[0])  # raises if it is gone; otherwise its interpreter is missing
-                self.fail(f"was not started: '{path}' names an interpreter that does not exist")
-            self.fail(f"was not started: {error.strerror}")
+            self._fail_to_start(error)
+
+    def _locate(self) -> str:
+        return trusted_path.locate(self.argv[0], self._user.writers if self._user else trusted_path.OWN)
+
+    def _fail_to_start(self, error: OSError) -> NoReturn:
+        trusted_path.locate.cache_clear()
+        if isinstance(error, FileNotFoundError):
+            path = self._locate()  # raises if it is gone; otherwise its interpreter is missing
+            self.fail(f"was not started: '{path}' names an interpreter that does not exist")
+        self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
         context, seconds, why = self.context, self._seconds, ""

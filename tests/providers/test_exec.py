@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
@@ -20,7 +21,7 @@ from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api import Resource
     from resource_api.model.event import Event
@@ -53,18 +54,29 @@ HOSTILE: Final = [
     ),
     *("-n", "--", "-", "%s", "{0}", "{{7*7}}", "\\g<0>", "a\nb", "ü", "\u202e", "=x", "[", "("),
 ]
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """Return a directory of root that every user can enter."""
+    with TemporaryDirectory(dir="/var/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 class Ran:
     """The result of a manifest: the report, all log lines, and the warnings."""
 
-    def __init__(self, manifest: Mapping[str, Any], **wishes: Any) -> None:
+    def __init__(self, manifest: Mapping[str, Any], isolate: bool = False, **wishes: Any) -> None:  # noqa: FBT001, FBT002
         """Apply it."""
         self.lines: list[str] = []
         self.warnings: list[str] = []
         log = Log("debug", lambda line: self.lines.append(f"{line.level}: {line.text}"))
-        self.report: Report = Runtime(REGISTRY, log=log, on_event=self._hear).apply(manifest, **wishes)
+        self.report: Report = Runtime(REGISTRY, log=log, on_event=self._hear, isolate=isolate).apply(manifest, **wishes)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Diagnosed):
@@ -225,6 +237,74 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
         text=True,
     )
     assert "Executing: 54321 54322" in said.stdout.splitlines()
+
+
+@as_root
+@pytest.mark.parametrize("isolate", [False, True], ids=["in this process", "in workers"])
+def test_the_declared_environment_reaches_no_program_that_is_still_root(open_path: Path, isolate: bool) -> None:  # noqa: FBT001 - a table
+    """The dynamic loader obeys it, and leaves a file of each program's user: in the command and in both guards."""
+    traces = open_path / "traces"
+    traces.mkdir()
+    traces.chmod(0o1777)
+    games = pwd.getpwnam("games").pw_uid
+    for guard in ("command", "onlyif", "unless"):
+        command = {"command": "true", "user": "games", guard: "/bin/false" if guard == "unless" else "/bin/true"}
+        command["environment"] = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": f"{traces}/{guard}"}
+        ran = Ran({"resources": {"Exec[it]": command}}, isolate)
+        assert ran.report.exit_code == 0, ran.lines
+        assert not [line for line in ran.lines if "LD_DEBUG" in line or str(traces) in line]
+    owners = {path.name.partition(".")[0]: path.stat().st_uid for path in traces.iterdir()}
+    assert owners == dict.fromkeys(("command", "onlyif", "unless"), games)
+
+
+@as_root
+def test_a_program_of_another_user_gets_nothing_of_root() -> None:
+    """It has three descriptors and no terminal, and neither it nor its user can trace what started it."""
+    script = "ls /proc/self/fd | tr '\\n' ' '; echo; cut -d' ' -f7 /proc/self/stat; grep NoNewPrivs /proc/self/status"
+    assert sh(script, user="games").output == ["0 1 2 3 ", "0", "NoNewPrivs:\t0"]
+    assert "denied" in sh("cat /proc/$PPID/environ", user="games").report.steps[0].error
+
+
+@as_root
+def test_a_directory_is_entered_as_the_declared_user(open_path: Path) -> None:
+    """Neither a directory of root nor a link of that user to one lets it in where it has no access."""
+    inner = open_path / "inner"
+    inner.mkdir()
+    open_path.chmod(0o700)
+    ran = run("ls", cwd=str(inner), user="games")
+    assert "was not started as 'games': Permission denied" in ran.report.steps[0].error
+    open_path.chmod(0o755)
+    assert run("pwd", cwd=str(inner), user="games").output == [str(inner)]
+
+
+@as_root
+def test_a_program_of_a_third_user_is_not_run(open_path: Path) -> None:
+    """What runs as a user can be changed by root and that user only, as what runs as root by root only."""
+    games = pwd.getpwnam("games")
+    for owner, mode, said in (
+        ("root", 0o755, ["games"]),
+        ("games", 0o755, ["games"]),
+        ("games", 0o775, ["games"]),
+        ("games", 0o777, []),
+        ("nobody", 0o755, []),
+    ):
+        program = open_path / f"{owner}{mode:o}"
+        program.write_text("#!/bin/sh\nid -un\n")
+        os.chown(program, pwd.getpwnam(owner).pw_uid, games.pw_gid)
+        program.chmod(mode)
+        assert run(str(program), user="games").output == said
+        assert run(program.name, user="games", path=[str(open_path), "/bin"]).output == said
+
+
+@as_root
+def test_why_a_program_was_not_executed_is_reported(open_path: Path) -> None:
+    """As another user it fails after the start, and still says why; the timeout holds until then."""
+    program = open_path / "program"
+    program.write_text("#!/ra-test-none\n")
+    program.chmod(0o755)
+    assert "names an interpreter that does not exist" in run(str(program), user="games").report.steps[0].error
+    program.chmod(0o700)
+    assert "was not started as 'games': Permission denied" in run(str(program), user="games").report.steps[0].error
 
 
 def test_a_timeout_ends_all_descendants() -> None:

@@ -198,10 +198,10 @@ class WorkerProcess(Process):
         else:
             self._programs.pop(pid, None)
 
-    def _starter(self) -> Callable[[Invocation, int, int], Any]:
+    def _starter(self) -> Callable[[Invocation, int, int, int], Any]:
         return self._start
 
-    def _start(self, invocation: Invocation, out: int, err: int) -> Any:
+    def _start(self, invocation: Invocation, out: int, err: int, _report: int) -> Any:
         return subprocess.Popen(  # noqa: S603 - our own interpreter
             [invocation.path, *invocation.arguments],
             stdin=subprocess.DEVNULL,

@@ -46,22 +46,24 @@ class Process:
     """A running program; leaving its ``with`` block stops it, with everything that it has started, unless it has ended.
 
     ``exit_code`` is None while it runs and negative after a signal. Raise ``OSError`` when it cannot be started.
+    A program of another user is executed later, by the child: ``failure`` is set at the end when it could not be.
     """
 
     def __init__(self, invocation: Invocation) -> None:
         """Start the program in a session of its own."""
         self.exit_code: int | None = None
+        self.failure: OSError | None = None
         self.stopped = False
         self._stopping = threading.RLock()
         self._watch = -1  # a pidfd: readable when the program has ended
         self._row: process_tree.Row | None = None
         start, child, ends = self._starter(), None, list[int]()
         try:
-            for _ in range(2):
+            for _ in range(3):
                 ends += os.pipe2(os.O_CLOEXEC)
-            self._out, _, self._err, _ = ends
+            self._out, out, self._err, err, self._report, report = ends
             with _LOCK:
-                child = self._child = start(invocation, ends[1], ends[3])
+                child = self._child = start(invocation, out, err, report)
                 self.pid: int = child.pid
                 with suppress(ProcessLookupError, FileNotFoundError):  # it may have ended and been reaped already
                     self._watch = os.pidfd_open(self.pid)
@@ -155,7 +157,7 @@ class Process:
             certain = _ended == before and not any(map(Process.has_ended, others))
             return rows, {other.pid for other in others} if certain else None
 
-    def _starter(self) -> Callable[[Invocation, int, int], Any]:
+    def _starter(self) -> Callable[[Invocation, int, int, int], Any]:
         """Return the function that starts a program; see ``spawn.starter``."""
         return spawn.starter()
 
@@ -167,9 +169,17 @@ class Process:
         with _LOCK:
             _running.discard(self)
             _ended += 1
-            for fd in {self._watch, self._out, self._err} - {-1}:
+            self.failure = self._reported()
+            for fd in {self._watch, self._out, self._err, self._report} - {-1}:
                 os.close(fd)
         _listener(self.pid, running=False)
+
+    def _reported(self) -> OSError | None:
+        os.set_blocking(self._report, False)  # another child may hold the other end until it executes its program
+        with suppress(BlockingIOError):
+            if number := os.read(self._report, _CHUNK):
+                return OSError(int(number), os.strerror(int(number)))
+        return None
 
     def _discard(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -1,6 +1,7 @@
 """Start a program with ``sh``, which forks and sets up the child; the only module that uses ``sh``.
 
 Side effects of ``sh`` on the process that imports it, and what it leaves behind after a failure, are undone here.
+A program of another user is executed by the child that ``sh`` has forked, after it has changed its identity.
 Waiting, reading and killing must not enter here.
 """
 
@@ -14,10 +15,10 @@ import signal
 import sys
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.process import process_tree
+from resource_api.system.process import identity, process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,20 +27,26 @@ _CODEC: Final = "resource_api_argv"
 
 
 class Invocation(NamedTuple):
-    """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment."""
+    """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment.
+
+    ``identity`` is the user as whom it is run; None is that of this process.
+    """
 
     path: str
     arguments: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str = "/"
     input: bytes | None = None
+    identity: identity.Identity | None = None
 
 
-def starter() -> Callable[[Invocation, int, int], Any]:
-    """Return a function that starts a program with descriptors for its stdout and stderr.
+def starter() -> Callable[[Invocation, int, int, int], Any]:
+    """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
     The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` when the program cannot be
-    started. Call this before creating the descriptors: the import of ``sh`` may open some.
+    started. A child with an ``identity`` writes the number of that error into its report instead: it starts the program
+    as a user who may delay that, and this process must not wait for it without a limit.
+    Call this before creating the descriptors: the import of ``sh`` may open some.
     """
     return partial(_spawn, _sh())
 
@@ -74,11 +81,15 @@ def _codec(name: str) -> codecs.CodecInfo | None:
     return codecs.CodecInfo(encode, codecs.utf_8_decode, name=name) if name == _CODEC else None
 
 
-def _spawn(sh: Any, invocation: Invocation, out: int, err: int) -> Any:
+def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
     process_tree.prepare()
+    cwd, enter = invocation.cwd, _enter
+    if invocation.identity is not None:
+        identity.prepare()
+        cwd, enter = "/", partial(_execute_as, invocation.identity, invocation, report)
     stdin = _stdin(invocation.input)
-    options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": invocation.cwd}
-    options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": _enter, "encoding": _CODEC}
+    options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": cwd}
+    options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}
     try:
         command = sh.Command(invocation.path)
         return command(*invocation.arguments, **{f"_{name}": value for name, value in options.items()}).process
@@ -115,6 +126,38 @@ def _enter() -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _execute_as(user: identity.Identity, invocation: Invocation, report: int) -> NoReturn:
+    """Execute the program in the child, as another user; never return.
+
+    Before the change of identity all descriptors of this process are closed, except the child's report: also the one
+    that ``sh`` would wait for. The directory is entered with the user's rights only.
+    """
+    _close_all_but({0, 1, 2, report})
+    try:
+        identity.assume(user)
+        os.chdir(invocation.cwd)
+        _enter()
+        words = [_encoded(word) for word in (invocation.path, *invocation.arguments)]
+        variables = {_encoded(name): _encoded(value) for name, value in invocation.env.items()}
+        os.execve(words[0], words, variables)  # noqa: S606 - as the module does with sh
+    except BaseException as error:  # noqa: BLE001 - a forked child must not continue as its parent
+        number = error.errno if isinstance(error, OSError) else None
+        os.write(report, str(number or errno.EINVAL).encode())
+    finally:
+        os._exit(255)
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - bare names
+        if int(name) not in kept:
+            with suppress(OSError):  # that of the listing is closed already
+                os.close(int(name))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _clean_up(error: BaseException) -> None:

@@ -1,0 +1,95 @@
+"""Run a program as another user: read the account, and change the identity of a child before it executes anything.
+
+The change happens in the child of this process, after fork and before exec. No other program runs on the way: it would
+be root with the environment that is meant for the user's program, and the user could choose its code by LD_PRELOAD.
+How a child is started must not enter here. Needs Linux.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import pwd
+import struct
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system.process import process_tree
+from resource_api.system.process.trusted_path import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SET_DUMPABLE: Final = 4
+#: Version 3 and thread 0, the calling one (capset(2)); three empty sets of 64 bits.
+_CAPABILITY_HEADER: Final = struct.pack("=Ii", 0x20080522, 0)
+_NO_CAPABILITIES: Final = bytes(24)
+
+
+class Identity(NamedTuple):
+    """A user as whom a program is run, with all groups, and what is in the account."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process runs as that user already."""
+        return self.uid == os.geteuid()
+
+    @property
+    def writers(self) -> Writers:
+        """Who may change the programs that it runs: the user, with a group of that name and no other member."""
+        try:
+            group = grp.getgrgid(self.gid)
+        except KeyError:
+            return Writers(self.uid)
+        private = group.gr_name == self.name and set(group.gr_mem) <= {self.name}
+        return Writers(self.uid, self.gid if private else None)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables that login(1) would set."""
+        return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
+
+
+def find(user: str) -> Identity:
+    """Return the identity of an account. Raise ``KeyError`` when there is none of that name."""
+    account = pwd.getpwnam(user)
+    groups = tuple(os.getgrouplist(user, account.pw_gid))
+    return Identity(user, account.pw_uid, account.pw_gid, groups, account.pw_dir, account.pw_shell)
+
+
+def prepare() -> None:
+    """Load what ``assume`` needs: loading it in a forked child is not safe."""
+    process_tree.prepare()
+    _capset()
+
+
+def assume(identity: Identity) -> None:
+    """Make this process, a forked child without descriptors of its parent, that user for good. Raise ``OSError``.
+
+    Until it executes a program it contains the memory of its parent. The user must therefore not trace it: the kernel
+    decides by ``dumpable``, which a change of identity may set to the system's default (prctl(2)).
+    """
+    prctl = process_tree.prepare()
+    prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    os.setgroups(identity.groups)
+    os.setresgid(*[identity.gid] * 3)
+    os.setresuid(*[identity.uid] * 3)
+    prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    if _capset()(_CAPABILITY_HEADER, _NO_CAPABILITIES) != 0 or os.getresuid() != (identity.uid,) * 3:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@cache
+def _capset() -> Any:
+    import ctypes  # noqa: PLC0415 - with the first program that is run as another user
+
+    return ctypes.CDLL(None).capset
