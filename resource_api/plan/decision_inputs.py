@@ -13,6 +13,7 @@ from resource_api.model.change import Action, exists
 from resource_api.model.step import Replacement, ReplacementReason
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.plan.replacement import cannot_outlive_source, host_of, trigger_entries
+from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
     from resource_api.model.step import Step
     from resource_api.prior.match import Prior
-    from resource_api.prior.orphans import OrphanKind
 
 _TRIGGERING = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
 
@@ -47,12 +47,18 @@ class DecisionInputs(NamedTuple):
 class InputCollector:
     """Collects the inputs of each decision, in the order of planning."""
 
-    def __init__(self, catalog: Catalog, prior: Prior, options: Options) -> None:
+    def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
         """Find what ``--replace`` names. Raises ``UsageError`` if a pattern matches nothing."""
         self._catalog = catalog
         self._prior = prior
         self._noop = options.noop
         self._requested = matching(options.replace, catalog.entries, "--replace") if options.replace else set()
+        #: The references of resources of which an interrupted run has left the former one, which this run deletes.
+        self._superseded = {
+            str(prior.state.records[catalog.entries[index].key].reference)
+            for index, kind in prior.orphans.items()
+            if kind is OrphanKind.SUPERSEDED and (selected is None or index in selected)
+        }
         #: The steps that replace a resource, by the index of their entry.
         self._replaced: dict[int, Step] = {}
 
@@ -88,10 +94,17 @@ class InputCollector:
             step = steps.get(trigger.index)
             if step is not None and step.action in _TRIGGERING and self._is_carried_out(step):
                 return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),))
-        if self._replaced and entry.meta.lifecycle.deleted_with and entry.definition.ensurable:
-            host = host_of(self._catalog, entry)
-            if host is not None and host.index in self._replaced:
-                return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),))
+        return self._replacement_with_host(entry, record)
+
+    def _replacement_with_host(self, entry: Entry, record: Record | None) -> Replacement | None:
+        """Return the replacement of a resource that goes with its host, in this run or for an interrupted one."""
+        name = entry.meta.lifecycle.deleted_with
+        if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
+            return None
+        host = host_of(self._catalog, entry)
+        superseded = record is not None and name in self._superseded
+        if host is not None and (host.index in self._replaced or superseded):
+            return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),))
         return None
 
     def _is_carried_out(self, step: Step) -> bool:

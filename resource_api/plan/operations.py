@@ -94,24 +94,44 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
 
     What waited for it waits for what came before it instead, because it disappears with its host.
     """
-    places = {str(step.reference): number for number, (step, removal) in enumerate(nodes) if removal}
+    removals = _removals_of_hosts(nodes)
     hosts = {}
     for number, (step, removal) in enumerate(nodes):
-        host = places.get(step.entry.meta.lifecycle.deleted_with or "")
-        if host is not None and host != number and _disappears_with(step, nodes[host][0], removal=removal):
-            hosts[number] = host
+        found = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
+        if found and _disappears(step, removal=removal):
+            hosts[number] = found
     for number in hosts:
         earlier = [edge.first for edge in edges if edge.then == number]
         later = [edge.then for edge in edges if edge.first == number and nodes[edge.then][1]]
         edges = [edge for edge in edges if edge.first != number or edge.then not in later]
         edges += [Edge(first, then, automatic=True) for first in earlier for then in later]
-    return edges + [Edge(host, number) for number, host in hosts.items()]
+    return edges + [Edge(host, number) for number, found in hosts.items() for host in found]
 
 
-def _disappears_with(step: Step, host: Step, *, removal: bool) -> bool:
-    """Return whether a removed resource disappears with its host: it is forgotten, or found missing when replaced."""
+def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
+    """Return reference → the nodes that remove its resource, or one that it may have replaced in an earlier run.
+
+    The record of one that was replaced does not name its successor, which is of its type and replaced create_first.
+    """
+    found: dict[str, set[int]] = {}
+    replaced: dict[str, set[int]] = {}
+    for number, (step, removal) in enumerate(nodes):
+        if removal:
+            found.setdefault(str(step.reference), set()).add(number)
+            if step.record is not None and step.record.is_replaced:
+                replaced.setdefault(step.record.instance, set()).add(number)
+            elif step.record is not None and step.action is Action.DELETE:
+                found.setdefault(str(step.record.reference), set()).add(number)
+    for step, removal in nodes if replaced else ():
+        if not removal and step.create_first and step.definition.instance in replaced:
+            found.setdefault(str(step.reference), set()).update(replaced[step.definition.instance])
+    return found
+
+
+def _disappears(step: Step, *, removal: bool) -> bool:
+    """Return whether a resource may disappear with its host: it is forgotten, or found missing when replaced."""
     if step.action is Action.REPLACE:
-        return removal and not (step.decision.error or host.create_first)
+        return removal and not step.decision.error
     return step.action is Action.FORGET
 
 

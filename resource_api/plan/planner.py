@@ -115,7 +115,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
     entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
-    planner = _Planner(catalog, prior, queries, options)
+    planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
         decided = bulk.decided.get(entry.index)
         planner.add(entry) if decided is None else planner.add_decided(entry, *decided)
@@ -142,7 +142,14 @@ def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:
 class _Planner:
     """The steps planned so far, and what the next ones need of them."""
 
-    def __init__(self, catalog: Catalog, prior: Prior, queries: PlannerQueries, options: Options) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        prior: Prior,
+        queries: PlannerQueries,
+        options: Options,
+        selected: Collection[int] | None,
+    ) -> None:
         self.catalog = catalog
         self.prior = prior
         self.queries = queries
@@ -151,7 +158,7 @@ class _Planner:
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
-        self.collector = InputCollector(catalog, prior, options)
+        self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
         self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies)
         self._make = partial(Step, context=self._context)

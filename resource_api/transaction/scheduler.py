@@ -45,7 +45,10 @@ class SegmentBuilder:
         step, operations = operation.step, self._plan.operations
         if _name(operation) in self._names or self.operations[0].number < self._prune_begins <= operation.number:
             return False
-        forgets = step.decision.action is Action.FORGET
+        # What goes with another resource is looked at when that has gone.
+        forgets = step.decision.action is Action.FORGET or (
+            operation.removal and step.entry.meta.lifecycle.deleted_with
+        )
         if not (forgets or step.unknown or step.entry.pending or step.refreshed_by):
             return True
         waits_for = self._numbers.intersection(self._plan.waits.get(operation.number, ()))

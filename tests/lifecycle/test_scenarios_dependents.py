@@ -209,6 +209,61 @@ def test_what_vanishes_with_a_host_is_made_again_with_it(bench: Bench) -> None:
     assert bench.names() == ["a", "b"]
 
 
+def vanishing(bench: Bench, guest: str, host: str) -> None:
+    """Let a thing vanish when the thing it lives in is deleted."""
+    change = bench.world.change
+
+    def vanish(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
+        change(kind, name, is_, should, context)
+        if should.get("ensure") == "absent" and name == host and name not in bench.names():
+            bench.world.things["thing"].pop(guest, None)
+
+    bench.world.change = vanish  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+@pytest.mark.parametrize("required", [False, True])
+def test_what_vanishes_with_a_host_that_is_replaced_create_first_is_made_after_it_has_gone(
+    bench: Bench, parallel: int, *, required: bool
+) -> None:
+    """The new host is created, the old one deleted, and B, which has gone with it, made: no call for its deletion."""
+    lifecycle = {"replace": "create_first"}
+    guest: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[host]"}}
+    guest |= {"require": "Thing[host]"} if required else {}
+    bench.apply({"Thing[host]": {"name": "h1", "lifecycle": lifecycle}, "Thing[b]": guest})
+    vanishing(bench, "b", "h1")
+    site = {
+        "Thing[host]": {"name": "h2", "lifecycle": lifecycle},
+        "Thing[b]": guest,
+        "Thing[c]": {"require": "Thing[b]"},
+    }
+    bench.world.calls.clear()
+    assert bench.runtime.apply({"project": "world", "resources": site}, parallel=parallel).exit_code == 0
+    assert calls(bench) == "+h2 -h1 +b +c"
+    assert bench.names() == ["b", "c", "h2"]
+    assert acted(bench.apply(site)) == {}
+
+
+@pytest.mark.parametrize("again", ["deleted", "cut"])
+def test_what_has_not_vanished_yet_waits_for_its_old_host(bench: Bench, again: str) -> None:
+    """The old host could not be deleted, or the run was killed before: B stays, and the next run does the rest."""
+    lifecycle = {"replace": "create_first"}
+    guest: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[host]"}}
+    bench.apply({"Thing[host]": {"name": "h1", "lifecycle": lifecycle}, "Thing[b]": guest})
+    site = {"Thing[host]": {"name": "h2", "lifecycle": lifecycle}, "Thing[b]": guest}
+    with bench.troubled(h1="raise" if again == "deleted" else "kill"):
+        if again == "cut":
+            bench.killed(site)
+        else:
+            assert acted(bench.apply(site))["Thing[b]"] == ("replace", "skipped")
+    assert bench.names() == ["b", "h1", "h2"]
+    vanishing(bench, "b", "h1")
+    bench.world.calls.clear()
+    assert bench.runtime.apply({"project": "world", "resources": site}).exit_code == 0
+    assert calls(bench) == "-h1 +b"
+    assert acted(bench.apply(site)) == {}
+
+
 def test_a_protected_one_that_would_vanish_keeps_its_host(bench: Bench) -> None:
     """Nothing of the chain is touched."""
     site: dict[str, Any] = {
