@@ -1,5 +1,5 @@
-"""How much we cost beside what must be done anyway: ``python -m benchmarks``, or ``make bench``.
+"""The cost of this program compared with the necessary work: ``python -m benchmarks``, or ``make bench``.
 
-Each figure is the ratio of two whole processes that ran one after the other on the same machine, so that what else the
-machine does falls out of it. No limits stand here: the tests count what must not grow, a person reads the ratios.
+Each figure is the ratio of two whole processes that ran alternately on the same machine, so that other
+load affects both. No benchmark fails by its result: the tests count what must not grow, and people read the ratios.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [--only W] [--peers] [COUNT ...]``: measure, write ``results.json``, make the page of it."""
+"""``python -m benchmarks [--only W] [--peers] [COUNT ...]``: measure, write ``results.json``, generate the page."""
 
 from __future__ import annotations
 
@@ -21,24 +21,28 @@ if TYPE_CHECKING:
 
 COUNTS = (100, 1_000, 10_000, 100_000)
 RESULTS = HERE / "results.json"
-#: On memory, so that no disk is in the figures; the temporary directory is taken for a disk.
-PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a fresh directory is made in it
+#: A file system in memory, so that the figures do not depend on a disk; the temporary directory counts as a disk.
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a new directory is created in it
 
 
-def wanted() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure beside what must be done anyway."
+        prog="python -m benchmarks", description="Measure, compared with the necessary work."
     )
-    parser.add_argument("counts", nargs="*", type=int, metavar="COUNT", help="of how many resources")
-    parser.add_argument("--only", default="", help="what begins so: W2, W6, puppet; the rest stays as it was measured")
-    parser.add_argument("--pairs", type=int, default=9, help="so many pairs of a short program, fewer of a long one")
-    parser.add_argument("--peers", action="store_true", help="other tools too, those that are installed")
+    parser.add_argument("counts", nargs="*", type=int, metavar="COUNT", help="numbers of resources")
+    parser.add_argument(
+        "--only", default="", help="measure only what begins with this: W2, W6, puppet; other results stay"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=9, help="the number of pairs of short programs; long ones run fewer"
+    )
+    parser.add_argument("--peers", action="store_true", help="measure other installed tools too")
     return parser.parse_args()
 
 
-def groups(bench: Bench, counts: tuple[int, ...], *, others: bool) -> Iterator[tuple[str, Iterator[Row]]]:
-    """Give what can be measured, each with what its rows begin with."""
+def groups(bench: Bench, counts: tuple[int, ...], *, with_peers: bool) -> Iterator[tuple[str, Iterator[Row]]]:
+    """Yield the groups of measurements, each with the words that its rows begin with."""
     yield "W4 W5", cases.starts(bench)
     for count in counts:
         yield "W1 W2 W3", cases.files(bench, count)
@@ -48,17 +52,17 @@ def groups(bench: Bench, counts: tuple[int, ...], *, others: bool) -> Iterator[t
     for count in counts:
         yield "journal", cases.state(bench, count)
     yield "W8", cases.remote(bench)
-    for name in peers.installed() if others else ():
+    for name in peers.installed() if with_peers else ():
         yield name, peers.compare(bench, name)
 
 
 def measure(arguments: argparse.Namespace, root: Path) -> dict[str, Any]:
-    """Measure what is wanted; everything takes a quarter of an hour."""
-    bench = Bench(root, Path(tempfile.gettempdir()), patience=arguments.pairs)
+    """Measure the selected groups; all of them take a quarter of an hour."""
+    bench = Bench(root, Path(tempfile.gettempdir()), most_pairs=arguments.pairs)
     cost(bench.empty)
     start = pairs(cases.CLICK, bench.empty, arguments.pairs)
     found = []
-    for words, rows in groups(bench, tuple(arguments.counts) or COUNTS, others=arguments.peers):
+    for words, rows in groups(bench, tuple(arguments.counts) or COUNTS, with_peers=arguments.peers):
         if any(word.startswith(arguments.only) for word in words.split()):
             found += [cases.row(each) for each in rows]
     machine = {"system": platform.platform(), "python": platform.python_version(), "processors": os.cpu_count()}
@@ -66,16 +70,16 @@ def measure(arguments: argparse.Namespace, root: Path) -> dict[str, Any]:
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Put what was measured now in place of what was measured before; what was not stays."""
+    """Return the earlier results with those of now in place of them; others stay."""
     rows = {(row["what"], row["count"]): row for row in before.get("rows", ())}
     rows |= {(row["what"], row["count"]): row for row in now["rows"]}
     return {**now, "rows": list(rows.values())}
 
 
 def main() -> None:
-    """Measure, and write what was found."""
-    arguments = wanted()
-    with tempfile.TemporaryDirectory(prefix="resource-api-bench-", dir=PLACE) as root:
+    """Measure, and write the results and the page."""
+    arguments = parse_arguments()
+    with tempfile.TemporaryDirectory(prefix="resource-api-bench-", dir=MEMORY) as root:
         results = measure(arguments, Path(root))
     if (arguments.only or arguments.counts) and RESULTS.exists():
         results = merged(json.loads(RESULTS.read_text()), results)

@@ -1,7 +1,7 @@
-"""What is measured, workload by workload: each beside its floor, in pairs, and checked for being right.
+"""The workloads: each is measured in pairs with its floor, and its result is checked.
 
-``W1`` makes files, ``W2`` finds them in order, ``W3`` finds a drift under ``--noop``, ``W4`` starts, ``W5`` lists,
-``W6`` has nothing but relationships, ``W7`` is the memory of the others, ``W8`` waits for a remote service.
+``W1`` creates files, ``W2`` finds them in sync, ``W3`` finds drift under ``--noop``, ``W4`` starts, ``W5`` lists,
+``W6`` has resources with relationships only, ``W7`` is the memory of the others, ``W8`` waits for a remote service.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ FLOOR = (sys.executable, "-I", "-S", str(HERE / "floor.py"))
 INVENTORY = HERE.parent / "examples" / "inventory"
 OURS = str(Path(sys.executable).parent / "resource-api")
 CLICK = (sys.executable, "-c", "import click")
-#: Budgets in seconds were set where `import click` takes so many; elsewhere they are as many times that as there.
+#: The seconds of `import click` on the machine where the budgets were set; on others budgets are scaled by it.
 SECONDS_OF_CLICK = 0.0355
-#: What an empty manifest may take, and each resource that is nothing but related beyond it.
+#: The budgets in seconds of an empty manifest, and of each further resource with relationships only.
 START, RELATED = 0.060, 25e-6
-#: From so many resources on the start is not the figure.
+#: From this number of resources on the start is a small part of the figure.
 MANY = 10_000
 
 
 class Row(NamedTuple):
-    """One result: what was measured, of how many, beside what, and what is aimed at: a ratio of at most so much."""
+    """One result: workload, number of resources, the program it is compared with, and the largest ratio aimed at."""
 
     what: str
     number: int
@@ -46,29 +46,29 @@ class Row(NamedTuple):
 
 
 def _many(what: str, number: int, beside: str, measured: Ratio, aim: float) -> Row:
-    """Give a row with an aim for as many as people wait for; with fewer the start is the figure."""
+    """Return a row whose aim counts only for many resources; with fewer the start dominates."""
     return Row(what, number, beside, measured, aim if number >= MANY else 0.0)
 
 
 class Bench:
-    """One run of the benchmarks: where it works, how often it repeats, and how long an empty manifest takes."""
+    """One run of the benchmarks: its directories, its number of pairs, and the command of an empty manifest."""
 
-    def __init__(self, root: Path, disk: Path, *, patience: int) -> None:
-        """Work beneath ``root``, which is on memory, and ``disk``; ``patience``: how many pairs of a short program."""
+    def __init__(self, root: Path, disk: Path, *, most_pairs: int) -> None:
+        """Use ``root``, in memory, and ``disk``; ``most_pairs`` is the number of pairs of a short program."""
         self.root = root
         self.disk = disk
-        self._patience = patience
+        self._most_pairs = most_pairs
         self._trash = 0
         empty = root / "empty.json"
         empty.write_text('{"project": "bench", "resources": {}}')
         self.empty = (OURS, "apply", str(empty), "--state", "memory:")
 
     def times(self, count: int) -> int:
-        """Give how many pairs can be waited for."""
-        return max(2, self._patience // (1 if count <= 1000 else 2 if count <= 10_000 else 5))  # noqa: PLR2004
+        """Return the number of pairs for ``count`` resources."""
+        return max(2, self._most_pairs // (1 if count <= 1000 else 2 if count <= 10_000 else 5))  # noqa: PLR2004
 
     def fresh(self, directory: Path) -> Callable[[], None]:
-        """Give what empties a directory. The old one is moved away: ext4 makes new files slowly where some went."""
+        """Return a function that replaces a directory by an empty one; ext4 creates files slowly after removals."""
 
         def prepare() -> None:
             if directory.exists():
@@ -80,12 +80,12 @@ class Bench:
 
 
 def ours(manifest: Path, state: str = "memory:", *more: str) -> tuple[str, ...]:
-    """Give the command that applies a manifest."""
+    """Return the command that applies a manifest."""
     return (OURS, "apply", str(manifest), "--state", state, *more)
 
 
 def files(bench: Bench, count: int) -> Iterator[Row]:
-    """W1, W2, W3: files on memory, so that no disk is in the figures."""
+    """Measure W1, W2, W3: files in memory, so that the figures do not depend on a disk."""
     root, times = bench.root / f"files-{count}", bench.times(count)
     root.mkdir()
     target, database = root / "target", f"sqlite:{root}/state/state.db"
@@ -95,53 +95,53 @@ def files(bench: Bench, count: int) -> Iterator[Row]:
     workloads.require(count, target)
     before = _stamps(target)
     yield Row("W2 no change, JSON, no state", count, "floor", pairs(check, ours(as_json), times))
-    concluded = root / "state" / "state.db.converged"
-    _at_rest(ours(as_json, database))
+    cached = root / "state" / "state.db.converged"
+    _converge(ours(as_json, database))
     yield _many("W2 no change, JSON", count, "floor", pairs(check, ours(as_json, database), times), 3.0)
-    first = pairs(check, ours(as_json, database), times, lambda: shutil.rmtree(concluded, ignore_errors=True))
-    yield Row("W2 no change, JSON, concluded anew", count, "floor", first)
-    _at_rest(ours(as_yaml, database))
+    first = pairs(check, ours(as_json, database), times, lambda: shutil.rmtree(cached, ignore_errors=True))
+    yield Row("W2 no change, JSON, without a cached conclusion", count, "floor", first)
+    _converge(ours(as_yaml, database))
     yield _many("W2 no change, YAML", count, "floor", pairs(check, ours(as_yaml, database), times), 4.5)
-    _at_rest(ours(as_json, database))
+    _converge(ours(as_json, database))
     drifted = workloads.drift(count, target)
     changed = _stamps(target)
-    _require({path for path in before if before[path] != changed[path]} == drifted.keys(), "W2 touched files")
-    _require(_told(ours(as_json, database, "--noop", "--json")) == drifted, "W3 did not name what drifted")
+    _require({path for path in before if before[path] != changed[path]} == drifted.keys(), "W2 changed files")
+    _require(_changed_attributes(ours(as_json, database, "--noop", "--json")) == drifted, "W3 did not report the drift")
     noop = ours(as_json, database, "--noop")
-    yield _many("W3 noop, 1 % drifted, JSON", count, "own W2 at rest", _drifting(bench, count, noop), 1.2)
-    _require(_stamps(target) == changed, "W3 touched files")
+    yield _many("W3 noop, 1 % drifted, JSON", count, "W2, no drift", _drifting(bench, count, noop), 1.2)
+    _require(_stamps(target) == changed, "W3 changed files")
     shutil.rmtree(root)
 
 
 def _drifting(bench: Bench, count: int, noop: tuple[str, ...]) -> Ratio:
-    """Run W3 beside W2 of other files, so that neither has to wait for the other's world."""
+    """Compare W3 with W2 of other files, so that no state is shared between them."""
     root = bench.root / "rest"
     root.mkdir()
     manifest, _ = workloads.write(count, root / "target", root / "site")
     (root / "target").mkdir()
     rest = ours(manifest, f"sqlite:{root}/state/state.db")
     cost(rest)
-    _at_rest(rest)
+    _converge(rest)
     found = pairs(rest, noop, bench.times(count))
     shutil.rmtree(root)
     return found
 
 
-def _at_rest(command: tuple[str, ...]) -> None:
-    """Run until a run has found that there is nothing to do, and nothing to record."""
+def _converge(command: tuple[str, ...]) -> None:
+    """Run until a run has found nothing to do and nothing to record, and has cached its conclusion."""
     for _ in range(2):
         cost(command)
 
 
-def _told(command: tuple[str, ...]) -> dict[str, str]:
-    """Give the attribute that each step of a run with ``--json`` would change, by the path of its file."""
+def _changed_attributes(command: tuple[str, ...]) -> dict[str, str]:
+    """Return the attributes that each step of a run with ``--json`` would change, by the path of its file."""
     lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()  # noqa: S603 - our own
     steps = [found for found in map(json.loads, lines) if found["type"] == "step_end"]
     return {step["reference"][len("File[") : -1]: ", ".join(c["attribute"] for c in step["changes"]) for step in steps}
 
 
 def _stamps(directory: Path) -> Mapping[str, tuple[int, ...]]:
-    """Give what would show that a file was touched."""
+    """Return for each file the values that show whether it was changed."""
     found = {}
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -156,7 +156,7 @@ def _require(truth: object, message: str) -> None:
 
 
 def durable(bench: Bench, count: int) -> Iterator[Row]:
-    """W1 on a disk: what it costs that files and state survive a power failure."""
+    """Measure W1 on a disk: the cost of files and state that survive a power failure."""
     root = Path(tempfile.mkdtemp(prefix="resource-api-bench-", dir=bench.disk))
     try:
         target = root / "target"
@@ -168,15 +168,15 @@ def durable(bench: Bench, count: int) -> Iterator[Row]:
             shutil.rmtree(root / "state", ignore_errors=True)
             os.sync()
 
-        loose = (sys.executable, str(HERE / "undurable.py"), *more)
-        found = pairs(loose, (OURS, *more), bench.times(count), prepare)
+        not_durable = (sys.executable, str(HERE / "undurable.py"), *more)
+        found = pairs(not_durable, (OURS, *more), bench.times(count), prepare)
         yield Row("W1 on a disk, durable", count, "itself, not durable", found, 1.3)
     finally:
         shutil.rmtree(root)
 
 
 def state(bench: Bench, count: int) -> Iterator[Row]:
-    """What journal and state cost, per resource that is changed."""
+    """Measure the cost of journal and state for each changed resource."""
     manifest = workloads.graph("fresh", "flat", count, bench.root / "state.json")
     module = ("--module-path", str(HERE / "modules"))
     database = bench.root / "fresh"
@@ -190,7 +190,7 @@ def state(bench: Bench, count: int) -> Iterator[Row]:
 
 
 def starts(bench: Bench) -> Iterator[Row]:
-    """W4, W5: what every call costs, and lists."""
+    """Measure W4 and W5: the start of the program, and listings."""
     kept = (*bench.empty[1:-1], f"sqlite:{bench.root}/empty/state.db")
     for what, words, seconds in (
         ("W4 `--version`", ("--version",), 1.3 * SECONDS_OF_CLICK),
@@ -205,7 +205,7 @@ def starts(bench: Bench) -> Iterator[Row]:
 
 
 def graphs(bench: Bench, count: int) -> Iterator[Row]:
-    """W6: resources that are nothing but related, beside an empty manifest."""
+    """Measure W6: resources with relationships only, compared with an empty manifest."""
     module = ("--module-path", str(HERE / "modules"))
     for shape in ("chain", "fan"):
         fresh = workloads.graph("fresh", shape, count, bench.root / "fresh.json")
@@ -221,7 +221,7 @@ def graphs(bench: Bench, count: int) -> Iterator[Row]:
 
 
 def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
-    """W8: hosts of a service that answers after 50 ms, so many calls at once; by the clock, for it is all waiting."""
+    """Measure W8: hosts of a service that answers after 50 ms, ``calls`` at once. The cost is elapsed time."""
     root = bench.root / "remote"
     root.mkdir()
     (root / "token").write_text("token")
@@ -243,10 +243,10 @@ def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
 
 
 class Service:
-    """The inventory of ``examples/``, begun anew for each run on one port."""
+    """The inventory service of ``examples/``, restarted for each run on the same port."""
 
     def __init__(self, token: Path) -> None:
-        """Find a free port and start."""
+        """Start on a free port."""
         self._token = token
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
@@ -254,11 +254,11 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The address of the service."""
         return f"http://127.0.0.1:{self._port}"
 
     def restart(self) -> None:
-        """Begin with no hosts."""
+        """Start again with no hosts."""
         self.stop()
         words = (str(INVENTORY / "server.py"), "--port", str(self._port), "--latency", "0.05")
         self._process = subprocess.Popen(  # noqa: S603 - our own
@@ -268,14 +268,14 @@ class Service:
         self._port = int(self._process.stdout.readline().rpartition(":")[2])
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the service."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
 
 
 def row(found: Row) -> dict[str, Any]:
-    """Give a result as JSON, and show it meanwhile."""
+    """Return a result for JSON, and show it on stderr."""
     measured = found.measured
     spread = f"{measured.ratio:.2f} ({measured.least:.2f} to {measured.greatest:.2f})"
     sys.stderr.write(f"{found.what}, {found.number}: {spread}, {measured.ours:.3f} s, {measured.memory:.0f} MiB\n")

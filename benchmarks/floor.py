@@ -1,7 +1,7 @@
-"""What bringing files to a manifest costs at least in this language: the parser of JSON, and the system calls.
+"""The least that applying a manifest of files costs in Python: the JSON parser, and the system calls.
 
-Run as a program, without the site module: ``floor.py check|apply MANIFEST``. It promises nothing: no safety, no
-validation, no report beyond a number.
+Run as a program, without the site module: ``floor.py check|apply MANIFEST``. It has no safety, no validation, and no
+report except the number of differing files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import sys
 
 
-def settle(path: str, content: bytes, mode: int, *, write: bool) -> bool:
-    """Compare one file with what it should be, and write it where asked to; gives whether it differed."""
+def converge(path: str, content: bytes, mode: int, *, write: bool) -> bool:
+    """Compare one file with its declaration, write it if requested, and return whether it differed."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -29,18 +29,18 @@ def settle(path: str, content: bytes, mode: int, *, write: bool) -> bool:
         os.write(file, content)
         os.fchmod(file, mode)
         os.close(file)
-        os.rename(temporary, path)  # noqa: PTH104 - pathlib is no floor
+        os.rename(temporary, path)  # noqa: PTH104 - pathlib costs time
     return True
 
 
 def run(word: str, manifest: str) -> None:
-    """Go through a manifest of files, as ``workloads`` writes them."""
+    """Check or apply a manifest of files as ``workloads`` writes it, and print the number of differing files."""
     with open(manifest, "rb") as file:  # noqa: PTH123 - the same
         resources = json.loads(file.read())["resources"]
     differing = 0
     for reference, wanted in resources.items():
         path = reference[len("File[") : -1]
-        differing += settle(path, wanted["content"].encode(), int(wanted["mode"], 8), write=word == "apply")
+        differing += converge(path, wanted["content"].encode(), int(wanted["mode"], 8), write=word == "apply")
     sys.stdout.write(f"{differing}\n")
 
 

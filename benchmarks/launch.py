@@ -1,6 +1,6 @@
-"""Runs one program and says what it cost, from a process so small that its own memory is no figure of the program's.
+"""Run one program and print its cost. A small process, because a child inherits the peak memory of its parent.
 
-A program begins with the peak of whoever has started it: one that has written large manifests would lend it theirs.
+If the benchmarks, which write large manifests, started a program directly, it would show their peak memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 
 
 def launch(words: list[str]) -> None:
-    """Run ``words`` with nothing to read or show; write code, processor time, peak in KiB, and how long it took."""
+    """Run ``words`` without input and output; print exit code, processor time, peak memory in KiB, and elapsed time."""
     nothing = os.open(os.devnull, os.O_RDWR)
     began = time.monotonic()
     child = os.fork()

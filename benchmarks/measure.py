@@ -1,4 +1,4 @@
-"""Runs programs in turns and says what each cost: processor time of the whole process, and its memory at the peak."""
+"""Run programs alternately and measure each: processor time of the whole process, and its peak memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: What would make a start slower than it is for people, or send us to another state.
-_FORGOTTEN = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPATH", "RESOURCE_API_STATE", "RESOURCE_API_STACK")
+#: Environment variables that slow down a start, or select another state.
+_REMOVED = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPATH", "RESOURCE_API_STATE", "RESOURCE_API_STACK")
 _LAUNCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")))
 
 
 class Cost(NamedTuple):
-    """What one process cost: seconds of the processor, user and system; the most memory it had, in MiB; its time."""
+    """The cost of one process: processor time, user and system, in seconds; peak memory in MiB; elapsed seconds."""
 
     seconds: float
     memory: float
@@ -27,7 +27,7 @@ class Cost(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Two programs in pairs: medians of both in seconds, and the pairs' ratios: median, least, greatest."""
+    """Two programs in pairs: medians of both in seconds; median, least and greatest ratio; memory of ours in MiB."""
 
     floor: float
     ours: float
@@ -38,7 +38,7 @@ class Ratio(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A program, what it needs in its environment, and with which codes it may end."""
+    """A program, additional environment variables, and its valid exit codes."""
 
     words: Sequence[str]
     environment: Mapping[str, str] = {}
@@ -46,13 +46,13 @@ class Command(NamedTuple):
 
 
 def cost(command: Command | Sequence[str]) -> Cost:
-    """Run a program to its end. Raises ``RuntimeError`` when it ends with a code that it may not end with."""
+    """Run a program to its end and return its cost. Raise ``RuntimeError`` if its exit code is not valid."""
     command = command if isinstance(command, Command) else Command(command)
-    environment = {name: value for name, value in os.environ.items() if name not in _FORGOTTEN}
-    told = subprocess.run(  # noqa: S603 - our own commands
+    environment = {name: value for name, value in os.environ.items() if name not in _REMOVED}
+    output = subprocess.run(  # noqa: S603 - our own commands
         [*_LAUNCH, *command.words], env={**environment, **command.environment}, stdout=subprocess.PIPE, check=True
     ).stdout
-    code, seconds, memory, elapsed = told.split()
+    code, seconds, memory, elapsed = output.split()
     if int(code) not in command.codes:
         msg = f"{' '.join(command.words)} ended with {int(code)}"
         raise RuntimeError(msg)
@@ -66,7 +66,7 @@ def pairs(
     prepare: Callable[[], None] = lambda: None,
     of: Callable[[Cost], float] = attrgetter("seconds"),
 ) -> Ratio:
-    """Run two programs in turns, ``times`` each, ``prepare`` before every one; ``of`` is what is compared."""
+    """Run two programs alternately, ``times`` each, ``prepare`` before each run; ``of`` selects the compared cost."""
     found: list[tuple[Cost, Cost]] = []
     for _ in range(times):
         prepare()

@@ -1,6 +1,6 @@
-"""The same files as other tools make them: their manifests and their commands, measured where they are installed.
+"""Other tools with the same files: their manifests and commands, measured if they are installed.
 
-``make bench-peers`` puts them into places of their own. Each is told to do no more than ours: content and mode.
+``make bench-peers`` installs them into separate directories. Each manages no more than ours: content and mode.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from benchmarks.workloads import File
 
-#: Where the environments of ``make bench-peers`` are.
-PLACE = Path(__file__).resolve().parent.parent / ".peers"
+#: The directory of the environments of ``make bench-peers``.
+INSTALLED = Path(__file__).resolve().parent.parent / ".peers"
 
-#: Stands in for ssh, scp and sudo: what would be done elsewhere is done here, without a network.
+#: Replaces ssh, scp and sudo: runs the commands on this machine, without a network.
 _SHIM = """#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in
   -o|-p|-i|-l|-F|-S|-O|-P|-c|-u|-g) shift 2;; -*) shift;; *) break;; esac; done
@@ -36,16 +36,16 @@ esac
 
 
 class Peer(NamedTuple):
-    """One other tool: its program, how many files it is tried with, and how it is given its work."""
+    """One other tool: its program, its number of files, its manifest and its commands."""
 
     program: str
     most: int
-    #: Write a manifest into a directory.
+    #: Writes a manifest into a directory.
     write: Callable[[Path, list[File]], None]
-    #: Give the command that brings files to it, or with True only says what it would do.
+    #: Returns the command that applies the manifest; with True a dry run.
     command: Callable[[Path, bool], Command]
     version: tuple[str, ...] = ("--version",)
-    #: What lists users and packages, where it can.
+    #: The commands that list users and packages, if it has such.
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
@@ -54,9 +54,9 @@ def _puppet(place: Path, files: list[File]) -> None:
     (place / "site.pp").write_text("".join(text))
 
 
-def _puppet_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - the one thing that differs
+def _puppet_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - the only difference
     own = ("--confdir", f"{place}/conf", "--vardir", f"{place}/var")
-    # Where it may not read what it likes to know of a machine it does its work and ends with 1.
+    # Without permission to read some facts it applies the manifest and exits with 1.
     return Command(("puppet", "apply", *(("--noop",) if noop else ()), *own, str(place / "site.pp")), codes=(0, 1))
 
 
@@ -70,8 +70,8 @@ def _salt(place: Path, files: list[File]) -> None:
 
 
 def _salt_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
-    call = (f"{PLACE}/salt/bin/salt-call", "--local", "-c", str(place), "--log-level=quiet")
-    # An empty file of states is a failure to it, and costs as much as one that is none.
+    call = (f"{INSTALLED}/salt/bin/salt-call", "--local", "-c", str(place), "--log-level=quiet")
+    # An empty file of states counts as a failure, and costs the same as a success.
     return Command((*call, "state.apply", "site", *(("test=True",) if noop else ())), codes=(0, 1))
 
 
@@ -85,7 +85,7 @@ def _ansible(place: Path, files: list[File]) -> None:
 
 def _ansible_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
     own = ("-e", "ansible_python_interpreter={{ ansible_playbook_python }}")
-    words = (f"{PLACE}/ansible/bin/ansible-playbook", "-i", "localhost,", *own, *(("--check",) if noop else ()))
+    words = (f"{INSTALLED}/ansible/bin/ansible-playbook", "-i", "localhost,", *own, *(("--check",) if noop else ()))
     return Command((*words, str(place / "play.yml")), {"ANSIBLE_PIPELINING": "1"})
 
 
@@ -96,7 +96,7 @@ def _pyinfra(place: Path, files: list[File]) -> None:
 
 
 def _pyinfra_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
-    return Command((f"{PLACE}/pyinfra/bin/pyinfra", "@local", str(place / "deploy.py"), "--dry" if noop else "-y"))
+    return Command((f"{INSTALLED}/pyinfra/bin/pyinfra", "@local", str(place / "deploy.py"), "--dry" if noop else "-y"))
 
 
 def _bundlewrap(place: Path, files: list[File]) -> None:
@@ -115,7 +115,7 @@ def _bundlewrap(place: Path, files: list[File]) -> None:
 def _bundlewrap_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
     words = ("verify", "n") if noop else ("apply", "-f", "n")
     path = {"PATH": f"{place}/shim:/usr/sbin:/usr/bin:/sbin:/bin"}
-    return Command((f"{PLACE}/bundlewrap/bin/bw", "-r", str(place), *words), path, (0, 1))
+    return Command((f"{INSTALLED}/bundlewrap/bin/bw", "-r", str(place), *words), path, (0, 1))
 
 
 PEERS = {
@@ -126,20 +126,20 @@ PEERS = {
         _puppet_command,
         lists=(("users", ("puppet", "resource", "user")), ("packages", ("puppet", "resource", "package"))),
     ),
-    "salt": Peer(f"{PLACE}/salt/bin/salt-call", 1000, _salt, _salt_command),
-    "ansible-core": Peer(f"{PLACE}/ansible/bin/ansible-playbook", 10, _ansible, _ansible_command),
-    "pyinfra": Peer(f"{PLACE}/pyinfra/bin/pyinfra", 100, _pyinfra, _pyinfra_command),
-    "bundlewrap": Peer(f"{PLACE}/bundlewrap/bin/bw", 100, _bundlewrap, _bundlewrap_command),
+    "salt": Peer(f"{INSTALLED}/salt/bin/salt-call", 1000, _salt, _salt_command),
+    "ansible-core": Peer(f"{INSTALLED}/ansible/bin/ansible-playbook", 10, _ansible, _ansible_command),
+    "pyinfra": Peer(f"{INSTALLED}/pyinfra/bin/pyinfra", 100, _pyinfra, _pyinfra_command),
+    "bundlewrap": Peer(f"{INSTALLED}/bundlewrap/bin/bw", 100, _bundlewrap, _bundlewrap_command),
 }
 
 
 def installed() -> list[str]:
-    """Give the names of the peers that are here."""
+    """Return the names of the installed peers."""
     return [name for name, peer in PEERS.items() if shutil.which(peer.program)]
 
 
 def compare(bench: Bench, name: str) -> Iterator[Row]:
-    """Measure one peer beside the floor: W4, then W1, W2 and W3 with as many files as it can be waited for."""
+    """Yield the rows of one peer compared with the floor: W4, then W1, W2 and W3 with its number of files."""
     peer = PEERS[name]
     click = (*FLOOR[:1], "-c", "import click")
     yield Row(f"{name}: version", 0, "`import click`", pairs(click, (peer.program, *peer.version), 3))
@@ -149,7 +149,7 @@ def compare(bench: Bench, name: str) -> Iterator[Row]:
     cost(peer.command(place, False))  # noqa: FBT003 - as above
     yield Row(f"{name}: empty apply", 0, "`import click`", pairs(click, peer.command(place, False), 3))  # noqa: FBT003 - as above
     for what, words in peer.lists:
-        # What it cannot list here has no row.
+        # A listing that fails here has no row.
         with suppress(RuntimeError):
             yield Row(f"{name}: {what}", 0, "`import click`", pairs(click, words, 3))
     shutil.rmtree(place)

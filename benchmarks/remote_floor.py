@@ -1,8 +1,8 @@
-"""The requests alone that a manifest of remote hosts needs: one to look, one for each host, one to look again.
+"""The requests that a manifest of remote hosts needs: one to read, one for each host, one to read again.
 
     python remote_floor.py MANIFEST TOKEN_FILE THREADS
 
-Each thread keeps its connection. What is left out is everything else: checking, planning, state, recovery.
+Each thread keeps its connection. Everything else is left out: checking, planning, state, recovery.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ hosts = {
 }
 
 
-def ask(connection: HTTPConnection, method: str, path: str, body: object = None) -> list[dict[str, str]]:
-    """Make one request."""
+def request(connection: HTTPConnection, method: str, path: str, body: object = None) -> list[dict[str, str]]:
+    """Make one request and return the decoded answer."""
     connection.request(method, path, json.dumps(body), {"Authorization": f"Bearer {token}"})
     answer: list[dict[str, str]] = json.load(connection.getresponse())
     return answer
 
 
 def create(names: list[str]) -> None:
-    """Make some of the hosts, one after the other."""
+    """Create some of the hosts, one after the other."""
     connection = HTTPConnection(place.netloc)
     for name in names:
-        ask(connection, "POST", f"/hosts/{name}", hosts[name])
+        request(connection, "POST", f"/hosts/{name}", hosts[name])
 
 
-there = {host["name"] for host in ask(HTTPConnection(place.netloc), "GET", "/hosts")}
-missing = [name for name in hosts if name not in there]
+existing = {host["name"] for host in request(HTTPConnection(place.netloc), "GET", "/hosts")}
+missing = [name for name in hosts if name not in existing]
 running = [Thread(target=create, args=(missing[start::threads],)) for start in range(threads)]
 for thread in running:
     thread.start()
 for thread in running:
     thread.join()
-if len(ask(HTTPConnection(place.netloc), "GET", "/hosts")) != len(hosts):
-    sys.exit("not every host was made")
+if len(request(HTTPConnection(place.netloc), "GET", "/hosts")) != len(hosts):
+    sys.exit("not every host was created")

@@ -1,6 +1,6 @@
-"""The command without a promise for power failures: what is written reaches the disk when the kernel likes.
+"""The command without durability: no write is flushed to the disk.
 
-Only to measure what that promise costs, beside the command itself.
+Only to measure the cost of durability, compared with the command itself.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from resource_api.system.filesystem import fsync
 
 
 def _nothing(_fd: Any) -> Any:
-    """Flush nothing."""
+    """Do not flush."""
 
 
-setattr(os, "fsync", _nothing)  # noqa: B010 - it is replaced for whoever calls it
+setattr(os, "fsync", _nothing)  # noqa: B010 - replaced for all callers
 setattr(os, "fdatasync", _nothing)  # noqa: B010 - the same
-setattr(fsync, "_syncfs", _nothing)  # noqa: B010 - the one place where it is called
-setattr(database, "_SETTINGS", ("busy_timeout=5000", "synchronous=OFF"))  # noqa: B010 - a constant, here alone
+setattr(fsync, "_syncfs", _nothing)  # noqa: B010 - called only there
+setattr(database, "_SETTINGS", ("busy_timeout=5000", "synchronous=OFF"))  # noqa: B010 - a constant elsewhere
 main()

@@ -1,4 +1,4 @@
-"""Makes what is measured: many small files, a small drift among them, and resources that are nothing but related."""
+"""Write the manifests of the benchmarks, and make files drift."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: One file in so many drifts.
+#: One file in this number drifts.
 DRIFT = 100
 
 
 class File(NamedTuple):
-    """One file of the workload, for whatever is to make it."""
+    """One file of the workload, for this program and other tools."""
 
     path: str
     content: str
@@ -22,24 +22,24 @@ class File(NamedTuple):
 
 
 def files(count: int, directory: Path) -> Iterator[File]:
-    """Give ``count`` files of some sixty bytes, every other one with another mode."""
+    """Yield ``count`` files of about sixty bytes, with two different modes."""
     for number in range(count):
         content = f"[service-{number}]\nport = {1024 + number * 31 % 60000}\nworkers = {number % 16}\n"
         yield File(f"{directory}/{number:06d}.conf", content, "0600" if number % 2 else "0644")
 
 
 def require(count: int, directory: Path) -> None:
-    """Raise ``RuntimeError`` unless all files, and nothing else, are in ``directory`` as they should be."""
-    right = {each.path: (each.content, int(each.mode, 8)) for each in files(count, directory)}
+    """Raise ``RuntimeError`` unless ``directory`` contains exactly the declared files."""
+    expected = {each.path: (each.content, int(each.mode, 8)) for each in files(count, directory)}
     found = {str(path): (path.read_text(), path.stat().st_mode & 0o7777) for path in directory.iterdir()}
-    if found != right:
-        wrong = sorted(path for path in found.keys() | right.keys() if found.get(path) != right.get(path))
-        msg = f"{len(wrong)} of {count} files are not as they should be, {wrong[0]} among them"
+    if found != expected:
+        wrong = sorted(path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path))
+        msg = f"{len(wrong)} of {count} files are not as declared, {wrong[0]} among them"
         raise RuntimeError(msg)
 
 
 def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:
-    """Write the manifest of ``count`` files as JSON and as YAML; gives the two paths."""
+    """Write the manifest of ``count`` files as JSON and as YAML; return the two paths."""
     as_json, as_yaml = stem.with_suffix(".json"), stem.with_suffix(".yaml")
     found = {f"File[{each.path}]": {"content": each.content, "mode": each.mode} for each in files(count, directory)}
     _manifest(found, as_json)
@@ -51,20 +51,20 @@ def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:
 
 
 def drift(count: int, directory: Path) -> dict[str, str]:
-    """Change the content or the mode of one file in a hundred; gives which attribute of which path."""
+    """Change the content or the mode of one file in a hundred; return the changed attribute by path."""
     found = {}
-    for turn, number in enumerate(range(DRIFT // 2, count, DRIFT)):
+    for index, number in enumerate(range(DRIFT // 2, count, DRIFT)):
         path = directory / f"{number:06d}.conf"
-        if turn % 2:
+        if index % 2:
             path.chmod(0o640)
         else:
             path.write_text("drifted\n")
-        found[str(path)] = "mode" if turn % 2 else "content"
+        found[str(path)] = "mode" if index % 2 else "content"
     return found
 
 
 def graph(kind: str, shape: str, count: int, path: Path) -> Path:
-    """Write a manifest of ``count`` resources: a ``chain``, a ``fan`` of which all need the first, or ``flat``."""
+    """Write a manifest of ``count`` resources: a ``chain``, a ``fan`` where all require the first, or ``flat``."""
     found: dict[str, dict[str, Any]] = {}
     for number in range(count):
         before = {"chain": number - 1, "fan": 0 if number else -1, "flat": -1}[shape]

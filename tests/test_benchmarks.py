@@ -1,4 +1,4 @@
-"""The benchmarks themselves: what they write, measure and say; no time is asserted."""
+"""The benchmarks: the manifests that they write, the measuring, and the page; no time is asserted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from resource_api import Registry, Runtime
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 
-def test_the_page_says_what_was_measured_and_nothing_else() -> None:
-    """``docs/performance.md`` is made of ``benchmarks/results.json``."""
+def test_the_page_contains_exactly_the_results() -> None:
+    """``docs/performance.md`` is generated from ``benchmarks/results.json``."""
     results = json.loads((ROOT / "benchmarks" / "results.json").read_text())
     assert (ROOT / "docs" / "performance.md").read_text() == page(results)
 
 
-def test_both_manifests_make_the_files_and_the_drift_is_found(tmp_path: Path) -> None:
-    """JSON and YAML are one workload, the floor finds it in order too, and what drifts is what the plan names."""
+def test_json_and_yaml_declare_the_same_files_and_the_drift_is_planned(tmp_path: Path) -> None:
+    """Both manifests are the same workload, and the plan contains exactly the files that drifted."""
     target = tmp_path / "target"
     target.mkdir()
     as_json, as_yaml = workloads.write(160, target, tmp_path / "site")
@@ -34,7 +34,7 @@ def test_both_manifests_make_the_files_and_the_drift_is_found(tmp_path: Path) ->
     assert sorted(each.path for each in workloads.files(160, target)) == sorted(map(str, target.iterdir()))
     workloads.require(160, target)
     drifted = workloads.drift(160, target)
-    with pytest.raises(RuntimeError, match="2 of 160 files are not as they should be"):
+    with pytest.raises(RuntimeError, match="2 of 160 files are not as declared"):
         workloads.require(160, target)
     steps = [step for step in runtime.plan(str(as_json)).steps if step.acts]
     found = {str(step.entry.name): ", ".join(each.attribute for each in step.decision.differences) for step in steps}
@@ -42,15 +42,15 @@ def test_both_manifests_make_the_files_and_the_drift_is_found(tmp_path: Path) ->
     assert set(drifted.values()) == {"content", "mode"}
 
 
-def test_memory_is_that_of_the_program_not_of_who_measures() -> None:
-    """However much the one has in memory that starts it."""
+def test_memory_is_that_of_the_measured_program() -> None:
+    """The memory of the measuring process does not count."""
     held = bytes(range(256)) * 400_000
     measured = cost([sys.executable, "-I", "-S", "-c", "pass"])
     assert measured.memory < len(held) / 2**20 / 2
 
 
-def test_what_ends_otherwise_is_not_measured() -> None:
-    """A code that was not expected is an error; pairs of programs that end well have a ratio."""
+def test_an_unexpected_exit_code_is_an_error() -> None:
+    """Pairs of programs with a valid exit code have a ratio."""
     fails = [sys.executable, "-I", "-S", "-c", "raise SystemExit(3)"]
     with pytest.raises(RuntimeError, match="ended with 3"):
         cost(fails)
@@ -60,8 +60,8 @@ def test_what_ends_otherwise_is_not_measured() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(peers.PEERS))
-def test_each_peer_is_given_every_file(name: str, tmp_path: Path) -> None:
-    """Its manifest holds each path and each text, and a run that only tells differs from one that acts."""
+def test_the_manifest_of_each_peer_declares_every_file(name: str, tmp_path: Path) -> None:
+    """It contains each path and each text; the command of a dry run differs from that of a real run."""
     peer = peers.PEERS[name]
     files = list(workloads.files(3, tmp_path / "target"))
     peer.write(tmp_path, files)

@@ -1,4 +1,4 @@
-"""Keeps what it makes in memory."""
+"""Keep created resources in memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class Provider(BaseProvider):
-    """What has been set is there."""
+    """Resources that exist after they were set."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
-        self._made: set[str] = set()
+        """Start without resources."""
+        self._created: set[str] = set()
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give what has been made."""
-        return [{"name": name, "ensure": "present"} for name in names or () if name in self._made]
+        """Return the created resources."""
+        return [{"name": name, "ensure": "present"} for name in names or () if name in self._created]
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Make them."""
-        self._made.update(changes)
+        """Create all of them."""
+        self._created.update(changes)

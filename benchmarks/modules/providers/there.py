@@ -1,4 +1,4 @@
-"""Says that everything exists."""
+"""Report that every resource exists."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Provider(BaseProvider):
-    """Whatever is asked for is there."""
+    """Resources that always exist."""
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give every name as present."""
+        """Return every name as present."""
         return [{"name": name, "ensure": "present"} for name in names or ()]
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Do nothing: nothing is ever asked."""
+        """Do nothing; it is never called."""

@@ -1,10 +1,10 @@
-"""Things that exist once they have been made, as long as the run lasts: each run makes them all."""
+"""Resources that exist from their creation to the end of the run: each run creates all of them."""
 
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="fresh",
-    docs="A thing that lasts as long as the run.",
+    docs="A resource that lasts as long as the run.",
     attributes={
         "name": Attribute("String", "Its name.", kind="namevar"),
         "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),

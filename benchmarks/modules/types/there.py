@@ -1,10 +1,10 @@
-"""Things of which nothing is to be read or done: what is left of a run is the runtime's own work."""
+"""Resources that always exist, without reading anything: such a run measures the runtime alone."""
 
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="there",
-    docs="A thing that is there.",
+    docs="A resource that always exists.",
     attributes={
         "name": Attribute("String", "Its name.", kind="namevar"),
         "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
