@@ -15,13 +15,13 @@ from resource_api.model.provider_instance import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record
 from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import reason
+from resource_api.model.values.errors import DefinitionError, reason
 from resource_api.model.values.reference import instance_name as instance_of
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
@@ -132,18 +132,40 @@ class _Matcher:
         self._write(after)
 
     def match_undeclared(self, record: Record) -> None:
-        """Use the recorded configuration, unless its secrets are unknown; resources of an older one are replaced."""
+        """Use the recorded configuration, unless its secrets are unknown; resources of an older one are replaced.
+
+        Secrets of which only a digest is kept are those of the declared configuration, or what ``check_config`` gives.
+        """
         name = current_name(record.name)
         if name != record.name and name in self.configs:
             self._replaced.setdefault(record.name, "its provider has another configuration")
         config, hidden = recorded_config(record, self.configs.get(name, {}), self._state.salt)
-        if hidden:
+        try:
+            self.configs[record.name] = self._with_secrets(record, config, hidden) if hidden else config
+        except ConfigurationError as error:
             self.refused[record.name] = (
                 f"the provider '{record.name}' is recorded without its secrets ({', '.join(hidden)}), of which only a"
-                " digest is kept; declare it under providers: and give the inputs that it needs"
+                f" digest is kept; declare it under providers: and give the inputs that it needs ({error})"
             )
-        else:
-            self.configs[record.name] = config
+
+    def _with_secrets(self, record: Record, config: Mapping[str, Any], hidden: Sequence[str]) -> dict[str, Any]:
+        """Return a recorded configuration with the ``hidden`` values that the provider's ``check_config`` adds to it.
+
+        Raises ``ConfigurationError`` if it does not add all of them, or if what was made is out of reach with them.
+        """
+        try:
+            functions = self._functions(record.name)
+        except DefinitionError as error:
+            raise ConfigurationError(str(error)) from error
+        found, problems = provider_config.validate_config(functions, config)
+        if problems or not found.keys() >= set(hidden):
+            messages = [problem.message for problem in problems] or ["check_config does not add them"]
+            raise ConfigurationError("; ".join(messages))
+        complete = {**config, **{name: found[name] for name in hidden}}
+        if changed := breaking_changes(record, complete, functions, self._state.salt):
+            msg = f"what it has made cannot be reached with other values of {', '.join(changed)}"
+            raise ConfigurationError(msg)
+        return complete
 
     def result(self) -> ProviderInstances:
         """Return the instances that were matched."""

@@ -278,6 +278,52 @@ def test_the_environment_may_say_what_the_manifest_does_not(site: Site) -> None:
     assert names(server) == ["a"]
 
 
+@pytest.mark.parametrize("run", ["prune", "destroy", "destroy_without_manifest", "older"])
+@pytest.mark.parametrize("token", ["same", "changed"])
+def test_a_secret_that_only_the_provider_can_give_is_asked_for_again(site: Site, run: str, token: str) -> None:
+    """``check_config`` has read the token from its file, and reads it again to delete; the file may have changed."""
+    server, other = site.serve(), site.serve()
+    site.environment["INVENTORY_TOKEN_FILE"] = str(site.write("token", "token-one"))
+    text = """
+        project: p
+        providers: {{lab: {{type: inventory_host, config: {{url: "{url}"}}}}}}
+        resources: {{"Inventory_host[a]": {{provider: lab}}, "Inventory_host[b]": {{provider: lab}}}}
+    """
+    site.write("site.yaml", text.format(url=server.url))
+    applied = site.run("apply", "site.yaml")
+    assert (applied.code, names(server)) == (0, ["a", "b"]), applied.err
+    if run == "older":
+        site.write("site.yaml", text.format(url=other.url))
+        assert site.run("apply", "site.yaml", "--target", "Inventory_host[a]").code == 0
+    if token == "changed":
+        site.write("token", "token-two")
+        server.token = other.token = "token-two"
+    if run in {"prune", "destroy_without_manifest"}:
+        site.write("site.yaml", "project: p\nresources: {}\n")
+    done = site.run("apply", "site.yaml", "--prune") if run == "prune" else site.run("destroy", "--yes", "site.yaml")
+    assert (done.code, names(server), names(other)) == (0, [], []), done.err
+    assert site.recorded() == {}
+    assert "token-" not in done.out + done.err
+
+
+def test_a_secret_that_the_provider_cannot_give_any_more_is_named(site: Site) -> None:
+    """The reason of ``check_config`` is told; nothing is deleted or forgotten."""
+    server = site.serve()
+    site.environment["INVENTORY_TOKEN_FILE"] = str(site.write("token", "token-one"))
+    site.write(
+        "site.yaml",
+        f"project: p\nproviders: {{inventory_host: {{config: {{url: '{server.url}'}}}}}}\n"
+        "resources: {'Inventory_host[a]': {}}\n",
+    )
+    assert site.run("apply", "site.yaml").code == 0
+    site.write("site.yaml", "project: p\nresources: {}\n")
+    (site.home / "token").unlink()
+    refused = site.run("apply", "site.yaml", "--prune")
+    assert (refused.code, names(server)) == (1, ["a"])
+    assert "is recorded without its secrets (token)" in refused.err
+    assert "No such file" in refused.err
+
+
 def test_a_single_resource_needs_no_manifest(site: Site) -> None:
     """``resource`` uses the default provider, configured with defaults and with what the provider finds out itself."""
     server = site.serve()
