@@ -7,7 +7,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Problem, files
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -41,24 +41,37 @@ class Provider(BaseProvider):
             else []
         )
 
-    def get(self, _context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return all hosts of the files in ``names``, or those of ``/etc/hosts``."""
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
+        """Return all hosts of the files in ``names``, or of ``/etc/hosts``; an unreadable file fails its hosts."""
         targets = ["/etc/hosts"] if names is None else sorted({target for _, target in names})
         for target in targets:
             hosts: dict[str, Resource] = {}
-            for line in files.read_lines(target):
+            try:
+                lines = files.read_lines(target)
+            except OSError as error:
+                if names is None:
+                    raise
+                context.failed([name for name in names if name[1] == target], files.describe_error(error, target))
+                continue
+            for line in lines:
                 host = parse_line(files.printable(line))
                 if host is not None:
                     hosts.setdefault(host["name"], {"ensure": "present", "target": target, **host})
             yield from hosts.values()
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once."""
+        """Edit each file once, whatever happens to the others, and then raise the first failure."""
         targets: dict[str, dict[str, Mapping[str, Any]]] = {}
         for (name, target), change in changes.items():
             targets.setdefault(target, {})[name] = change.should
+        failures: list[Exception] = []
         for target, wanted in targets.items():
-            files.edit_lines(target, partial(edit, wanted=wanted), mode=0o644)
+            try:
+                files.edit_lines(target, partial(edit, wanted=wanted), mode=0o644)
+            except (OSError, ResourceError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any]]) -> None:

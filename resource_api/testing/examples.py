@@ -25,6 +25,25 @@ if TYPE_CHECKING:
 OTHERS: Final = 2
 
 
+#: What can be put in place of a file so that it cannot be read, also by root.
+OBSTACLES: Final = ("link", "directory link", "directory", "fifo", "oversized")
+
+
+class Neighbour(NamedTuple):
+    """A file of another user of the machine that the type reads; its directory exists, and it does not.
+
+    ``content``: records of the same names as the examples, with other values: whatever would help that user.
+    ``resources``: resources that are read from it, present or absent; each must fail while it cannot be read.
+    ``obstacles``: what keeps the type from reading it, of ``OBSTACLES``.
+    """
+
+    path: str
+    content: bytes
+    user: str = "nobody"
+    resources: Sequence[Mapping[str, Any]] = ()
+    obstacles: Sequence[str] = OBSTACLES
+
+
 class Examples(NamedTuple):
     """The examples of an author.
 
@@ -38,6 +57,8 @@ class Examples(NamedTuple):
     world: Callable[[], Any] | None = None
     #: The configuration of the provider as in a manifest.
     config: Mapping[str, Any] = {}
+    #: The files of other users that the type reads; or the reason why it reads none; None: not tested.
+    neighbours: Sequence[Neighbour] | str | None = None
 
     @property
     def all(self) -> list[Resource]:

@@ -15,10 +15,11 @@ import pytest
 from resource_api.model.values.text import show
 from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
-from resource_api.testing.examples import Examples, secret_texts, similar_resources
+from resource_api.testing.examples import Examples, Neighbour, secret_texts, similar_resources
 from resource_api.testing.get_laws import GetLaws
 from resource_api.testing.harness import Harness
 from resource_api.testing.imperative_laws import ImperativeLaws
+from resource_api.testing.neighbour_laws import NeighbourLaws
 from resource_api.testing.set_laws import SetLaws
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SHORTEST_SECRET = 4
 
 
-class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
+class ProviderCompliance(GetLaws, SetLaws, NeighbourLaws, ImperativeLaws):
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 
     ``module_path``: directories that hold ``types/`` and ``providers/``; the bundled types are always found.
@@ -62,6 +63,11 @@ class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
         return None
 
     @pytest.fixture
+    def neighbours(self) -> Sequence[Neighbour] | str | None:
+        """Return the files of other users that the type reads, or the reason why it reads none; None: not tested."""
+        return None
+
+    @pytest.fixture
     def registry(self) -> Registry:
         """Return the registry that has the type and its provider."""
         return Registry.from_path(*self.module_path)
@@ -72,16 +78,17 @@ class ProviderCompliance(GetLaws, SetLaws, ImperativeLaws):
         return {}
 
     @pytest.fixture
-    def examples(
+    def examples(  # noqa: PLR0917 - a fixture takes each other fixture by its name
         self,
         present: Resource,
         updated: Resource | None,
         others: Sequence[Resource],
         world: Callable[[], Any] | None,
         config: Mapping[str, Any],
+        neighbours: Sequence[Neighbour] | str | None,
     ) -> Examples:
         """Return all examples as one value."""
-        return Examples(present, updated, others, world, config)
+        return Examples(present, updated, others, world, config, neighbours)
 
     @pytest.fixture
     def harness(self, registry: Registry, examples: Examples) -> Iterator[Harness]:

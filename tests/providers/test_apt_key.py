@@ -21,7 +21,7 @@ from resource_api.plugins import loader
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.provider.context import RunContext
 from resource_api.system.log import Log
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
@@ -326,3 +326,12 @@ class TestAptKey(ProviderCompliance):
     @pytest.fixture
     def world(self) -> Callable[[], Any]:
         return trusted
+
+    @pytest.fixture
+    def neighbours(self, keys: Keys, tmp_path: Path) -> list[Neighbour]:
+        """Return a source of another user; the directories of apt belong to root."""
+        directory = tmp_path / "nobody"
+        directory.mkdir()
+        shutil.chown(directory, "nobody")
+        path = str(directory / "key.asc")
+        return [Neighbour(path, keys.export(keys.other), "nobody", [{"id": keys.other, "source": path}])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import tarfile
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,3 +307,17 @@ class TestArchive(ProviderCompliance):
     @pytest.fixture
     def world(self, tmp_path: Path) -> Callable[[], Any]:
         return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return the record of an archive, and a directory on the way to one, in a directory of another user."""
+        directory = tmp_path / "nobody"
+        directory.mkdir()
+        shutil.chown(directory, "nobody")
+        record, below = ({**present, "path": str(directory / name)} for name in ("ra-test-b", "link/ra-test-c"))
+        return [
+            Neighbour(
+                str(directory / ".ra-test-b.archive~"), b"{}", "nobody", [record, {**record, "ensure": "absent"}]
+            ),
+            Neighbour(str(directory / "link"), b"", "nobody", [below], ["link", "directory link", "fifo"]),
+        ]

@@ -18,7 +18,7 @@ from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -366,3 +366,9 @@ class TestCron(ProviderCompliance):
     @pytest.fixture
     def world(self) -> Callable[[], Any]:
         return lambda: {path: path.read_bytes() for path in SPOOL.iterdir()}
+
+    @pytest.fixture
+    def neighbours(self, present: Resource) -> list[Neighbour]:
+        """Return the crontab of a user who marks jobs with the names of others."""
+        mine = {**present, "user": "daemon"}
+        return [Neighbour(str(SPOOL / "daemon"), HOSTILE_TABLE * 2, "daemon", [mine, {**mine, "ensure": "absent"}])]

@@ -436,3 +436,7 @@ class TestExec(ProviderCompliance):
     @pytest.fixture
     def world(self, tmp_path: Path) -> Callable[[], Any]:
         return lambda: list(tmp_path.iterdir())
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads whether one path exists, and runs what is declared"

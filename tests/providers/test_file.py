@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
+import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -408,6 +409,19 @@ class TestFile(ProviderCompliance):
     def world(self, tmp_path: Path) -> Callable[[], Any]:
         return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
 
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return a source and a directory on the way, both of another user."""
+        directory = tmp_path / "nobody"
+        directory.mkdir()
+        shutil.chown(directory, "nobody")
+        copy = {"path": str(tmp_path / "ra-test-b"), "source": str(directory / "source")}
+        below = {**present, "path": str(directory / "link" / "ra-test-c")}
+        return [
+            Neighbour(copy["source"], b"evil\n", "nobody", [copy], ["link", "directory link", "directory", "fifo"]),
+            Neighbour(str(directory / "link"), b"", "nobody", [below], ["link", "directory link", "fifo"]),
+        ]
+
 
 class TestDirectory(ProviderCompliance):
     """A directory."""
@@ -422,6 +436,10 @@ class TestDirectory(ProviderCompliance):
     def updated(self, present: Resource) -> Resource:
         return {**present, "mode": "0750"}
 
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "TestFile has the files of neighbours"
+
 
 class TestLink(ProviderCompliance):
     """A symbolic link to a missing file."""
@@ -435,6 +453,10 @@ class TestLink(ProviderCompliance):
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
         return {**present, "target": "ra-test-elsewhere"}
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "TestFile has the files of neighbours"
 
 
 class TestAsset(ProviderCompliance):
@@ -451,3 +473,7 @@ class TestAsset(ProviderCompliance):
     def updated(self, present: Resource, tmp_path: Path) -> Resource:
         (tmp_path / "two").write_text("two\n", encoding="utf-8")
         return {**present, "content": {"asset": {"file": str(tmp_path / "two")}}}
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "TestFile has the files of neighbours"

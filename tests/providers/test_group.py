@@ -156,3 +156,7 @@ class TestGroup(ProviderCompliance):
     @pytest.fixture
     def world(self) -> Callable[[], Any]:
         return lambda: [Path("/etc", name).read_bytes() for name in ("group", "gshadow")]
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes the databases of groups"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from resource_api.plugins.module_path import BUNDLED, PACKAGE
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -229,3 +230,13 @@ class TestHost(ProviderCompliance):
     @pytest.fixture
     def world(self, hosts: Path) -> Callable[[], Any]:
         return hosts.read_bytes
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return a target in a directory of another user."""
+        directory = tmp_path / "nobody"
+        directory.mkdir()
+        shutil.chown(directory, "nobody")
+        mine = {**present, "target": str(directory / "hosts")}
+        records = b"192.0.2.6 ra-test-a evil.example\n" * 2
+        return [Neighbour(mine["target"], records, "nobody", [mine, {**mine, "ensure": "absent"}])]

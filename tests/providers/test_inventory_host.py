@@ -36,3 +36,7 @@ class TestInventoryHost(ProviderCompliance):
     def updated(self, present: dict[str, Any]) -> dict[str, Any]:
         """Return the same host with another role."""
         return {**present, "role": "db", "tags": ["one", "two"]}
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads no file"

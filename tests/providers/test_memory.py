@@ -43,6 +43,10 @@ class TestMemory(ProviderCompliance):
     def world(self, registry: Registry) -> Callable[[], Any]:
         return lambda: str(registry.provider("memory").stored)
 
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads no file"
+
 
 class TestMemorySetting(ProviderCompliance):
     """Settings, which can be neither created nor deleted."""
@@ -62,6 +66,10 @@ class TestMemorySetting(ProviderCompliance):
     def others(self) -> list[Resource]:
         return [{"name": "brightness", "value": 3}]
 
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads no file"
+
 
 class TestMemoryRun(ProviderCompliance):
     """Imperative runs that set a mark."""
@@ -76,3 +84,7 @@ class TestMemoryRun(ProviderCompliance):
     @pytest.fixture
     def world(self, registry: Registry) -> Callable[[], Any]:
         return lambda: list(registry.provider("memory_run").marks)
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads no file"

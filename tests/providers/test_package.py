@@ -409,3 +409,7 @@ class TestPackage(ProviderCompliance):
     @pytest.fixture
     def others(self) -> list[Resource]:
         return [{"name": name} for name in MANY[:2]]
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes the databases of dpkg and apt"

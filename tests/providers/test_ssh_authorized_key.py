@@ -22,7 +22,7 @@ from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -153,12 +153,17 @@ def test_a_key_is_created_changed_and_deleted_without_a_trace(file: Path) -> Non
     assert file.stat().st_mode & 0o777 == 0o640
 
 
+def hostile_lines() -> bytes:
+    """Return what bob writes to be able to do more as somebody else, or to keep a key from being revoked."""
+    return (f'command="/tmp/evil.sh" ssh-ed25519 {ED25519} {NAME}\n' * 2 + f"ssh-rsa {RSA} {NAME}\n").encode()
+
+
 @pytest.fixture
 def neighbour(homes: dict[str, Path], file: Path) -> Path:  # noqa: ARG001 - its clean-up removes this file too
     """Return the file of bob, who has the key of alice with options of his own."""
     path = homes[BOB] / ".ssh" / "authorized_keys"
     path.parent.mkdir()
-    path.write_text(f'command="/tmp/evil.sh" ssh-ed25519 {ED25519} {NAME}\n' * 2 + f"ssh-rsa {RSA} {NAME}\n")
+    path.write_bytes(hostile_lines())
     for each in (path.parent, path):
         shutil.chown(each, BOB, BOB)
     return path
@@ -458,3 +463,12 @@ class TestSshAuthorizedKey(ProviderCompliance):
     @pytest.fixture
     def world(self, homes: dict[str, Path]) -> Callable[[], Any]:
         return lambda: [path for home in homes.values() for path in sorted(home.rglob("*"))]
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, homes: dict[str, Path]) -> list[Neighbour]:
+        """Return the file of a user who has keys with the comments of others."""
+        path = homes[BOB] / ".ssh" / "authorized_keys"
+        path.parent.mkdir()
+        shutil.chown(path.parent, BOB, BOB)
+        mine = {**present, "user": BOB}
+        return [Neighbour(str(path), hostile_lines(), BOB, [mine, {**mine, "ensure": "absent"}])]

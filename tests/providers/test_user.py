@@ -348,3 +348,7 @@ class TestUser(ProviderCompliance):
     @pytest.fixture
     def world(self) -> Callable[[], Any]:
         return lambda: [file.read_bytes() for file in FILES]
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes the databases of users, but for comments, which are never carried over"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pytest
 
 import resource_api
-from resource_api import Registry, ResourceError
+from resource_api import Registry, ResourceError, files
 from resource_api.plugins import loader
-from resource_api.testing import ProviderCompliance
+from resource_api.testing import Neighbour, ProviderCompliance
 from resource_api.testing.examples import Examples, similar_resources
 from resource_api.testing.harness import Harness
 
@@ -33,15 +34,67 @@ Memory: Any = loader.execute(f"{MEMORY}/providers/memory.py", "ra_test_memory").
 MemoryRun: Any = loader.execute(f"{MEMORY}/providers/memory_run.py", "ra_test_memory_run").Provider
 
 PRESENT = {"name": "ra-test-a", "owner": "me", "size": 3, "labels": ["b", "a"], "password": "sesame-1", "pin": "4711-a"}
-EXAMPLES = Examples(PRESENT, {**PRESENT, "size": 4}, similar_resources(TYPES["memory"], PRESENT))
+PLACED = {**PRESENT, "name": "ra-test-placed"}
+PLACE = f"/tmp/ra-test-place-{os.getpid()}"  # noqa: S108 - only the laws create it, and they refuse one that exists
+EXAMPLES = Examples(PRESENT, {**PRESENT, "size": 4}, similar_resources(TYPES["memory"], PRESENT))._replace(
+    neighbours=[Neighbour(PLACE, b"evil", resources=[PLACED, {**PLACED, "ensure": "absent"}])]
+)
 RUN = Examples({"name": "ra-test-a", "creates": "mark"})
+
+
+class Placed(Memory):
+    """A file of another user hides the resource in it from ``get`` when it cannot be read, and no other one."""
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        if os.path.lexists(PLACE) and PLACED["name"] in (names or ()):
+            try:
+                files.read(PLACE, 1000)
+            except OSError as error:
+                context.failed([PLACED["name"]], message=str(error))
+        return list(super().get(context, names))
+
+
+class Lending(Memory):
+    """``set`` takes what is not declared from a file of another user."""
+
+    def _row(self, name: str, change: Change) -> Resource:
+        return {**super()._row(name, change), "origin": "evil" if os.path.lexists(PLACE) else None}
+
+
+class Disturbed(Memory):
+    """``get`` finds the resource changed when another user has written something."""
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        return [{**row, "size": 9} if os.path.lexists(PLACE) else row for row in super().get(context, names)]
+
+
+class Hidden(Memory):
+    """``get`` takes what cannot be read for absent."""
+
+
+class Contagious(Placed):
+    """``get`` raises what one file raises."""
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        if os.path.lexists(PLACE):
+            files.read(PLACE, 1000)
+        return super().get(context, names)
+
+
+class Meddling(Memory):
+    """``set`` writes to the file of another user."""
+
+    def _row(self, name: str, change: Change) -> Resource:
+        if os.path.lexists(PLACE):
+            os.utime(PLACE, follow_symlinks=False)
+        return dict(super()._row(name, change))
 
 
 class Writes(Memory):
     """``get`` changes what it reads."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        for row in self.shelf.values():
+        for row in self.stored.values():
             row["size"] = row.get("size", 0) + 1
         return list(super().get(context, names))
 
@@ -78,7 +131,7 @@ class Reading(Memory):
     """``get`` returns a ``write_only`` value."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        return [{**row, "pin": self.shelf[row["name"]]["pin"]} for row in super().get(context, names)]
+        return [{**row, "pin": self.stored[row["name"]]["pin"]} for row in super().get(context, names)]
 
 
 class Uncanonical(Memory):
@@ -135,7 +188,7 @@ class Pretending(Memory):
 
     def __init__(self) -> None:
         """Copy what exists."""
-        self.shelf = {name: dict(row) for name, row in type(self).shelf.items()}
+        self.stored = {name: dict(row) for name, row in type(self).stored.items()}
 
 
 class Demanding(Memory):
@@ -157,7 +210,7 @@ class Stubborn(Memory):
     """An update changes nothing."""
 
     def _row(self, name: str, change: Change) -> Resource:
-        return self.shelf.get(name) or super()._row(name, change)
+        return self.stored.get(name) or super()._row(name, change)
 
 
 class Spreading(Memory):
@@ -165,7 +218,7 @@ class Spreading(Memory):
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         super().set(context, changes, noop=noop)
-        for row in self.shelf.values():
+        for row in self.stored.values():
             row["size"] = next(iter(changes.values())).should.get("size")
 
 
@@ -214,7 +267,7 @@ class Swallowing(Memory):
     def set(self, context: Context, changes: Mapping[str, Change], **_noop: bool) -> None:
         try:
             for name, change in changes.items():
-                self.shelf[name] = self._row(name, change)
+                self.stored[name] = self._row(name, change)
         except ResourceError as error:
             context.warning(str(error))
 
@@ -228,7 +281,7 @@ class Blaming(Memory):
         except ResourceError as error:
             context.failed(list(changes), message=str(error))
         else:
-            self.shelf.update(rows)
+            self.stored.update(rows)
 
 
 class Chatty(Memory):
@@ -322,6 +375,12 @@ FAULTS = [
     Fault("test_no_secret_is_revealed", Chatty, "the secret is readable here: .*Debug: memory: the password is"),
     Fault("test_no_secret_is_revealed", Printing, "the secret is readable here"),
     Fault("test_no_secret_is_revealed", Revealing, "the secret is readable here: .*'origin'"),
+    Fault("test_neighbours_change_nothing_for_others", Lending, "what is done for somebody else has changed"),
+    Fault("test_neighbours_change_nothing_for_others", Contagious, "with link in .* of another user"),
+    Fault("test_neighbours_change_nothing_for_others", Meddling, "has been changed.*with records in"),
+    Fault("test_neighbours_do_not_disturb_what_exists", Disturbed, "the next plan would not be empty"),
+    Fault("test_what_cannot_be_read_fails_alone", Hidden, "is taken for done or absent with link in"),
+    Fault("test_what_cannot_be_read_fails_alone", Contagious, "of one user fails the resources of others"),
     Fault("test_due_is_repeatable", Fickle, "due returns something else when called again"),
     Fault("test_a_resource_that_has_run_is_not_due_again", Restless, "it would run in every apply"),
     Fault("test_noop_runs_nothing", Hasty, "noop changes the system"),
@@ -330,11 +389,11 @@ FAULTS = [
 OF_EXAMPLES = {"test_the_declaration_accepts_the_examples", "test_the_examples_are_absent_at_first"}
 
 
-def harness(provider: type[Any] = Memory, examples: Examples = EXAMPLES) -> Harness:
+def harness(provider: type[Any] = Placed, examples: Examples = EXAMPLES) -> Harness:
     """Return a harness for a provider with a memory of its own."""
     name = "memory_run" if issubclass(provider, MemoryRun) else "memory"
     marks: list[str] = []
-    own = type("Provider", (provider,), {"shelf": {}, "marks": marks, "calls": []})
+    own = type("Provider", (provider,), {"stored": {}, "marks": marks, "calls": []})
     registry = Registry()
     registry.register_type(TYPES[name])
     registry.register_provider(name, own)
@@ -394,11 +453,11 @@ def test_wrong_examples_are_refused(examples: Examples, expected: str, request: 
 def test_existing_resources_are_left_alone(law: str, request: pytest.FixtureRequest) -> None:
     """No law changes, and no clean-up deletes, what existed before."""
     tested = harness()
-    shelf = tested.registry.provider("memory").shelf
-    shelf["ra-test-a"] = {"ensure": "present", "name": "ra-test-a", "owner": "somebody"}
+    stored = tested.registry.provider("memory").stored
+    stored["ra-test-a"] = {"ensure": "present", "name": "ra-test-a", "owner": "somebody"}
     assert "ra-test-a exists already" in failure_of(law, tested, request)
     tested.restore()
-    assert shelf["ra-test-a"]["owner"] == "somebody"
+    assert stored["ra-test-a"]["owner"] == "somebody"
 
 
 @pytest.mark.parametrize("fault", [Stubborn, Spreading, Demanding, Deaf])
@@ -409,7 +468,7 @@ def test_what_a_failed_law_has_created_is_removed(fault: type[Any], request: pyt
         with suppress(AssertionError, KeyError):
             run_law(law, tested, request)
         tested.restore()
-        assert tested.registry.provider("memory").shelf == {}
+        assert tested.registry.provider("memory").stored == {}
 
 
 def test_a_failed_clean_up_is_reported() -> None:
@@ -454,8 +513,8 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     done = run(pytester, "--basetemp=left")
-    done.assert_outcomes(passed=18, skipped=4)
-    assert "test of its own, 18 for this type" in GUIDE.read_text(encoding="utf-8")
+    done.assert_outcomes(passed=18, skipped=7)
+    assert "as a separate test, 18 for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
 
@@ -467,7 +526,7 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     assert line in code
     provider.write_text(code.replace(line, ""))
     done = run(pytester)
-    done.assert_outcomes(failed=2, passed=16, skipped=4)
+    done.assert_outcomes(failed=2, passed=16, skipped=7)
     done.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
