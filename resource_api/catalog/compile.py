@@ -82,6 +82,7 @@ def compile_catalog(
     order = graph.order(len(table.entries), edges)
     _check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)
+    _check_removals(manifest, table, diagnostics)
     for name, value in manifest.outputs.items():
         try:
             evaluator.evaluate(value)
@@ -106,6 +107,16 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
         if move.target in targets:
             diagnostics.name_change_error(move, f"two names have moved to {move.target}")
         targets.add(move.target)
+
+
+def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
+    """Report a removed name that is still declared, as itself or as the canonical name of another title."""
+    for removal in manifest.removed:
+        named = table.components.get(removal.reference) or table.find(removal.reference)
+        if named is not None:
+            title = "" if named.reference == removal.reference else f" as {named.reference}"
+            message = f"{removal.reference} is removed, and still declared{title} at {diagnostics.location(named)}"
+            diagnostics.name_change_error(removal, message)
 
 
 def _check_cycles(entries: Sequence[Entry], order: Order, diagnostics: Diagnostics) -> None:

@@ -236,7 +236,12 @@ def _claim_renamed(
 ) -> list[Key]:
     """Add to ``found`` the records under former names; a former name belongs to one record and one entry."""
     declared = {entry.key for entry in catalog.entries}
-    free = [record for record in state.records.values() if not (record.is_replaced or record.key in declared)]
+    removed = _removed_names(catalog)
+    free = [
+        record
+        for record in state.records.values()
+        if not (record.is_replaced or record.key in declared or _is_removed(record, removed))
+    ]
     by_reference = {record.reference: record for record in free}
     claimed: dict[Key, Entry] = {}
     problems: list[Problem] = []
@@ -253,6 +258,16 @@ def _claim_renamed(
     if problems:
         raise ManifestError(problems)
     return list(claimed)
+
+
+def _removed_names(catalog: Catalog) -> set[str]:
+    """Return the references of the resources and components under ``removed``."""
+    return {str(each.reference) for each in catalog.manifest.removed}
+
+
+def _is_removed(record: Record, removed: set[str]) -> bool:
+    """Return whether a resource, or a component around it, is to be forgotten: it becomes no other resource then."""
+    return bool(removed) and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)])
 
 
 def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
@@ -288,7 +303,7 @@ def _sort_unclaimed(
     """Return the records that become orphans and those that are left alone, both with present names."""
     if not unclaimed:
         return [], []
-    removed = {str(each.reference) for each in catalog.manifest.removed}
+    removed = _removed_names(catalog)
     present = find_renames(catalog, records)
     orphans: list[tuple[Record, OrphanKind]] = []
     undeclared: list[Record] = []
@@ -302,7 +317,7 @@ def _sort_unclaimed(
 
 def _orphan_kind(record: Record, removed: set[str], *, prune: bool) -> OrphanKind | None:
     """Return why an unclaimed record is an orphan; None: it is left alone."""
-    if removed and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)]):
+    if _is_removed(record, removed):
         return OrphanKind.REMOVED
     if record.is_replaced:
         return OrphanKind.SUPERSEDED

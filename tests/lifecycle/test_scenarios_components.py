@@ -445,6 +445,13 @@ def test_a_component_is_forgotten_whole(bench: Bench) -> None:
     assert bench.names() == ["a-roof", "a-wall", "t"]
 
 
+@pytest.mark.parametrize("removed", ["House[a]", WALL])
+def test_a_component_that_is_still_declared_is_not_removed(bench: Bench, removed: str) -> None:
+    """Nor is anything that it makes."""
+    with pytest.raises(ManifestError, match="is removed, and still declared at"):
+        bench.plan({"House[a]": {}}, removed=[removed])
+
+
 def test_a_component_that_is_still_declared_has_not_moved(bench: Bench) -> None:
     """As no resource has."""
     with pytest.raises(ManifestError, match=r"House\[a\] is still declared"):

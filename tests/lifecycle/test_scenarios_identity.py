@@ -179,6 +179,22 @@ def test_what_is_removed_from_state_stays_in_the_world(bench: Bench) -> None:
     assert acted(bench.apply({"Thing[b]": {}}, removed=["Thing[a]"], prune=True)) == {}
 
 
+@pytest.mark.parametrize("how", ["moved", "alias"])
+def test_the_source_of_a_move_that_is_removed_is_forgotten(bench: Bench, how: str) -> None:
+    """It does not become the target, which is a resource of its own, and it stays in the world."""
+    bench.apply({"Thing[a]": {"lifecycle": {"protect": True}}})
+    bench.world.things["thing"].pop("a")  # otherwise it is not a move
+    site: dict[str, Any] = {"Thing[b]": {"lifecycle": {"aliases": ["a"]} if how == "alias" else {}}}
+    moved = [{"from": "Thing[a]", "to": "Thing[b]"}] if how == "moved" else []
+    assert acted(bench.apply(site, moved=moved, removed=["Thing[a]"])) == {
+        "Thing[a]": ("forget", "success"),
+        "Thing[b]": ("create", "success"),
+    }
+    record = bench.record("Thing[b]")
+    assert record is not None
+    assert (list(bench.state.records), record.lifecycle.protect) == ([("thing", "b")], False)
+
+
 def test_what_is_removed_need_not_be_readable(bench: Bench) -> None:
     """Forgetting asks nobody."""
     bench.apply({"Thing[a]": {}})

@@ -209,6 +209,22 @@ def test_moves_and_removals_use_such_titles(bench: Bench) -> None:
     assert bench.run("state", "list", **state).out == "Widget[new]\n"
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("Widget[w]: {}", "4:11: Widget[w] is removed, and still declared at {site}:2"),
+        ("Widget[other]: {name: w}", "4:11: Widget[w] is removed, and still declared as Widget[other] at {site}:2"),
+        ("Widget[other]: {alias: w}", "4:11: Widget[w] is removed, and still declared as Widget[other] at {site}:2"),
+    ],
+)
+def test_what_is_declared_cannot_be_removed(bench: Bench, declared: str, message: str) -> None:
+    """Both lines are named, and nothing is touched."""
+    done = bench.apply(f"resources:\n  {declared}\nproject: p\nremoved: ['Widget[w]']\n")
+    site = bench.home / "site.yaml"
+    assert (done.code, f"{site}:{message.format(site=site)}" in done.err) == (65, True), done.err
+    assert bench.things("widget") == {}
+
+
 @pytest.mark.parametrize("who", ["a\nb", "a\x1b[31mb", "", "'a'"])
 def test_what_a_title_comes_to_obeys_what_keys_obey(bench: Bench, who: str) -> None:
     """No control character, no quotes around it, and never nothing: refused with its place, and on one line."""
