@@ -63,6 +63,11 @@ class Decision(NamedTuple):
     predicted: Mapping[str, Any] = {}
     #: The reason of a replacement that the differences do not show; its text is also the first of ``reasons``.
     replacement: Replacement | None = None
+    #: Whether it is not yet certain that a replacement is needed: only if an unknown value turns out to differ, or if
+    #: another resource changes. Decided again at its turn; nothing is deleted before.
+    conditional: bool = False
+    #: Why a conditional replacement fails if it turns out to be needed; empty: nothing forbids it.
+    forbidden: str = ""
 
 
 SAME: Final = Decision(Action.SAME)
@@ -245,8 +250,11 @@ class Step(NamedTuple):
 
     @property
     def create_first(self) -> bool:
-        """Whether a replacement creates the new resource before it deletes the old one."""
-        return self.entry.meta.lifecycle.replace == "create_first"
+        """Whether a replacement creates the new resource before it deletes the old one.
+
+        A conditional one, of a resource that keeps its name, cannot.
+        """
+        return self.entry.meta.lifecycle.replace == "create_first" and not self.decision.conditional
 
     @property
     def old_name(self) -> Name:

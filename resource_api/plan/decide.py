@@ -181,15 +181,18 @@ def _decide_existing(
     found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
     planned = predict(entry, is_, wanted, functions) if found else Planned()
     replacing = _replacing_attributes(entry, found, planned, inputs)
-    if inputs.lost_sources and not replacing.all:
+    if inputs.lost_sources and not replacing.certain:
         replacing = _replacing_without_sources(entry, is_, wanted, functions, inputs)
     if replacing.all or inputs.replacement:
         decision = _decide_replacement(entry, found, replacing, inputs)
+        if planned.delete_first and lifecycle.replace == "create_first":
+            decision = decision._replace(error="cannot be replaced create_first: its provider must delete first")
+        if not (replacing.certain or (inputs.replacement and not inputs.conditional)):
+            decision = _conditional(decision, found, replacing, inputs)
         if imports(entry, inputs.record):
             decision = decision._replace(reasons=(*decision.reasons, "imported first"))
-        if planned.delete_first and lifecycle.replace == "create_first":
-            return decision._replace(error="cannot be replaced create_first: its provider must delete first")
-        return decision if decision.error else _with_prediction(entry, decision, should, functions)
+        final = decision.error or decision.conditional
+        return decision if final else _with_prediction(entry, decision, should, functions)
     predicted = predicted_values(planned, wanted)
     if imports(entry, inputs.record):
         return Decision(Action.IMPORT, found, predicted=predicted)
@@ -215,6 +218,8 @@ class _ReplacingAttributes(NamedTuple):
     declared: Sequence[str] = ()
     #: The provider's ``plan``.
     provided: Sequence[str] = ()
+    #: Whether one of them differs for certain, or certainly has to be set anew.
+    certain: bool = False
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -242,7 +247,10 @@ def _replacing_attributes(
                 f"'{attribute}' can only be set at creation: it is {show(is_)} and should be {show(should)}"
             )
     declared = [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes]
-    return _ReplacingAttributes(fixed, declared, provided)
+    lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)
+    sure = {each.attribute for each in found if each.should is not UNKNOWN or each.attribute in lost}
+    certain = not sure.isdisjoint((*fixed, *declared, *provided))
+    return _ReplacingAttributes(fixed, declared, provided, certain)
 
 
 def _replacing_without_sources(
@@ -285,6 +293,26 @@ def _decide_replacement(
     if lifecycle.retain:
         return decision._replace(error="is retained, and replacing it under its own name would delete it")
     return decision
+
+
+def _conditional(
+    decision: Decision, found: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
+) -> Decision:
+    """Return a replacement that is carried out only if it turns out to be needed; what forbids it counts only then."""
+    conditions = []
+    if inputs.replacement is not None:
+        verb = "changes" if inputs.replacement.reason is ReplacementReason.TRIGGERED else "is replaced"
+        conditions.append(f"{inputs.replacement.names[0]} {verb}")
+    lost = {inputs.lost_sources[name]: None for name in replacing.all if name in inputs.lost_sources}
+    conditions += [f"{source} is replaced" for source in lost]
+    if unknown := [name for name in replacing.all if name not in inputs.lost_sources]:
+        conditions.append(f"{', '.join(unknown)} changes")
+    reasons = [f"only if {' or '.join(conditions)}"]
+    if decision.error:
+        reasons.append(f"fails then: {decision.error}")
+    return _replace(found, replacing.all, inputs.replacement)._replace(
+        reasons=tuple(reasons), conditional=True, forbidden=decision.error
+    )
 
 
 def _replace(found: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None) -> Decision:

@@ -12,6 +12,7 @@ from resource_api.catalog.targets import matching
 from resource_api.model.change import Action, exists
 from resource_api.model.step import Replacement, ReplacementReason
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.values import UNKNOWN
 from resource_api.plan.replacement import cannot_outlive_source, host_of, trigger_entries
 from resource_api.prior.orphans import OrphanKind
 
@@ -40,6 +41,10 @@ class DecisionInputs(NamedTuple):
     orphan: OrphanKind | None = None
     #: Attribute → reference of a resource that its value comes from and that is deleted before it is created again.
     lost_sources: Mapping[str, str] = {}
+    #: The attributes of ``lost_sources`` of which it is not certain that the source is deleted.
+    conditional_sources: Collection[str] = ()
+    #: Whether it is not certain that ``replacement`` holds.
+    conditional: bool = False
     #: Whether its replacement in this run has removed it.
     removed: bool = False
 
@@ -73,15 +78,23 @@ class InputCollector:
         index, prior = entry.index, self._prior
         if (kind := prior.orphans.get(index)) is not None:
             return DecisionInputs(prior.state.records[entry.key], salt=prior.state.salt, orphan=kind)
+        replacement = self._own_reason(entry)
+        conditional = False
+        if replacement is None:
+            replacement, conditional = self._reason_elsewhere(entry, steps)
+        lost, uncertain = self._lost_sources(entry) if self._replaced and entry.definition.ensurable else ({}, ())
         return DecisionInputs(
             prior.records.get(index),
             prior.predecessors.get(index),
             prior.state.salt,
-            self._replacement(entry, steps),
-            lost_sources=self._lost_sources(entry) if self._replaced and entry.definition.ensurable else {},
+            replacement,
+            lost_sources=lost,
+            conditional_sources=uncertain,
+            conditional=conditional,
         )
 
-    def _replacement(self, entry: Entry, steps: Mapping[int, Step]) -> Replacement | None:
+    def _own_reason(self, entry: Entry) -> Replacement | None:
+        """Return the reason for a replacement that does not depend on other resources."""
         if entry.index in self._requested:
             return Replacement(ReplacementReason.REQUESTED)
         record = self._prior.records.get(entry.index)
@@ -90,35 +103,44 @@ class InputCollector:
         predecessor = self._prior.predecessors.get(entry.index)
         if predecessor is not None and (why := self._prior.instances.replaced.get(predecessor.instance)):
             return Replacement(ReplacementReason.PROVIDER_CONFIGURATION, (why,))
-        for trigger in trigger_entries(self._catalog, entry):
-            step = steps.get(trigger.index)
-            if step is not None and step.action in _TRIGGERING and self._is_carried_out(step):
-                return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),))
-        return self._replacement_with_host(entry, record)
+        return None
 
-    def _replacement_with_host(self, entry: Entry, record: Record | None) -> Replacement | None:
+    def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
+        """Return the replacement for the sake of another resource, and whether it is conditional."""
+        found = (steps[trigger.index] for trigger in trigger_entries(self._catalog, entry) if trigger.index in steps)
+        triggers = [step for step in found if step.action in _TRIGGERING and self._is_carried_out(step)]
+        if triggers:
+            step = min(triggers, key=_may_change_nothing)
+            return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)
+        return self._replacement_with_host(entry, self._prior.records.get(entry.index))
+
+    def _replacement_with_host(self, entry: Entry, record: Record | None) -> tuple[Replacement | None, bool]:
         """Return the replacement of a resource that goes with its host, in this run or for an interrupted one."""
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
-            return None
+            return None, False
         host = host_of(self._catalog, entry)
         superseded = record is not None and name in self._superseded
-        if host is not None and (host.index in self._replaced or superseded):
-            return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),))
-        return None
+        if host is None or not (host.index in self._replaced or superseded):
+            return None, False
+        conditional = not superseded and self._replaced[host.index].decision.conditional
+        return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _is_carried_out(self, step: Step) -> bool:
         """Return whether a step is carried out; in a noop run, whether a run without noop would do it."""
         return not (step.decision.error or step.is_noop(noop_run=self._noop))
 
-    def _lost_sources(self, entry: Entry) -> dict[str, str]:
-        found = {}
+    def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
+        """Return attribute → the source that is deleted, and the attributes for which that is not certain."""
+        found, conditional = {}, set()
         for name, sources in entry.sources.items():
-            for source in sources:
-                step = self._replaced.get(source.index)
-                if step is not None and not step.create_first:
-                    found[name] = str(step.reference)
-        return found
+            steps = [self._replaced[source.index] for source in sources if source.index in self._replaced]
+            if lost := [step for step in steps if not step.create_first]:
+                step = min(lost, key=lambda step: step.decision.conditional)
+                found[name] = str(step.reference)
+                if step.decision.conditional:
+                    conditional.add(name)
+        return found, conditional
 
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
         """Return replaced entry → a resource that is not ``selected`` and cannot stay while that one is away."""
@@ -132,3 +154,10 @@ class InputCollector:
                     if (step := self._replaced.get(source.index)) is not None and not step.create_first:
                         found[source.index] = str(entry.reference)
         return found
+
+
+def _may_change_nothing(step: Step) -> bool:
+    """Return whether a step may find, at its turn, that nothing is to be done."""
+    differences = step.decision.differences
+    updates = step.action is Action.UPDATE and all(difference.should is UNKNOWN for difference in differences)
+    return updates or step.decision.conditional or bool(step.deferred)

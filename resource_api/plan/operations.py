@@ -6,12 +6,14 @@ dependencies, dependents first, and after everything else if possible. Pure.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
 from resource_api.model.change import Action
 from resource_api.model.step import Operation
+from resource_api.plan.replacement import conditional_groups
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -131,7 +133,7 @@ def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
 def _disappears(step: Step, *, removal: bool) -> bool:
     """Return whether a resource may disappear with its host: it is forgotten, or found missing when replaced."""
     if step.action is Action.REPLACE:
-        return removal and not step.decision.error
+        return removal and not (step.decision.error or step.decision.forbidden)
     return step.action is Action.FORGET
 
 
@@ -144,6 +146,15 @@ class _Edges:
         self._puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
         self._removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
         self._present = self._puts.keys() | self._removals.keys()
+
+    @cached_property
+    def _after(self) -> Mapping[int, Sequence[int]]:
+        """Entry → the entries that require it."""
+        return reverse(self._requires)
+
+    @cached_property
+    def _groups(self) -> Mapping[int, Mapping[int, Collection[int]]]:
+        return conditional_groups(step for step, removal in self._nodes if removal)
 
     def all(self) -> Iterator[Edge]:
         puts, removals = self._puts, self._removals
@@ -163,11 +174,24 @@ class _Edges:
         """Remove an old resource only after what its new one requires, except for what itself needs the removal."""
         puts, removals = self._puts, self._removals
         replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number][0].create_first}
-        after_removal = graph.descendants(replaced, reverse(self._requires))
+        after_removal = graph.descendants(replaced, self._after)
         for index in replaced:
+            if self._nodes[removals[index]][0].decision.conditional:
+                yield from self._before_decision(index)
+                continue
             for other in self._requires.get(index, ()):
                 if other in puts and other not in after_removal:
                     yield Edge(puts[other], removals[index], automatic=True)
+
+    def _before_decision(self, index: int) -> Iterator[Edge]:
+        """Decide about a conditional replacement only after all that its group depends on, and then at once."""
+        group = self._groups[index]
+        later = graph.descendants(group, self._after)
+        for other in {other for each in group for other in self._required(each)} - later:
+            if other in self._puts:
+                yield Edge(self._puts[other], self._removals[index], automatic=True)
+        for source in group[index]:
+            yield Edge(self._removals[index], self._removals[source], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
         """Remove a resource only after its dependents, by record or catalog, are removed or changed."""
@@ -184,8 +208,9 @@ class _Edges:
             recorded = step.record.requires if step.record else ()
             needed = {by_reference[name] for name in recorded if name in by_reference}
             needed |= {before for before in self._required(index) if before in removals}
+            stays = not removal or step.decision.conditional
             for other in needed - {index}:
-                if removal:
+                if not stays:
                     yield Edge(removals[index], removals[other], automatic=True)
                 elif other not in puts or self._nodes[removals[other]][0].create_first:
                     yield Edge(puts[index], removals[other], automatic=True)

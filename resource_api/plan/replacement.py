@@ -69,7 +69,7 @@ def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]
     """Return entry's index → recorded entries that have to be replaced once that one has changed."""
     if not prior.records:
         return {}
-    failed = {step.entry.index for step in steps if step.decision.error}
+    failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
     found: dict[int, list[Entry]] = {}
     for index in prior.records.keys() - failed:
         entry = catalog.entries[index]
@@ -91,6 +91,31 @@ def _is_replaceable(entry: Entry) -> bool:
         and not lifecycle.external
         and lifecycle.replace != "never"
     )
+
+
+def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Collection[int]]]:
+    """Return entry → its group, the conditional replacements of which all are carried out that are needed, or none.
+
+    A group is entry → its sources, which are removed after it: it was created from them, or it is ``deleted_with`` them
+    and must not be deleted.
+    """
+    conditional = {step.entry.index: step for step in steps if step.decision.conditional}
+    by_reference = {str(step.reference): index for index, step in conditional.items()}
+    sources: dict[int, Collection[int]] = {}
+    groups: dict[int, dict[int, Collection[int]]] = {}
+    for index, step in conditional.items():
+        names = step.decision.replaces_because
+        found = {source.index for name in names for source in step.entry.sources.get(name, ())}
+        if step.decision.forbidden:
+            found.add(by_reference.get(step.entry.meta.lifecycle.deleted_with or "", index))
+        sources[index] = found & conditional.keys() - {index}
+        groups[index] = {index: sources[index]}
+    for index, before in sources.items():
+        for source in before:
+            if groups[index] is not groups[source]:
+                groups[index].update(groups[source])
+                groups.update(dict.fromkeys(groups[source], groups[index]))
+    return groups
 
 
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
@@ -152,4 +177,7 @@ def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[i
 
 def _fail(step: Step, dependent: str) -> Step:
     error = f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
+    if step.decision.conditional:
+        reasons = (*step.decision.reasons, f"fails then: {error}")
+        return step._replace(decision=step.decision._replace(reasons=reasons, forbidden=error))
     return step._replace(decision=step.decision._replace(error=error))

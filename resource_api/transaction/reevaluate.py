@@ -7,25 +7,26 @@ becomes known goes into the ``OperationRun``.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.functions import invoke
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.report import SUMMARY_FIELDS
+from resource_api.model.step import Decision, ReplacementReason
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
-from resource_api.plan.replacement import is_triggered, trigger_entries
+from resource_api.plan.replacement import conditional_groups, host_of, is_triggered, trigger_entries
 from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.function import Call
-    from resource_api.model.step import Decision, Step
+    from resource_api.model.step import Operation, Step
     from resource_api.model.values.expression import Path
     from resource_api.plan.decision_inputs import DecisionInputs
     from resource_api.transaction.operation_run import OperationRun
@@ -49,6 +50,8 @@ class Reevaluation:
         self._deferred = DeferredInstances(plan.catalog.instances, plan.prior.instances, self._providers)
         #: Entry's index → the operation that creates or changes it, once that has begun.
         self._runs: dict[int, OperationRun] = {}
+        #: Entry's index → the decision about a conditional replacement, while operations are decided.
+        self._decisions_now: dict[int, Decision] = {}
         self.resolve = plan.catalog.scope.resolver(self._of_resource, self._invoke)
 
     def add(self, run: OperationRun) -> None:
@@ -59,6 +62,7 @@ class Reevaluation:
     def decide(self, runs: Sequence[OperationRun]) -> None:
         """Decide operations of one type again, with what is known and can be read now."""
         definition = runs[0].definition
+        self._decisions_now.clear()
         if not self._configure(runs):
             return
         runs = self._fill_in_unknowns(runs)
@@ -107,27 +111,27 @@ class Reevaluation:
             if self._plan.options.noop and run.step.unknown:
                 continue
             if run.step.entry.pending and not run.removal:
-                run.should, problem = self._known_values(run)
+                run.should, problem = self._known_values(run.step, run.should)
                 if problem:
                     self._results.fail(run, problem)
                     continue
             known.append(run)
         return known
 
-    def _known_values(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
+    def _known_values(self, step: Step, should: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
         """Return what should be with the values that have become known, and what is wrong with them; empty: nothing."""
-        entry, catalog = run.step.entry, self._plan.catalog
+        entry, catalog = step.entry, self._plan.catalog
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
                 found = catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
-                return run.should, unknowns.with_location(catalog, entry, str(error))
-            if is_unknown(found) and not run.step.noop:
-                return run.should, unknowns.with_location(catalog, entry, f"'{name}' is still not known: {value}")
+                return should, unknowns.with_location(catalog, entry, str(error))
+            if is_unknown(found) and not step.noop:
+                return should, unknowns.with_location(catalog, entry, f"'{name}' is still not known: {value}")
             values[name] = UNKNOWN if is_unknown(found) else found
-        should, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
-        return should, problem and unknowns.with_location(catalog, entry, problem)
+        known, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
+        return known, problem and unknowns.with_location(catalog, entry, problem)
 
     def _of_resource(self, path: Path) -> Any:
         """Return the value that a path into a resource leads to. Raises ``ValueError`` where there is none."""
@@ -156,9 +160,11 @@ class Reevaluation:
     def _redecide(self, run: OperationRun) -> None:
         """Decide an operation from the row that was read now."""
         step = run.step
+        if step.noop and step.decision.conditional:
+            return  # shown as planned, because what would decide it is not done
         if not run.removal:
             self._decide_one(run)
-        elif self._trigger_unchanged(step) or (step.unknown and not (step.decision.replacement or step.create_first)):
+        elif step.decision.conditional or self._trigger_unchanged(step):
             self._keep_if_not_replaced(run)
 
     def _unreadable(self, run: OperationRun, failure: str) -> None:
@@ -191,30 +197,95 @@ class Reevaluation:
             self._results.fail(run, decision.error)
 
     def _keep_if_not_replaced(self, removal: OperationRun) -> None:
-        """Keep a resource that would be replaced for a value that was unknown, where the value turned out the same.
-
-        Where a source of the value has not ended, because it is to be replaced too, the plan holds.
-        """
+        """Keep a resource whose replacement turns out not to be needed, or cannot be carried out with its group."""
         step = removal.step
-        sources = {source.index for name in step.unknown for source in step.entry.sources[name]}
-        if not all(index in self._runs and self._runs[index].finished for index in sources):
-            return
-        should, problem = removal.should, ""
-        if step.entry.pending:
-            should, problem = self._known_values(removal)
-        if not problem:
-            functions = self._providers.functions(step.entry.instance)
-            decision = decide(step.entry, removal.is_, should, functions, self._inputs(step))
-            problem = decision.error
-            if not problem and decision.action is not Action.REPLACE:
-                self._results.unchanged(removal)
-        if problem:
+        decision = self._decision_now(step)
+        if decision.action is not Action.REPLACE and not decision.error:
+            self._results.unchanged(removal)
+        elif problem := decision.error or step.decision.forbidden:
             self._results.fail(removal, problem)
+        elif cause := self._forbidding(step.entry.index):
+            self._results.skip(removal, f"skipped because {cause} failed", cause)
+
+    def _forbidding(self, index: int) -> str:
+        """Return a resource that must be replaced with this one and must not be; empty: there is none."""
+        for other in self._groups.get(index, ()):
+            step = self._step(other)
+            decision = self._decision_now(step)
+            if decision.error or (step.decision.forbidden and decision.action is Action.REPLACE):
+                return str(step.reference)
+        return ""
+
+    @cached_property
+    def _groups(self) -> Mapping[int, Mapping[int, Collection[int]]]:
+        return conditional_groups(self._plan.steps)
+
+    def _step(self, index: int) -> Step:
+        """Return the step of an entry that has operations."""
+        return self._plan.operations[self._results.operations_of[index][0]].step
+
+    def _decision_now(self, step: Step) -> Decision:
+        """Decide about a conditional replacement while nothing of its group has been removed."""
+        index = step.entry.index
+        if index not in self._decisions_now:
+            self._decisions_now[index] = self._decide_now(step)
+        return self._decisions_now[index]
+
+    def _decide_now(self, step: Step) -> Decision:
+        should, problem = self._known_values(step, step.should) if step.entry.pending else (step.should, "")
+        if problem:
+            return Decision(Action.REPLACE, error=problem)
+        sources = step.entry.sources.items()
+        lost = {name: str(each.reference) for name, found in sources for each in found if self._is_removed(each.index)}
+        functions = self._providers.functions(step.entry.instance)
+        row = self._snapshot.observation(step.entry.instance, step.entry.name).row
+        return decide(step.entry, row, should, functions, self._inputs(step)._replace(lost_sources=lost))
+
+    def _is_removed(self, index: int) -> bool:
+        """Return whether a resource is or was deleted to be replaced, as far as nothing of its group forbids that."""
+        numbers = self._results.operations_of.get(index, ())
+        step = self._step(index) if numbers else None
+        if step is None or step.action is not Action.REPLACE or step.create_first or step.decision.error:
+            return False
+        if not self._results.changed.isdisjoint(numbers):
+            return True
+        if index in self._runs and self._runs[index].finished:
+            return False
+        return not step.decision.conditional or self._decision_now(step).action is Action.REPLACE
+
+    def late_removal(self, run: OperationRun) -> Operation | None:
+        """Return the removal of a resource of which only now, at its turn, is certain that it is replaced.
+
+        A source of its value was kept when its removal was decided, and yields another value now. Where others were
+        created from it in turn, the operation fails, and the next run replaces them all.
+        """
+        step, index = run.step, run.step.entry.index
+        replaces = step.decision.conditional and run.decision.action is Action.REPLACE and exists(run.is_)
+        if not replaces or run.removal or run.finished or step.noop:
+            return None
+        group = self._groups[index]
+        later = [self._step(other) for other, sources in group.items() if index in sources]
+        if step.decision.forbidden:
+            self._results.fail(run, step.decision.forbidden)
+        elif later:
+            self._results.fail(run, f"would have to be replaced together with {later[0].reference}; run again")
+        else:
+            numbers = self._results.operations_of[index]
+            return next(self._plan.operations[number] for number in numbers if self._plan.operations[number].removal)
+        return None
 
     def _inputs(self, step: Step) -> DecisionInputs:
-        """Return what decides about a step now: a trigger that did not change after all replaces nothing."""
+        """Return what decides about a step now: what did not change or was kept after all replaces nothing."""
         inputs = self._plan.decision_inputs(step)
-        return inputs._replace(replacement=None) if self._trigger_unchanged(step) else inputs
+        return inputs._replace(replacement=None) if self._trigger_unchanged(step) or self._host_kept(step) else inputs
+
+    def _host_kept(self, step: Step) -> bool:
+        """Return whether a step replaces only because its ``deleted_with`` might be replaced, and that is not."""
+        replacement = step.decision.replacement
+        if replacement is None or replacement.reason is not ReplacementReason.HOST_REPLACED:
+            return False
+        host = host_of(self._plan.catalog, step.entry)
+        return host is not None and step.decision.conditional and not self._is_removed(host.index)
 
     def _trigger_unchanged(self, step: Step) -> bool:
         """Return whether a step replaces only because others change, and none of those has changed after all."""

@@ -49,10 +49,11 @@ class SegmentBuilder:
         forgets = step.decision.action is Action.FORGET or (
             operation.removal and step.entry.meta.lifecycle.deleted_with
         )
-        if not (forgets or step.unknown or step.entry.pending or step.refreshed_by):
+        conditional = step.decision.conditional
+        if not (forgets or conditional or step.unknown or step.entry.pending or step.refreshed_by):
             return True
         waits_for = self._numbers.intersection(self._plan.waits.get(operation.number, ()))
-        if waits_for and (step.unknown or forgets):
+        if waits_for and (step.unknown or forgets or conditional):
             return False
         # A predicted value is used only when it has become true.
         if step.entry.pending and any(operations[number].step.decision.predicted for number in waits_for):
@@ -257,7 +258,7 @@ def _name(operation: Operation) -> Any:
 def _is_plain(operation: Operation) -> bool:
     """Return whether an operation can share a call with any other plain one of its type; nearly all can."""
     step = operation.step
-    special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending
+    special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
     return not (special or step.decision.action is Action.FORGET or _needs_own_call(operation))
 
 

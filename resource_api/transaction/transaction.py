@@ -191,7 +191,19 @@ class Transaction:
         if changed := [run for run in runs if run.step.action is not Action.SAME or self._may_have_changed(run)]:
             with self._cancel_when_stopped(changed):
                 self._reevaluation.decide(changed)
+            self._remove_late(changed)
         return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
+
+    def _remove_late(self, runs: Sequence[OperationRun]) -> None:
+        """Remove resources of which only now is certain that they are replaced."""
+        for run in runs:
+            operation = self._reevaluation.late_removal(run)
+            if operation is not None and not self._halted():
+                removal = OperationRun(operation)
+                removal.is_, run.is_ = run.is_, None
+                self._carry_out([removal])
+            if operation is not None and (why := self._halted()):
+                self._results.skip(run, why)
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
         """Return an operation that is to be carried out; None: it has failed in the plan, or is skipped."""
