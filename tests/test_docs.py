@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
-PAGES: Final = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES: Final = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 NAMES: Final = [page.relative_to(ROOT).as_posix() for page in PAGES]
 HOME: Final = "/tmp/hello"  # noqa: S108 - a name in texts, never a place that is touched
 

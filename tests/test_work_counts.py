@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -363,3 +364,28 @@ def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most:
     """Each costs a fifth of a millisecond at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()
     assert len([name for name in imported(*arguments, *more) if name.startswith("resource_api")]) <= most
+
+
+def test_each_directory_of_code_is_checked_once(tmp_path: Path) -> None:
+    """However many types lie in it; their files are opened, and what is open is checked."""
+    for name in ("one", "two", "three"):
+        for kind in ("types", "providers"):
+            (tmp_path / kind).mkdir(exist_ok=True)
+        declared = f'name="{name}", docs="A {name}.", attributes={{"name": Attribute("String", "It.", kind="namevar")}}'
+        code = f"from resource_api import Attribute, TypeDefinition\nTYPE = TypeDefinition({declared})\n"
+        (tmp_path / "types" / f"{name}.py").write_text(code)
+        get = "    def get(self, context):\n        return [{'name': 'a'}]\n"
+        provider = f"class Provider:\n{get}    def set(self, context, changes):\n        pass\n"
+        (tmp_path / "providers" / f"{name}.py").write_text(provider)
+    site = tmp_path / "site.json"
+    site.write_text(json.dumps({"resources": {f"{name}[a]": {} for name in ("One", "Two", "Three")}}))
+    trace = tmp_path / "trace"
+    command = [sys.executable, "-c", _COMMAND, "apply", str(site), "--state", "memory:"]
+    subprocess.run(["strace", "-f", "-qq", "-e", "trace=newfstatat", "-o", str(trace), *command], check=True)
+    text = trace.read_text()
+    looks = [
+        len(re.findall(rf'"{re.escape(str(path))}", .*AT_SYMLINK_NOFOLLOW', text))
+        for path in (tmp_path / "types", tmp_path / "providers", tmp_path)
+    ]
+    # The directory that was named is looked at once more, to follow its links.
+    assert looks == [1, 1, 2]

@@ -46,6 +46,8 @@ class Fingerprints(NamedTuple):
             and _are_unchanged(self.code)
             and all(_type(registry, name) == found for name, found in self.types.items())
             and all(_is_same_file(*file) for file in self.files)
+            # A whole run warns of a manifest that others can change.
+            and not any(registry.trust.who_can_change(path) for path, *_ in self.files)
         )
 
     def cover_loaded_code(self) -> bool:

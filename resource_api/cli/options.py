@@ -64,6 +64,13 @@ common = _group(
         type=_Directory(exists=True, file_okay=False),
         help="A directory holding types/ and providers/; repeatable, first hit wins.",
     ),
+    click.option(
+        "--trust-path",
+        multiple=True,
+        envvar="RESOURCE_API_TRUST_PATH",
+        type=_Directory(exists=True, file_okay=False),
+        help="Execute code beneath this directory although others can change it; repeatable.",
+    ),
     click.option("--json", is_flag=True, help="Write JSON to stdout."),
     click.option("-v", "--verbose", is_flag=True, help="Show progress."),
     click.option("-d", "--debug", is_flag=True, help="Show everything."),

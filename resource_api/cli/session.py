@@ -5,7 +5,6 @@ What the commands do is in ``commands/``.
 
 from __future__ import annotations
 
-import os
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +19,7 @@ from resource_api.model.values.errors import (
     UsageError,
     reason,
 )
-from resource_api.plugins.module_path import BUNDLED, ModulePath
+from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
 from resource_api.render import json as documents
@@ -47,7 +46,8 @@ class Session:
         self._streams = runs and self.json
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
-        self.registry = Registry(ModulePath(_module_path(settings.get("module_path") or (), settings.get("manifest"))))
+        module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
+        self.registry = Registry(module_path, settings.get("trust_path") or ())
         self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate"))
         self.reader = ResourceReader(self.registry, self.run)
@@ -189,11 +189,3 @@ def _code(error: ResourceAPIError) -> str:
     """Return the code of a diagnostic: the class's name in lower case, without ``Error``."""
     name = type(error).__name__.removesuffix("Error")
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
-
-
-def _module_path(directories: Sequence[str], manifest: str | None) -> list[str]:
-    """Return the module path: the given directories, the manifest's own, and the bundled one."""
-    places = [os.path.realpath(directory) for directory in directories]
-    if manifest is not None:
-        places.append(os.path.dirname(os.path.realpath(manifest)))  # noqa: PTH120 - text
-    return [*places, BUNDLED]

@@ -40,14 +40,19 @@ def _json(raw: bytes, file: str) -> Document:
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
 
 
-def read(source: str | os.PathLike[str] | Mapping[str, Any], python: Reader | None = None) -> Manifest:
+def read(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    python: Reader | None = None,
+    open_code: Callable[[str], int] | None = None,
+) -> Manifest:
     """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``, ``.py``) or from a mapping of the same structure.
 
-    ``python`` reads Python manifests: they need inputs and facts. Raises ``ManifestError`` with every problem of every
+    ``python`` reads Python manifests: they need inputs and facts. ``open_code`` opens their files, and raises
+    ``UntrustedCode`` where others could have changed them. Raises ``ManifestError`` with every problem of every
     file, ``UsageError`` for a suffix without a reader.
     """
     if not isinstance(source, Mapping):
-        return assemble(*load_documents(os.fsdecode(source), python))
+        return assemble(*load_documents(os.fsdecode(source), python, open_code))
     from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for the embedding API
 
     copied = mapping_reader.read(source, MAPPING)
@@ -66,7 +71,9 @@ def from_texts(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
     return assemble([mapping_reader.read(each["data"], each["file"]) for each in files])._replace(root=root)
 
 
-def load_documents(path: str, python: Reader | None = None) -> tuple[list[Document], list[Problem]]:
+def load_documents(
+    path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None
+) -> tuple[list[Document], list[Problem]]:
     """Read ``path`` and all files that it includes; included files come before the one that includes them.
 
     Return the documents that could be read, and the problems. Raises ``UsageError`` when ``path`` itself has a suffix
@@ -77,18 +84,22 @@ def load_documents(path: str, python: Reader | None = None) -> tuple[list[Docume
         ends = ", ".join(readers)
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
         raise UsageError(msg)
-    loader = _Loader(readers)
+    loader = _Loader(readers, {".py": open_code} if open_code is not None else {})
     loader.load(path, path, 0)
     return loader.documents, loader.problems
 
 
-def read_file(path: str) -> tuple[bytes, tuple[int, int]]:
+def _open(path: str) -> int:
+    # A named pipe would block until another process opens it.
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes, tuple[int, int]]:
     """Return the bytes of a regular file, and its device and inode; never more than one byte above the limit.
 
     Raises ``OSError``, or ``ValueError`` with the reason.
     """
-    # A named pipe would block until another process opens it.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    descriptor = open_file(path)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -107,8 +118,9 @@ def _suffix(path: str) -> str:
 class _Loader:
     """Reads a file and what it includes, depth first, each file once."""
 
-    def __init__(self, readers: Mapping[str, Reader]) -> None:
+    def __init__(self, readers: Mapping[str, Reader], openers: Mapping[str, Callable[[str], int]]) -> None:
         self._readers = readers
+        self._openers = openers
         self._seen: set[tuple[int, int]] = set()
         self.documents: list[Document] = []
         self.problems: list[Problem] = []
@@ -116,7 +128,7 @@ class _Loader:
     def load(self, path: str, shown: str, depth: int) -> str:
         """Read one file and the files that it includes; return why it cannot be opened, or nothing."""
         try:
-            raw, identity = read_file(path)
+            raw, identity = read_file(path, self._openers.get(_suffix(path), _open))
         except (OSError, ValueError) as error:
             reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             if depth == 0:

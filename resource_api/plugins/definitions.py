@@ -12,6 +12,7 @@ from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError
 from resource_api.plugins.loader import execute_in
+from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.provider_interface import interface_problems
 from resource_api.plugins.shared_code import builtins_with_lib
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.model.policy import Policy
+    from resource_api.plugins.loader import ReadCode
 
     #: A component, and the function that builds one use of it.
     Component = tuple[ComponentDefinition, Callable[[Any], object]]
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
-    def __init__(self) -> None:
-        """Begin without any module loaded."""
+    def __init__(self, read: ReadCode | None = None) -> None:
+        """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
+        self._read = read
         self._builtins: dict[str, dict[str, Any] | None] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
@@ -64,10 +67,11 @@ class DefinitionFiles:
     def _execute(self, path: str, *, first: bool = True) -> ModuleType:
         """Execute a file; its module replaces that of an earlier registry, but not that of another version."""
         directory, kind, _ = path.rsplit("/", 2)
+        read = None if directory == BUNDLED else self._read
         if directory not in self._builtins:
-            self._builtins[directory] = builtins_with_lib(directory)
+            self._builtins[directory] = builtins_with_lib(directory, read)
         module = ModuleType(f"resource_api.{kind}.{_stem(path)}" + ("" if first else f"@{directory}"))
-        execute_in(module, path, self._builtins[directory])
+        execute_in(module, path, self._builtins[directory], read)
         return module
 
 

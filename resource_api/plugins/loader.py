@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from threading import RLock, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.errors import DefinitionError, reason
+from resource_api.model.values.errors import DefinitionError, UntrustedCode, reason
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    #: Path → the bytes of the file, and its status.
+    ReadCode = Callable[[str], tuple[bytes, os.stat_result]]
 
 
 #: Held while a file is executed: ``sys.stdout`` is replaced meanwhile, and a function of a provider may import code of
@@ -32,10 +36,14 @@ def execute(path: str, name: str) -> ModuleType:
     return module
 
 
-def execute_in(module: ModuleType, path: str, builtins: Mapping[str, Any] | None = None) -> None:
+def execute_in(
+    module: ModuleType, path: str, builtins: Mapping[str, Any] | None = None, read: ReadCode | None = None
+) -> None:
     """Execute a file in a new module; ``builtins`` replaces the built-in names of Python for this module.
 
     The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up.
+    ``read`` returns what a file of code holds and its status, and raises ``UntrustedCode`` where others could have
+    changed it; without it the file is trusted.
     Raise ``DefinitionError`` with the file, the line and the reason when it raises, exits, prints, or changes
     ``sys.path``; other changes of the process are undone.
     """
@@ -45,17 +53,17 @@ def execute_in(module: ModuleType, path: str, builtins: Mapping[str, Any] | None
     sys.modules[module.__name__] = module
     try:
         with LOCK:
-            _run(module, path)
+            _run(module, path, SourceFileLoader if read is None else partial(_CheckedLoader, read))
     except BaseException:
         sys.modules.pop(module.__name__, None)
         raise
 
 
-def _run(module: ModuleType, path: str) -> None:
+def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
     search_path, path_changed = list(sys.path), False
     stdout, before = _WriteDetector(), sys.stdout
     try:
-        code = SourceFileLoader(module.__name__, path).get_code(module.__name__)
+        code = loader(module.__name__, path).get_code(module.__name__)
         with process_guard.protected():
             sys.stdout = stdout
             try:
@@ -63,7 +71,7 @@ def _run(module: ModuleType, path: str) -> None:
             finally:
                 path_changed = sys.path != search_path
                 sys.stdout = before
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, UntrustedCode):
         raise
     except BaseException as error:
         msg = f"{path}:{line_of(error, path)}: {_describe(error, path)}"
@@ -72,6 +80,29 @@ def _run(module: ModuleType, path: str) -> None:
         what = "prints" if stdout.written else "changes sys.path"
         msg = f"{path}: {what} while it is loaded; a module file must not"
         raise DefinitionError(msg)
+
+
+class _CheckedLoader(SourceFileLoader):
+    """Loads a file, or its bytecode, only from bytes that nobody else could have changed."""
+
+    def __init__(self, read: ReadCode, name: str, path: str) -> None:
+        """Read the file with ``read``. Raise ``UntrustedCode``, ``OSError``."""
+        super().__init__(name, path)
+        self._read = read
+        self._source, self._status = read(path)
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:  # noqa: ARG002 - there is one file
+        """Return the time and size of the file that has been read."""
+        return {"mtime": self._status.st_mtime, "size": self._status.st_size}
+
+    def get_data(self, path: str) -> bytes:
+        """Return what has been read, or the bytecode. Raise ``OSError`` for bytecode that cannot be trusted either."""
+        if path == self.path:
+            return self._source
+        try:
+            return self._read(path)[0]
+        except UntrustedCode as error:
+            raise PermissionError(str(error)) from error
 
 
 class _WriteDetector:

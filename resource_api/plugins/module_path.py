@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PACKAGE: Final = os.path.realpath(__file__).rsplit("/", 2)[0]
 #: Holds the bundled ``types/`` and ``providers/``: inside the package once installed, beside it in a checkout.
 BUNDLED: Final = PACKAGE if os.path.isdir(f"{PACKAGE}/types") else PACKAGE.rpartition("/")[0]  # noqa: PTH112 - text
+#: The program's own installation, whose code is trusted: whoever can change it can change this module too.
+OWN: Final = (
+    PACKAGE,
+    *(f"{BUNDLED}/{kind}" for kind in ("types", "providers", "components", "policies", "lib")),
+    *(place for place in (PACKAGE.rpartition("/")[0],) if place.endswith(("/site-packages", "/dist-packages"))),
+)
 #: Installed distributions name a package whose directory holds ``types/`` and ``providers/`` in this group.
 ENTRY_POINTS: Final = "resource_api.modules"
 
@@ -27,10 +33,32 @@ class ModulePath:
     A kind is ``types``, ``providers``, ``components`` or ``policies``.
     """
 
-    def __init__(self, directories: Sequence[str], *, distributions: bool = True) -> None:
-        """Look in ``directories`` in their order, then in installed distributions unless these are excluded."""
+    def __init__(
+        self, directories: Sequence[str], *, distributions: bool = True, ways: Mapping[str, str] | None = None
+    ) -> None:
+        """Look in ``directories`` in their order, then in installed distributions unless these are excluded.
+
+        ``ways``: a directory → the path with links by which somebody has named it, or a file in it.
+        """
+        self.ways = ways or {}
         self._directories = list(directories)
         self._distributions: list[str] | None = None if distributions else []
+
+    @classmethod
+    def resolve(
+        cls, directories: Iterable[str | os.PathLike[str]], manifest: str | None = None, *, bundled: bool = True
+    ) -> Self:
+        """Return the module path of directories as somebody has named them, then the manifest's own, then ours."""
+        named = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
+        if manifest is not None:
+            named[manifest] = os.path.dirname(os.path.realpath(manifest))  # noqa: PTH120 - text
+        # A link may come before a '..', so what was named is not normalized.
+        ways = {
+            real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text  # noqa: PTH109 - text
+            for text, real in named.items()
+            if _links(text, real)
+        }
+        return cls([*named.values(), *([BUNDLED] if bundled else ())], ways=ways)
 
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
         """Return the file of one name, or None.
@@ -67,6 +95,12 @@ class ModulePath:
         if self._distributions is None:
             self._distributions = _installed()
         yield from self._distributions
+
+
+def _links(named: str, real: str) -> bool:
+    """Return whether there are links in the path of a directory, or of a file in it, as somebody has named it."""
+    path = os.path.abspath(named)  # noqa: PTH100 - text
+    return path != real and path.rpartition("/")[0] != real.rstrip("/")
 
 
 def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:

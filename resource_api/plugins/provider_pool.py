@@ -153,7 +153,8 @@ class ProviderPool:
         from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - only with isolation
 
         versions = self._versions.get(definition.instance, "")
-        return WorkerProvider(definition, self.registry.module_path_of(definition.name, versions), self.run)
+        directories = self.registry.module_path_of(definition.name, versions)
+        return WorkerProvider(definition, directories, self.run, self.registry.trusted_directories)
 
     def _call_class(self, definition: TypeDefinition) -> Any:
         provider_class = self._provider_class(definition)

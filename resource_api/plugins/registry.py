@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.model.component import ComponentDefinition
@@ -15,25 +16,27 @@ from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError, UnknownType, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.definitions import DefinitionFiles, policy
-from resource_api.plugins.module_path import BUNDLED, ModulePath
+from resource_api.plugins.module_path import OWN, ModulePath
 from resource_api.plugins.provider_interface import interface_problems
 from resource_api.plugins.versions import TypeVersion, newest
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from resource_api.model.policy import Policy, PolicyPlan, PolicyResource
     from resource_api.plugins.definitions import Component
+    from resource_api.system.filesystem.code_trust import CodeTrust
 
 
 class Registry:
     """Types and providers by name; a second one of the same name is refused."""
 
-    def __init__(self, module_path: ModulePath | None = None) -> None:
-        """Begin empty, or with the files on ``module_path``."""
+    def __init__(self, module_path: ModulePath | None = None, trust: Iterable[str | os.PathLike[str]] = ()) -> None:
+        """Begin empty, or with the files on ``module_path``; code beneath a directory of ``trust`` is not checked."""
         self._module_path = module_path or ModulePath([], distributions=False)
-        self._files = DefinitionFiles()
+        self.trusted_directories = tuple(map(os.path.realpath, trust))
+        self._files = DefinitionFiles(self._read_code)
         self._types: dict[str, TypeDefinition] = {}
         self._providers: dict[str, builtins.type[Any]] = {}
         self._components: dict[str, Component | None] = {}
@@ -46,10 +49,25 @@ class Registry:
         self.warn: Callable[[str], None] = lambda _message: None
 
     @classmethod
-    def from_path(cls, *directories: str | os.PathLike[str], bundled: bool = True) -> Self:
-        """Return a registry of the types in ``directories``, and of the bundled ones unless ``bundled`` is false."""
-        places = [os.path.realpath(directory) for directory in directories]
-        return cls(ModulePath([*places, BUNDLED] if bundled else places))
+    def from_path(
+        cls,
+        *directories: str | os.PathLike[str],
+        bundled: bool = True,
+        trust: Iterable[str | os.PathLike[str]] = (),
+    ) -> Self:
+        """Return a registry of the types in ``directories``, and of the bundled ones unless ``bundled`` is false.
+
+        Code that others than root and the caller can change is refused (``UntrustedCode``), unless it lies beneath a
+        directory of ``trust``.
+        """
+        return cls(ModulePath.resolve(directories, bundled=bundled), trust)
+
+    @cached_property
+    def trust(self) -> CodeTrust:
+        """What decides whether code may be executed; it looks at each directory once."""
+        from resource_api.system.filesystem.code_trust import CodeTrust  # noqa: PLC0415 - not for bundled types
+
+        return CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
 
     def register_type(self, definition: TypeDefinition) -> None:
         """Add a type. Raise ``DefinitionError`` when its name is taken."""
@@ -174,6 +192,9 @@ class Registry:
             return None
         found = [self._module_path.find(kind, name) for kind in ("types", "providers")]
         return None if None in found else list(map(str, found))
+
+    def _read_code(self, path: str) -> tuple[bytes, os.stat_result]:
+        return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
         """Find a component's file; distributions are searched only where the module path has nothing of the name."""

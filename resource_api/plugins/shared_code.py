@@ -19,16 +19,22 @@ from resource_api.plugins.loader import LOCK, execute_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.plugins.loader import ReadCode
 
-def builtins_with_lib(directory: str) -> dict[str, Any] | None:
-    """Return the built-in names for files of a directory of the module path; None where it has no ``lib/``."""
-    return _Library(directory).builtins if os.path.isdir(f"{directory}/lib") else None  # noqa: PTH112 - text
+
+def builtins_with_lib(directory: str, read: ReadCode | None = None) -> dict[str, Any] | None:
+    """Return the built-in names for files of a directory of the module path; None where it has no ``lib/``.
+
+    ``read`` as for ``execute_in``.
+    """
+    return _Library(directory, read).builtins if os.path.isdir(f"{directory}/lib") else None  # noqa: PTH112 - text
 
 
 class _Library:
     """The modules of one ``lib/``. A name is dotted and relative to it: ``dns.client``; empty for ``lib`` itself."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, read: ReadCode | None) -> None:
+        self._read = read
         self._root = f"{directory}/lib"
         #: The name of ``lib`` in ``sys.modules``, different for each directory.
         self._package = f"resource_api.lib@{directory}"
@@ -109,7 +115,7 @@ class _Library:
     def _execute(self, name: str, module: ModuleType, path: str) -> None:
         self._loading.add(name)
         try:
-            execute_in(module, path, self.builtins)
+            execute_in(module, path, self.builtins, self._read)
         except BaseException:
             del self._modules[name]
             raise

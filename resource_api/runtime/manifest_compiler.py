@@ -12,7 +12,7 @@ from resource_api.catalog.compile import compile_catalog
 from resource_api.catalog.resources import Definitions
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
-from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.errors import ManifestError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,15 +41,22 @@ class ManifestCompiler:
         self._log = log
 
     def compile(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest. Raise ``ManifestError``."""
-        return self._compile(self._read(source, inputs, providers), inputs, providers)
+        """Return the catalog of a manifest, with a warning for each file that others can write to.
+
+        Raise ``ManifestError``, and ``UntrustedCode`` for a Python manifest that others can write to.
+        """
+        catalog = self._compile(self._read(source, inputs, providers), inputs, providers)
+        return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest without its resources, as ``destroy`` needs it: its configured providers.
 
-        Where these cannot be compiled, the recorded configurations must do. Raise ``ManifestError``.
+        Where these cannot be compiled, the recorded configurations must do. Raise as ``compile`` does.
         """
-        manifest = self._read(source, inputs, providers)
+        catalog = self._compile_providers(self._read(source, inputs, providers), inputs, providers)
+        return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
+
+    def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
         if frame.providers:
             needed = provider_config.reduce_to_providers(frame)
@@ -66,13 +73,23 @@ class ManifestCompiler:
 
             return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add)
 
-        manifest = source if isinstance(source, Manifest) else reading.read(source, python)
+        manifest = source if isinstance(source, Manifest) else reading.read(source, python, self._registry.trust.open)
         providers.select_versions({declared.instance: declared.version for declared in manifest.providers.values()})
         return manifest
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.functions, self._component, self._registry.types_with_function)
         return compile_catalog(manifest, inputs, self._facts, definitions, _content_reader())
+
+    def _warn_of_writers(self, catalog: Catalog) -> Catalog:
+        """Return the catalog with a warning for each file of data in its manifest that others can write to."""
+        warnings = []
+        for document in catalog.manifest.documents:
+            why = self._registry.trust.who_can_change(document.file)
+            if why and os.path.splitext(document.file)[1].lower() in reading.READERS:  # noqa: PTH122 - text
+                message = f"others can change this manifest: {why}"
+                warnings.append(Problem(None, message, "warning", file=document.file, code="untrusted_manifest"))
+        return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
     def _component(self, name: str) -> LoadedComponent | None:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""

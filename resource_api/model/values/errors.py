@@ -99,6 +99,10 @@ class UnknownType(DefinitionError):  # noqa: N818 - reads as what it says
     """No type and no component has the name."""
 
 
+class UntrustedCode(DefinitionError):  # noqa: N818 - reads as what it says
+    """Somebody other than root and the caller can change code that was to be executed."""
+
+
 class DataTypeError(DefinitionError):
     """A data type expression is invalid; ``column`` counts from 1."""
 

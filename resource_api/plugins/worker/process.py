@@ -37,7 +37,8 @@ _TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
 _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
 _BOOT: Final = (
     "import json, sys; options = json.loads(sys.argv[4]); sys.path[:] = options['path'];"
-    " from resource_api.plugins.worker.server import main; main(*map(int, sys.argv[1:4]), options['directories'])"
+    " from resource_api.plugins.worker.server import main; main(*map(int, sys.argv[1:4]), options['directories'],"
+    " options['trust'])"
 )
 
 
@@ -54,8 +55,10 @@ class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
 class WorkerProcess(Process):
     """A process that serves one provider. One thread at a time may use it."""
 
-    def __init__(self, directories: Sequence[str], log: Callable[[int, str], None]) -> None:
+    def __init__(self, directories: Sequence[str], log: Callable[[int, str], None], trust: Sequence[str] = ()) -> None:
         """Start the process; ``directories`` is its module path. Raise ``OSError`` if it cannot be started.
+
+        Code beneath the directories of ``trust`` is not checked.
 
         ``log`` is called with each line that it writes to its standard output (1) or error (2).
         """
@@ -70,7 +73,7 @@ class WorkerProcess(Process):
         self.begin_call()
         self._programs: dict[int, process_tree.Row] = {}
         self._closed = False
-        options = json.dumps({"path": sys.path, "directories": list(directories)})
+        options = json.dumps({"path": sys.path, "directories": list(directories), "trust": list(trust)})
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
         arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
         try:

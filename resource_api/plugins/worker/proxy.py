@@ -37,9 +37,14 @@ _LEVELS: Final = {1: "notice", 2: "warning"}
 class WorkerProvider:
     """A provider that runs in workers: it has the methods of ``BaseProvider``, and each is a call."""
 
-    def __init__(self, definition: TypeDefinition, directories: Sequence[str], run: RunContext) -> None:
-        """Start the first worker. Raise ``DefinitionError`` when it cannot load the type and its provider."""
-        self._workers = _WorkerPool(definition, directories, run)
+    def __init__(
+        self, definition: TypeDefinition, directories: Sequence[str], run: RunContext, trust: Sequence[str] = ()
+    ) -> None:
+        """Start the first worker, with ``trust`` as for ``Registry``.
+
+        Raise ``DefinitionError`` when it cannot load the type and its provider.
+        """
+        self._workers = _WorkerPool(definition, directories, run, trust)
         self._finalizer = weakref.finalize(self, self._workers.close)
         self._workers.start_first()
 
@@ -104,9 +109,12 @@ class WorkerProvider:
 class _WorkerPool:
     """The worker processes of one provider."""
 
-    def __init__(self, definition: TypeDefinition, directories: Sequence[str], run: RunContext) -> None:
+    def __init__(
+        self, definition: TypeDefinition, directories: Sequence[str], run: RunContext, trust: Sequence[str]
+    ) -> None:
         self._definition = definition
         self._directories = directories
+        self._trust = trust
         self._run = run
         self.functions = definition.functions
         #: The configuration of the provider; None while it has none.
@@ -185,7 +193,7 @@ class _WorkerPool:
     def _start(self) -> WorkerProcess:
         name = self._definition.name
         try:
-            worker = WorkerProcess(self._directories, self._log_output)
+            worker = WorkerProcess(self._directories, self._log_output, self._trust)
         except OSError as error:
             msg = f"the worker of '{name}' cannot be started: {error.strerror}"
             raise ProviderError(msg) from error

@@ -50,8 +50,11 @@ _BATCHED: Final = frozenset({"validate", "insync"})
 _OPTIONAL: Final = frozenset({"check_config", "diff_config"})
 
 
-def main(requests: int, replies: int, lifeline: int, directories: Sequence[str]) -> None:
-    """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``."""
+def main(requests: int, replies: int, lifeline: int, directories: Sequence[str], trust: Sequence[str]) -> None:
+    """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``.
+
+    Code beneath the directories of ``trust`` is not checked.
+    """
     _end_with_runtime(lifeline)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
@@ -61,7 +64,8 @@ def main(requests: int, replies: int, lifeline: int, directories: Sequence[str])
         if hello["protocol"] != protocol.VERSION:
             channel.send("ready", protocol=protocol.VERSION)
             return
-        _Server(channel, Registry(ModulePath(directories, distributions=False)), hello).serve()
+        registry = Registry(ModulePath(directories, distributions=False), trust)
+        _Server(channel, registry, hello).serve()
     except Disconnected:
         os._exit(DISCONNECTED)
 
