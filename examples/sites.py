@@ -1,12 +1,12 @@
-"""Two small sites: what YAML has no words for, said in Python.
+"""Two small sites: a manifest in Python, because YAML has no loops.
 
 resource-api apply examples/sites.py -i directory=/tmp/sites --noop
 """
 
 PROJECT = "sites"
 INPUTS = {
-    "directory": {"type": "String", "docs": "The directory to build in, as a full path."},
-    "names": {"type": "Array[String[1], 1]", "default": ["blue", "green"], "docs": "What the sites are called."},
+    "directory": {"type": "String", "docs": "The full path of the directory to write to."},
+    "names": {"type": "Array[String[1], 1]", "default": ["blue", "green"], "docs": "The names of the sites."},
 }
 DEFAULTS = {"File": {"mode": "0644"}}
 

@@ -1,9 +1,9 @@
-"""A small inventory of hosts behind HTTP, such as many sites have: for trying a type that talks to a remote service.
+"""A small inventory of hosts over HTTP, to try a type of a remote service.
 
     python examples/inventory/server.py --port 8765 --token-file token --latency 0.05
 
-Every request needs the token, and takes at least the latency. What is kept lives in memory, or in the file that
-``--data`` names. ``GET /statistics`` tells how many requests of each kind came, and how many at once.
+Every request needs the token, and takes at least the latency. Hosts are kept in memory, or in the file that
+``--data`` names. ``GET /statistics`` returns the number of requests of each kind, and the most at one time.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-#: What a client may say of a host.
+#: The attributes of a host that a client may set.
 FIELDS = frozenset({"address", "role", "tags", "password"})
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a mishap
+class Refused(Exception):  # noqa: N818 - an answer, not a failure
     """A request that is answered with an error."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
-        """Keep what to answer."""
+        """Store the status and the message of the answer."""
         super().__init__(message)
         self.status = status
 
 
 class Inventory:
-    """The hosts by name, in memory and perhaps in a file; each has an id of its own that is never given again."""
+    """The hosts by name, in memory and optionally in a file; each has a unique id that is never used again."""
 
     def __init__(self, data: Path | None = None) -> None:
-        """Begin with what ``data`` holds, or with nothing."""
+        """Load the hosts from ``data``, if it exists."""
         self._data = data
         self._lock = threading.Lock()
         self._hosts: dict[str, dict[str, Any]] = {}
         self._last = 0
         if data is not None and data.exists():
-            kept = json.loads(data.read_text(encoding="utf-8"))
-            self._hosts, self._last = kept["hosts"], kept["last"]
+            loaded = json.loads(data.read_text(encoding="utf-8"))
+            self._hosts, self._last = loaded["hosts"], loaded["last"]
 
     def find(self, names: list[str] | None) -> list[dict[str, Any]]:
-        """Give the hosts of ``names`` that exist; None: all."""
+        """Return the existing hosts among ``names``; None: all."""
         with self._lock:
             wanted = list(self._hosts) if names is None else names
             return [dict(self._hosts[name]) for name in wanted if name in self._hosts]
@@ -61,26 +61,26 @@ class Inventory:
             self._check(name, fields)
             self._last += 1
             self._hosts[name] = {"name": name, "id": f"host-{self._last:06}", **fields}
-            self._keep()
+            self._save()
             return dict(self._hosts[name])
 
     def update(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """Change what is given of a host."""
+        """Change the given attributes of a host."""
         with self._lock:
-            self._known(name)
+            self._require(name)
             self._check(name, fields)
             self._hosts[name].update(fields)
-            self._keep()
+            self._save()
             return dict(self._hosts[name])
 
     def delete(self, name: str) -> None:
         """Remove a host."""
         with self._lock:
-            del self._hosts[self._known(name)]
-            self._keep()
+            del self._hosts[self._require(name)]
+            self._save()
 
     def free(self, network: str, host: str) -> str:
-        """Give the address in ``network`` that ``host`` has, or the first that nobody has."""
+        """Return the address of ``host`` in ``network``, or the first free one."""
         try:
             addresses = ipaddress.ip_network(network).hosts()
         except ValueError as error:
@@ -95,7 +95,7 @@ class Inventory:
             raise Refused(HTTPStatus.CONFLICT, f"no address of {network} is free")
         return found
 
-    def _known(self, name: str) -> str:
+    def _require(self, name: str) -> str:
         if name not in self._hosts:
             raise Refused(HTTPStatus.NOT_FOUND, f"there is no host {name}")
         return name
@@ -108,7 +108,7 @@ class Inventory:
             if address is not None and other["name"] != name and other.get("address") == address:
                 raise Refused(HTTPStatus.CONFLICT, f"{address} is the address of {other['name']}")
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         if self._data is not None:
             fresh = self._data.with_suffix(".new")
             fresh.write_text(json.dumps({"hosts": self._hosts, "last": self._last}), encoding="utf-8")
@@ -116,13 +116,13 @@ class Inventory:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves an inventory on loopback; ``latency`` in seconds may be changed while it runs."""
+    """An HTTP server of an inventory on loopback; ``latency`` in seconds may be changed while it runs."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, inventory: Inventory, token: str, *, port: int = 0, latency: float = 0.0) -> None:
-        """Listen on ``port`` (0: any that is free)."""
+        """Listen on ``port`` (0: any free one)."""
         super().__init__(("127.0.0.1", port), Handler)
         self.inventory = inventory
         self.token = token
@@ -134,19 +134,19 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it can be reached."""
+        """The address of the service."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one client, request after request."""
+    """Answer the requests of one client."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: Server
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the name of the base class
-        """Stay silent: the statistics tell more."""
+        """Log nothing; there are statistics."""
 
     def _answer(self) -> None:
         server = self.server
@@ -171,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    # The names that the base class looks for.
+    # The names that the base class calls.
     do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
 
     def _authenticate(self) -> None:
@@ -202,13 +202,13 @@ def main() -> None:
     """Serve until interrupted; the URL is the first line on stdout."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds that every request takes at least")
-    parser.add_argument("--token-file", type=Path, required=True, help="holds the token that every request must bring")
-    parser.add_argument("--data", type=Path, help="the file that keeps the hosts")
-    asked = parser.parse_args()
-    token = asked.token_file.read_text(encoding="utf-8").strip()
-    server = Server(Inventory(asked.data), token, port=asked.port, latency=asked.latency)
-    print(server.url, flush=True)  # noqa: T201 - whoever has started it reads this
+    parser.add_argument("--latency", type=float, default=0.0, help="the least seconds of every request")
+    parser.add_argument("--token-file", type=Path, required=True, help="contains the token of every request")
+    parser.add_argument("--data", type=Path, help="the file of the hosts")
+    options = parser.parse_args()
+    token = options.token_file.read_text(encoding="utf-8").strip()
+    server = Server(Inventory(options.data), token, port=options.port, latency=options.latency)
+    print(server.url, flush=True)  # noqa: T201 - read by the starting process
     try:
         server.serve_forever()
     except KeyboardInterrupt:

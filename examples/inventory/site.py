@@ -2,9 +2,9 @@
 
 PROJECT = "inventory"
 INPUTS = {
-    "url": {"type": "String", "default": "http://127.0.0.1:8765", "docs": "Where the service is."},
-    "token": {"type": "Sensitive[String]", "docs": "What it knows us by."},
-    "count": {"type": "Integer[0]", "default": 200, "docs": "How many hosts there are to be."},
+    "url": {"type": "String", "default": "http://127.0.0.1:8765", "docs": "The address of the service."},
+    "token": {"type": "Sensitive[String]", "docs": "The token for the service."},
+    "count": {"type": "Integer[0]", "default": 200, "docs": "The number of hosts."},
 }
 PROVIDERS = {
     "lab": {
@@ -17,7 +17,7 @@ DEFAULTS = {"Inventory_host": {"provider": "lab"}}
 
 
 def manifest(m):
-    """Declare the hosts, and a gateway that gets an address of its own."""
+    """Declare the hosts, and a gateway with a free address."""
     for number in range(m.inputs.count):
         m.inventory_host(f"web-{number:03}", role="web", tags=["many"])
     address = m.invoke("free_address", provider="lab", network="10.0.0.0/24", host="gateway")

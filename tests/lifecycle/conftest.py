@@ -1,4 +1,4 @@
-"""The bench of lifecycle tests."""
+"""The fixture of the lifecycle tests."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.lifecycle.world import Bench
 
 @pytest.fixture
 def bench() -> Bench:
-    """Give an empty world and an empty state."""
+    """Return a bench with an empty world and an empty state."""
     return Bench()

@@ -1,6 +1,6 @@
-"""What must hold of every plan, and after every run: of state, world and report together.
+"""Invariants of every plan, and of state, world and report after every run.
 
-Called by the bench around each run of each test, so that a scenario proves more than the one thing that it is about.
+The bench checks them around each run of each test, so that a scenario checks more than its own subject.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Before(NamedTuple):
-    """World and state as they were before a run."""
+    """World and state before a run."""
 
     things: Mapping[str, Mapping[str, Any]]
     state: StackState
 
 
 def of_plan(plan: Plan) -> None:
-    """Every step once, every operation after what it waits for, and no deletion beside another step of one thing."""
+    """Check that steps occur once, in order, and that no deletion is beside another step of the same name."""
     urns = [step.urn for step in plan.steps]
     assert len(urns) == len(set(urns)), urns
     seen: dict[tuple[Any, Any], list[tuple[Action, bool]]] = {}
@@ -47,7 +47,7 @@ def of_plan(plan: Plan) -> None:
 
 
 def _ordered(plan: Plan) -> None:
-    """What is declared stands in the order of the catalog's relationships."""
+    """Check that declared resources are in the order of the catalog's relationships."""
     place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
     for index, before in plan.catalog.requires.items():
         for other in before:
@@ -56,7 +56,7 @@ def _ordered(plan: Plan) -> None:
 
 
 def of_state(state: StackState) -> None:
-    """What is recorded can be kept and found, and holds no secret and nothing unknown."""
+    """Check that records can be encoded and found, and contain no secrets and no unknown values."""
     for key, record in state.records.items():
         assert record.key == key
         text = codec.encode(record)
@@ -69,7 +69,7 @@ def of_state(state: StackState) -> None:
 
 
 def of_run(bench: Bench, before: Before, report: Report, *, noop: bool) -> None:
-    """What was reported has happened, what was not has not, and state says what is."""
+    """Check that exactly the reported changes have happened, and that state agrees with the world."""
     state, world = bench.state, bench.world
     of_state(state)
     # One that goes may have the title of one that is declared; what was changed may be refreshed too.
@@ -93,7 +93,7 @@ def of_run(bench: Bench, before: Before, report: Report, *, noop: bool) -> None:
 
 
 def _truthful(bench: Bench, before: Before, report: Report) -> None:
-    """What is recorded of whom the run has dealt with equals what is there now; nobody else was touched."""
+    """Check that records of changed resources equal the world, and that no other resource was changed."""
     touched = {(kind, name) for verb, kind, name in bench.world.calls if verb != "refresh"}
     for kind, rows in bench.world.things.items():
         was = before.things[kind]
@@ -118,7 +118,7 @@ def _truthful(bench: Bench, before: Before, report: Report) -> None:
 
 
 def _protected(bench: Bench, before: Before) -> None:
-    """Who was protected, and still is, has not gone."""
+    """Check that no resource that is still protected was deleted."""
     for key, record in before.state.records.items():
         now = bench.state.records.get(key)
         protected = record.lifecycle.protect and (now is None or now.lifecycle.protect) and key not in bench.lifted

@@ -1,4 +1,4 @@
-"""What a provider may rely on during a call, and what it may keep of one."""
+"""What a provider may rely on during a call, and what it may keep after it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Boxes:
-    """Boxes in memory; keeps the changes of the last call, and while it compares lets somebody else speak."""
+    """Boxes in memory; the provider keeps the changes of its last call, and other threads log while it compares."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without boxes."""
         self.boxes: dict[str, Resource] = {}
         self.last: Mapping[str, Change] = {}
         self.context: Context | None = None
         self.unheard = 0
 
     def provider(self) -> type[BaseProvider]:
-        """Give the class that provides them."""
+        """Return the provider class of the type."""
         here = self
 
         class Provider(BaseProvider):
@@ -48,7 +48,7 @@ class Boxes:
 
 
 def runtime(boxes: Boxes) -> Runtime:
-    """Give a runtime with the type ``box``."""
+    """Return a runtime with the type ``box``."""
     definition = TypeDefinition(
         name="box",
         attributes={
@@ -64,8 +64,8 @@ def runtime(boxes: Boxes) -> Runtime:
     return Runtime(registry)
 
 
-def test_others_may_speak_while_a_provider_compares() -> None:
-    """What was done is told in one go, and nobody has to wait for a comparison meanwhile."""
+def test_other_threads_may_log_while_a_provider_compares() -> None:
+    """The lines of the changes are written together, and other threads need not wait for a comparison."""
     boxes = Boxes()
     runs = runtime(boxes)
     runs.log.sinks[:] = [console(StringIO())]
@@ -73,8 +73,8 @@ def test_others_may_speak_while_a_provider_compares() -> None:
     assert (report.summary.created, boxes.unheard) == (1, 0)
 
 
-def test_what_a_call_has_asked_stays_what_it_has_asked() -> None:
-    """To whoever looks at it when the call is over; and what one look has changed, the next one does not see."""
+def test_the_changes_of_a_call_stay_as_they_were() -> None:
+    """They can be read after the call, and a change that the reader makes to one copy does not appear in another."""
     boxes = Boxes()
     runs = runtime(boxes)
     runs.apply({"resources": {"Box[a]": {"inside": [1]}, "Box[b]": {}}})

@@ -1,4 +1,4 @@
-"""A component adds names and nothing else: what it makes is done as if it stood in the manifest itself."""
+"""A component adds only names: its resources are applied as if they were in the manifest itself."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ DEPTH = 3
 
 
 class Node(NamedTuple):
-    """A thing, or a component with others in it; ``needs`` are earlier ones beside it, by number."""
+    """A thing, or a component that contains others; ``needs`` are the numbers of earlier ones on the same level."""
 
     inner: tuple[Node, ...] | None
     needs: frozenset[int]
 
 
 def nodes(depth: int) -> st.SearchStrategy[tuple[Node, ...]]:
-    """Give what may stand beside each other, ``depth`` levels deep."""
+    """Generate the nodes of a level, at most ``depth`` levels deep."""
     inner = st.none() if not depth else st.none() | nodes(depth - 1)
     return st.lists(st.builds(Node, inner, st.frozensets(st.integers(0, 3), max_size=2)), max_size=4).map(tuple)
 
 
 def build(m: Any, level: tuple[Node, ...], depth: int) -> None:
-    """Declare a level with the API of manifests; each title says where it stands."""
+    """Declare a level with the API of manifests; each title contains its position."""
     made: list[Any] = []
     for number, node in enumerate(level):
         require = [made[each] for each in node.needs if each < number]
@@ -39,7 +39,7 @@ def build(m: Any, level: tuple[Node, ...], depth: int) -> None:
 
 
 def flat(level: tuple[Node, ...], path: str, outer: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Give the resources that a level comes to, by the things' names, and all those names."""
+    """Return the flat resources of a level by the things' names, and all those names."""
     resources: dict[str, Any] = {}
     made: list[list[str]] = []
     for number, node in enumerate(level):
@@ -56,7 +56,7 @@ def flat(level: tuple[Node, ...], path: str, outer: list[str]) -> tuple[dict[str
 
 
 def town() -> Bench:
-    """Give a world in which levels can be declared; each is a component that knows the next."""
+    """Return a bench in which levels can be declared; each level is a component that contains the next."""
     bench = Bench()
     inputs = {"path": Attribute("String", "Where it stands."), "made": Attribute("Any", "What it holds.")}
     for depth in range(DEPTH):
@@ -70,19 +70,19 @@ def town() -> Bench:
 
 
 def packed(level: tuple[Node, ...]) -> list[Any]:
-    """Give a level as data."""
+    """Return a level as data."""
     return [[None if node.inner is None else packed(node.inner), sorted(node.needs)] for node in level]
 
 
 def unpacked(data: Any) -> tuple[Node, ...]:
-    """Give back what was packed."""
+    """Return the level of ``packed`` data."""
     return tuple(Node(None if inner is None else unpacked(inner), frozenset(needs)) for inner, needs in data)
 
 
 @settings(max_examples=50)
 @given(nodes(DEPTH - 1))
-def test_components_are_names_and_nothing_else(level: tuple[Node, ...]) -> None:
-    """The same calls in the same order; afterwards the flat manifest finds everything as it should be, and the same."""
+def test_a_component_adds_only_names(level: tuple[Node, ...]) -> None:
+    """The calls and their order are the same; afterwards the flat manifest finds everything in sync."""
     nested, plain = town(), town()
     site = {"Level0[top]": {"path": "n", "made": packed(level)}}
     resources, names = flat(level, "n", [])

@@ -1,4 +1,4 @@
-"""Any manifest on any world with any failing, lying or dying provider: no run may break the laws.
+"""Random manifests, worlds and failing, lying or killed providers: no run violates the invariants.
 
 ``RESOURCE_API_MACHINE`` multiplies the number of histories that are tried.
 """
@@ -47,7 +47,7 @@ Key = tuple[str, str]
 
 
 class Wanted(NamedTuple):
-    """One declaration; relations to what is not declared are left out when it is written."""
+    """One declaration; relationships to undeclared resources are omitted when it is written."""
 
     title: str
     values: dict[str, Any]
@@ -63,10 +63,10 @@ class Wanted(NamedTuple):
 
 
 class Lifecycle(RuleBasedStateMachine):
-    """A person who changes the manifest, a world that moves by itself, and runs of every kind."""
+    """A user who changes the manifest, a world that drifts, and runs of every kind."""
 
     def __init__(self) -> None:
-        """Begin with nothing at all."""
+        """Start with an empty manifest, world and state."""
         super().__init__()
         self.bench = Bench()
         self.site: dict[Key, Wanted] = {}
@@ -76,7 +76,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), size=st.sampled_from([None, 1, 2]), absent=st.integers(0, 7))
     def declare(self, key: Key, size: int | None, absent: int) -> None:
-        """Declare a resource, or change how it should be."""
+        """Declare a resource, or change its declared values."""
         values: dict[str, Any] = {} if size is None else {"value" if key[0] == "setting" else "size": size}
         if absent == 0 and key in ENSURABLE:
             values["ensure"] = "absent"
@@ -85,19 +85,19 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(THINGS), image=st.sampled_from(["x", "y"]))
     def fix(self, key: Key, image: str) -> None:
-        """Say what a thing is made from."""
+        """Declare an ``init_only`` value of a thing."""
         if key in self.site:
             self.site[key] = self.site[key]._replace(values={**self.site[key].values, "image": image})
 
     @rule(key=st.sampled_from(THINGS), word=st.sampled_from(["secret1", "secret2"]))
     def lock_up(self, key: Key, word: str) -> None:
-        """Give a thing a password."""
+        """Declare a password of a thing."""
         if key in self.site:
             self.site[key] = self.site[key]._replace(values={**self.site[key].values, "password": word})
 
     @rule(key=st.sampled_from(KEYS))
     def undeclare(self, key: Key) -> None:
-        """Take a declaration away."""
+        """Remove a declaration."""
         self.site.pop(key, None)
 
     @rule(key=st.sampled_from(KEYS), title=st.sampled_from(["new", ""]))
@@ -108,7 +108,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(ENSURABLE), other=st.sampled_from(ENSURABLE))
     def rename(self, key: Key, other: Key) -> None:
-        """Let a title mean another thing: the same declaration with another name."""
+        """Change the name of a declaration, so that its title means another resource."""
         if key in self.site and other not in self.site and key[0] == other[0]:
             self.site[other] = self.site.pop(key)
 
@@ -119,7 +119,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), lifecycle=st.sampled_from(LIFECYCLES))
     def live(self, key: Key, lifecycle: dict[str, Any]) -> None:
-        """Say how a resource may be replaced and deleted."""
+        """Declare the lifecycle of a resource."""
         named = {"ignore_changes", "replace_on_changes"} & lifecycle.keys()
         if key in self.site and not (named and key[0] in {"setting", "job"}):
             self.site[key] = self.site[key]._replace(lifecycle=lifecycle)
@@ -127,7 +127,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(data=st.data(), how=st.sampled_from(["requires", "notifies", "colour_of", "triggered_by", "deleted_with"]))
     @precondition(lambda self: len(self.site) > 1)
     def relate(self, data: st.DataObject, how: str) -> None:
-        """Let a resource depend on another that stands before it in the one order that holds at the time."""
+        """Make a resource depend on another that precedes it in the present order."""
         names = sorted(self.site, key=KEYS.index, reverse=self.turned)
         later = data.draw(st.integers(1, len(names) - 1))
         first, then = names[data.draw(st.integers(0, later - 1))], names[later]
@@ -145,7 +145,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(data=st.data(), value=st.sampled_from(["name", "serial"]))
     @precondition(lambda self: len(self.site.keys() & set(THINGS)) > 1)
     def make_from(self, data: st.DataObject, value: str) -> None:
-        """Let a thing be made from another that stands before it."""
+        """Make an ``init_only`` value of a thing refer to another that precedes it."""
         names = sorted(self.site.keys() & set(THINGS), key=KEYS.index, reverse=self.turned)
         later = data.draw(st.integers(1, len(names) - 1))
         first = names[data.draw(st.integers(0, later - 1))]
@@ -153,13 +153,13 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule()
     def turn(self) -> None:
-        """Let nothing depend on anything, and from now on the other way round."""
+        """Remove all dependencies, and reverse the order of later ones."""
         self.turned = not self.turned
         for key, wanted in self.site.items():
             self.site[key] = Wanted(wanted.title, wanted.values, lifecycle=wanted.lifecycle)
 
     def resources(self) -> dict[str, Any]:
-        """Give the manifest's resources."""
+        """Return the manifest's resources."""
         written: dict[str, Any] = {}
         for key, wanted in self.site.items():
             values = dict(wanted.values)
@@ -184,7 +184,7 @@ class Lifecycle(RuleBasedStateMachine):
         return written
 
     def reference(self, key: Key) -> str:
-        """Give the name of a resource in the manifest."""
+        """Return the reference of a resource in the manifest."""
         return f"{key[0].capitalize()}[{self.site[key].title}]"
 
     def _references(self, keys: frozenset[Key]) -> list[str]:
@@ -194,7 +194,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from([key for key in KEYS if key[0] != "job"]), how=st.integers(0, 2))
     def drift(self, key: Key, how: int) -> None:
-        """Change something by hand."""
+        """Change a resource outside of the program."""
         rows = self.bench.world.things[key[0]]
         if how == 0:
             rows.pop(key[1], None)
@@ -206,24 +206,24 @@ class Lifecycle(RuleBasedStateMachine):
         what=st.sampled_from(["fail", "raise", "lie", "half", "unmade", "crash", "kill", "late", ""]),
     )
     def trouble(self, key: Key, what: str) -> None:
-        """Let something go wrong from now on."""
+        """Make changes of a resource fail from now on."""
         self.bench.world.trouble[key] = what
 
     @rule(kind=st.sampled_from(["thing", "engine", "setting"]))
     def hide(self, kind: str) -> None:
-        """Let a type be unreadable from now on, or readable again."""
+        """Make a type unreadable from now on, or readable again."""
         self.bench.world.unreadable ^= {kind}
 
     @rule()
     def calm(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all failures."""
         self.bench.world.trouble.clear()
         self.bench.world.unreadable.clear()
 
     # Runs
 
     def _run(self, verb: str, **options: Any) -> Any:
-        """Run; gives the report, or None where the run was killed."""
+        """Run and return the report, or None if the run was killed."""
         try:
             return getattr(self.bench, verb)(self.resources(), **options)
         except Kill:
@@ -240,7 +240,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(data=st.data(), how=st.sampled_from(["targets", "excludes", "replace"]), wide=st.booleans())
     @precondition(lambda self: self.site)
     def apply_some(self, data: st.DataObject, how: str, wide: bool) -> None:  # noqa: FBT001 - drawn by name
-        """Apply some, all but some, or replace some."""
+        """Apply targets, exclude some, or replace some."""
         key = data.draw(st.sampled_from(sorted(self.site)))
         before = self.bench.state.records
         report = self._run("apply", **{how: (self.reference(key),)}, with_dependents=wide and how == "targets")
@@ -250,7 +250,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(prune=st.booleans())
     def foretell(self, prune: bool) -> None:  # noqa: FBT001 - drawn by name
-        """What a noop run lists is what a run does, where nothing goes wrong."""
+        """Check that a noop run lists what a run without failures does."""
         self.calm()
         plan = self.bench.plan(self.resources(), prune=prune)
         told = self.bench.apply(self.resources(), noop=True, prune=prune)
@@ -271,7 +271,7 @@ class Lifecycle(RuleBasedStateMachine):
         self._settled(report)
 
     def _settled(self, report: Any) -> None:
-        """Plan again: what did not fail has nothing left to do."""
+        """Plan again: only failed steps are left."""
         again = self.bench.plan(self.resources())
         bad = {each.reference for each in report.steps if each.status in {"failed", "skipped"}}
         moving = planned(again)
@@ -288,7 +288,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(parallel=st.sampled_from([1, 3]))
     def destroy(self, parallel: int) -> None:
-        """Destroy everything; what is left was not ours to take, or could not be taken."""
+        """Destroy everything; what is left was not ours, or could not be deleted."""
         ours = {k for k, r in self.bench.state.records.items() if r.owned and not r.lifecycle.retain}
         ours |= {key for key, intent in self.bench.state.intents.items() if intent.makes}
         before = self.bench.world.copy()
@@ -304,7 +304,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule()
     def refresh(self) -> None:
-        """Read everything again."""
+        """Refresh the state."""
         try:
             refresh(self.bench.runtime, manifest(self.resources()))
         except ResourceError:
@@ -316,13 +316,13 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.bench.state.records)
     def forget_or_taint(self, data: st.DataObject) -> None:
-        """Mend state by hand."""
+        """Edit the state."""
         key = data.draw(st.sampled_from(sorted(self.bench.state.records)))
         self.bench.mend(key, data.draw(st.sampled_from(["forget", "taint"])))
 
     @rule(fuse=st.integers(0, 4), prune=st.booleans(), parallel=st.sampled_from([1, 3]))
     def killed(self, fuse: int, prune: bool, parallel: int) -> None:  # noqa: FBT001 - drawn by name
-        """Be killed at a write; the next run converges without help."""
+        """Kill a run at a write; the next run converges without help."""
         self.calm()
         self.bench.store.fuse = fuse
         report = self._run("apply", prune=prune, parallel=parallel)

@@ -1,4 +1,4 @@
-"""Calls side by side: relationships alone order, and whatever the schedule, the end is that of a run one by one."""
+"""Parallel calls: only relationships order, and the result of every schedule is that of a sequential run."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ FEATURES: Final[Mapping[str, set[str]]] = {
 
 
 class Conductor:
-    """Holds every call to a provider back, and lets one after the other go on in an order drawn from a seed."""
+    """Holds every call to a provider, and lets them continue one by one in an order drawn from a seed."""
 
     def __init__(self, seed: int | None = None, *, together: int = 1) -> None:
-        """Let all go on at once unless there is a ``seed``; nobody before so many have arrived ``together``."""
+        """Let calls continue at once unless there is a ``seed``; wait until ``together`` calls have started."""
         self._together = together
         self._random = random.Random(seed)  # noqa: S311 - chance is what is wanted
         self._open = seed is None
@@ -55,20 +55,20 @@ class Conductor:
         self._ended = False
 
     def __enter__(self) -> Self:
-        """Begin to conduct."""
+        """Start to control calls."""
         self._thread = threading.Thread(target=self._conduct, daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Let everybody go."""
+        """Let all calls continue."""
         with self._change:
             self._ended = True
             self._change.notify_all()
         self._thread.join()
 
     def enter(self, kind: str) -> None:
-        """Begin a call, and wait to be let on."""
+        """Start a call, and wait until it may continue."""
         mine = threading.Event()
         with self._change:
             for counted in (kind, "all"):
@@ -100,10 +100,10 @@ class Conductor:
 
 
 class Side:
-    """A world whose providers are conducted, and the runtime that changes it."""
+    """A world whose providers wait for the conductor, and the runtime that changes it."""
 
     def __init__(self, conductor: Conductor | None = None, level: str = "notice") -> None:
-        """Begin with nothing."""
+        """Start with an empty world."""
         self.things: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in FEATURES}
         self.calls: list[tuple[str, list[str]]] = []
         self.failing: Collection[str] = ()
@@ -151,10 +151,10 @@ class Side:
         return type("Provider", (Provider,), extra)
 
     def look(self, kind: str, names: Collection[str] | None) -> None:
-        """Be asked what there is."""
+        """Return what a provider reads."""
 
     def change(self, kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
-        """Make or remove one."""
+        """Create or delete one resource."""
         if name in self.failing:
             context.failed(name, message="does not want to")
         elif should.get("ensure") == "absent":
@@ -164,7 +164,7 @@ class Side:
             self.things[kind][name] = {**kept, "number": f"N-{name}"}
 
     def stand(self, resources: Mapping[str, Any], numbers: Collection[int]) -> None:
-        """Have some of the resources, by their number, be there already."""
+        """Make some of the resources exist, by their numbers."""
         for number, reference in enumerate(resources):
             kind, name = reference.rstrip("]").lower().split("[")
             if number in numbers:
@@ -180,20 +180,20 @@ class Side:
 
     @property
     def recorded(self) -> dict[Any, Any]:
-        """What is recorded, whatever the order in which it was, and when."""
+        """The records, without their order and times."""
         state = self.store.load(StackName(PROJECT, "default"))
         records = {key: record._replace(last_run=bool(record.last_run)) for key, record in state.records.items()}
         return {"records": records, "owed": dict(state.owed), "intents": dict(state.intents)}
 
 
 def ends(report: Report) -> set[tuple[str, str, str]]:
-    """Give what became of each."""
+    """Return the outcome of each resource."""
     return {(each.reference, str(each.action), each.status) for each in report.steps}
 
 
 @st.composite
 def catalogs(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
-    """Give resources that relate to earlier ones in every way."""
+    """Generate resources with all kinds of relationships to earlier ones."""
     kinds = draw(st.lists(st.sampled_from(["wide", "narrow", "whole", "errand"]), min_size=1, max_size=10))
     resources: dict[str, dict[str, Any]] = {}
     for number, kind in enumerate(kinds):
@@ -217,10 +217,10 @@ def catalogs(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     st.integers(2, 4),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_schedule_ends_as_one_by_one(
+def test_any_schedule_has_the_result_of_a_sequential_run(
     resources: dict[str, Any], failing: set[int], standing: set[int], seed: int, parallel: int
 ) -> None:
-    """The world, what is recorded, and what became of each resource are the same, in creation and in destruction."""
+    """World, records and outcomes are the same, for creations and deletions."""
     one = Side()
     with Conductor(seed) as conductor:
         side = Side(conductor)
@@ -238,8 +238,8 @@ def test_any_schedule_ends_as_one_by_one(
         assert conductor.peak.get("all", 0) <= parallel
 
 
-def test_a_parallel_provider_gets_so_many_calls_and_no_more() -> None:
-    """A segment is split into equal parts; what is verified is what each call was about."""
+def test_a_segment_of_a_parallel_provider_is_split_into_n_calls() -> None:
+    """A segment is split into equal parts; each call is verified by reading its own resources."""
     with Conductor(1, together=4) as conductor:
         side = Side(conductor)
         report = side.apply({f"Wide[{number}]": {} for number in range(40)}, parallel=4)
@@ -248,8 +248,8 @@ def test_a_parallel_provider_gets_so_many_calls_and_no_more() -> None:
     assert conductor.peak["wide"] == 4
 
 
-def test_a_plan_may_be_carried_out_side_by_side() -> None:
-    """How many calls are made at once is no part of what a plan shows."""
+def test_a_saved_plan_may_be_applied_in_parallel() -> None:
+    """The number of parallel calls is not part of a plan."""
     with Conductor(1, together=4) as conductor:
         side = Side(conductor)
         plan = side.runtime.plan({"project": PROJECT, "resources": {f"Wide[{number}]": {} for number in range(8)}})
@@ -257,8 +257,8 @@ def test_a_plan_may_be_carried_out_side_by_side() -> None:
     assert (report.summary.created, len(side.calls), conductor.peak["wide"]) == (8, 4, 4)
 
 
-def test_what_waits_for_another_stays_in_its_call() -> None:
-    """Chains are not torn, so that a failure in one leaves out its rest alone."""
+def test_dependent_resources_stay_in_one_call() -> None:
+    """Chains are not split, so that a failure in one skips only its own dependents."""
     side = Side()
     side.failing = {"a0"}
     chains = {
@@ -279,8 +279,8 @@ _BY_WAY_OF_B: Final[Mapping[str, Any]] = {
 }
 
 
-def test_what_is_in_order_keeps_apart_what_stands_before_and_after_it() -> None:
-    """Nothing is to be done with ``b``: still ``c``, of its type, and ``d`` come when ``a`` has ended."""
+def test_an_unchanged_resource_still_orders_those_around_it() -> None:
+    """Nothing is to be done with ``b``: still ``c``, of its type, and ``d`` wait for ``a``."""
     side = Side()
     side.things["wide"]["b"] = {}
     ended: list[str] = []
@@ -297,8 +297,8 @@ def test_what_is_in_order_keeps_apart_what_stands_before_and_after_it() -> None:
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
-def test_what_depends_on_a_failure_by_way_of_what_is_in_order_is_skipped(parallel: int) -> None:
-    """``a`` fails and nothing was to be done with ``b``: what requires ``b`` is skipped, in that call and after it."""
+def test_an_indirect_dependent_of_a_failure_is_skipped(parallel: int) -> None:
+    """``a`` fails and ``b`` is unchanged: a resource that requires ``b`` is skipped, in that call and after it."""
     side = Side()
     side.things["wide"]["b"] = {}
     side.failing = {"a"}
@@ -313,8 +313,8 @@ def test_what_depends_on_a_failure_by_way_of_what_is_in_order_is_skipped(paralle
     assert not side.things["narrow"]
 
 
-def test_types_stand_beside_each_other() -> None:
-    """A provider that is not parallel is called once at a time, beside those of other types."""
+def test_different_types_run_in_parallel() -> None:
+    """A provider without the feature ``parallel`` has one call at a time, in parallel with other types."""
     with Conductor(3, together=2) as conductor:
         side = Side(conductor)
         resources = {f"{kind}[{number}]": {} for number in range(4) for kind in ("Narrow", "Whole")}
@@ -324,16 +324,16 @@ def test_types_stand_beside_each_other() -> None:
     assert conductor.peak["narrow"] == 1
 
 
-def test_what_was_deferred_waits_for_what_may_set_it_up() -> None:
-    """No relationship says so, and still the tool is asked only once the kit is there."""
+def test_a_deferred_resource_waits_for_earlier_steps() -> None:
+    """Without a relationship, the tool is still read only after the kit exists."""
     side = Side()
     report = side.apply({"Narrow[kit]": {}, "Tool[hammer]": {}, "Wide[w]": {}}, parallel=4)
     assert report.summary.created == 3
     assert [kind for kind, _ in side.calls].index("narrow") < [kind for kind, _ in side.calls].index("tool")
 
 
-def test_a_read_that_fails_beside_another_fails_what_it_was_about() -> None:
-    """What was read of ``slow`` is believed, though ``bad``, of the same type, could not be read in the meantime."""
+def test_a_failed_read_fails_only_its_own_resources() -> None:
+    """The row of ``slow`` is valid, although ``bad``, of the same type, could not be read in the meantime."""
     side = Side()
     reading, failed = threading.Event(), threading.Event()
 
@@ -360,8 +360,8 @@ def test_a_read_that_fails_beside_another_fails_what_it_was_about() -> None:
     }
 
 
-def test_a_read_that_began_before_a_change_says_nothing_of_the_type_after_it() -> None:
-    """``bad`` could not be read while the errand was done; ``good``, which requires that, is asked for anew."""
+def test_a_failed_read_before_a_change_is_repeated_after_it() -> None:
+    """``bad`` could not be read during the change; ``good``, which requires the change, is read again."""
     side = Side()
     reading, done = threading.Event(), threading.Event()
 
@@ -386,8 +386,8 @@ def test_a_read_that_began_before_a_change_says_nothing_of_the_type_after_it() -
     assert {each.reference for each in report.steps if each.status == "failed"} == {"Wide[bad]"}
 
 
-def test_nothing_starts_after_the_first_failure_when_asked() -> None:
-    """``--fail-fast``: what has begun ends, the rest is skipped."""
+def test_fail_fast_starts_nothing_after_the_first_failure() -> None:
+    """``--fail-fast``: running calls finish, the rest is skipped."""
     side = Side()
     side.failing = {"e0"}
 
@@ -403,8 +403,8 @@ def test_nothing_starts_after_the_first_failure_when_asked() -> None:
     assert report.summary.failed + report.summary.skipped + report.summary.updated == 30
 
 
-def test_what_is_no_exception_ends_the_run_in_order() -> None:
-    """What runs beside it ends and is recorded; nothing new starts; the next run does the rest."""
+def test_a_base_exception_ends_the_run_in_order() -> None:
+    """Running calls finish and are recorded; nothing new starts; the next run does the rest."""
     side = Side()
 
     class Odd(BaseException):
@@ -425,8 +425,8 @@ def test_what_is_no_exception_ends_the_run_in_order() -> None:
     assert len(side.things["wide"]) == 4
 
 
-def test_a_write_that_fails_ends_the_run_after_the_calls_that_are_under_way() -> None:
-    """State that cannot be written is an error of the run, and no thread goes on behind its back."""
+def test_a_failed_write_ends_the_run_after_running_calls() -> None:
+    """State that cannot be written is an error of the run, and no thread continues afterwards."""
     side = Side()
 
     class FullError(Exception):
@@ -441,8 +441,8 @@ def test_a_write_that_fails_ends_the_run_after_the_calls_that_are_under_way() ->
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("call-") and _busy(thread)]
 
 
-def test_a_thread_of_a_provider_changes_nothing_while_a_call_beside_it_is_noop(tmp_path: Path) -> None:
-    """Nobody can tell whose thread it is: what a noop call must not do is not done."""
+def test_a_thread_of_a_provider_runs_no_program_during_a_parallel_noop_call(tmp_path: Path) -> None:
+    """The owner of a thread is unknown, so the rules of noop apply to it."""
     both = threading.Barrier(3)
 
     class Provider(BaseProvider):
@@ -471,7 +471,7 @@ def test_a_thread_of_a_provider_changes_nothing_while_a_call_beside_it_is_noop(t
 
 @pytest.fixture
 def no_more_threads() -> Iterator[Callable[[], None]]:
-    """Give what keeps this process from starting another thread: none has room for such a stack."""
+    """Return a function after which this process cannot start another thread: its stack would be too large."""
     before = threading.stack_size()
 
     def exhaust() -> None:
@@ -481,7 +481,7 @@ def no_more_threads() -> Iterator[Callable[[], None]]:
     threading.stack_size(before)
 
 
-def test_where_no_more_threads_are_to_be_had_calls_share_those_there_are(no_more_threads: Callable[[], None]) -> None:
+def test_calls_share_threads_if_no_more_can_be_started(no_more_threads: Callable[[], None]) -> None:
     """A limit of the machine makes a run slower, not wrong."""
     side = Side()
 
@@ -494,8 +494,8 @@ def test_where_no_more_threads_are_to_be_had_calls_share_those_there_are(no_more
     assert side.apply(resources, parallel=4).summary.created == 9
 
 
-def test_where_no_thread_is_to_be_had_the_run_ends(no_more_threads: Callable[[], None]) -> None:
-    """Nothing waits for a call that nobody makes."""
+def test_a_run_ends_with_an_error_if_no_thread_can_be_started(no_more_threads: Callable[[], None]) -> None:
+    """Nothing waits for a call that is never made."""
     side = Side()
     no_more_threads()
     with pytest.raises(RuntimeError, match="thread"):
@@ -508,8 +508,8 @@ def _busy(thread: threading.Thread) -> bool:
     return thread.is_alive()
 
 
-def test_the_first_run_side_by_side_names_what_loses_its_order() -> None:
-    """Neighbours of different types that no relationship keeps apart are named once for a stack, at info."""
+def test_the_first_parallel_run_names_resources_that_lose_their_order() -> None:
+    """Neighbours of different types without a relationship are named once for a stack, at info."""
     resources: dict[str, Any] = {"Wide[a]": {}, "Narrow[b]": {}, "Whole[c]": {"require": "Narrow[b]"}}
     side = Side(level="info")
     side.apply(resources, parallel=2)
@@ -524,7 +524,7 @@ def test_the_first_run_side_by_side_names_what_loses_its_order() -> None:
 
 
 def test_many_neighbours_are_counted() -> None:
-    """Twenty are named, the others are a number."""
+    """Twenty are named, the others are counted."""
     side = Side(level="info")
     side.apply({f"{kind}[{n}]": {} for n in range(15) for kind in ("Wide", "Narrow")}, parallel=2)
     told = [line for line in side.lines if "without a relationship" in line]
@@ -533,7 +533,7 @@ def test_many_neighbours_are_counted() -> None:
 
 
 @pytest.mark.parametrize("shape", ["chain", "fan", "free"])
-def test_the_schedule_costs_as_much_for_each_however_many_there_are(shape: str) -> None:
+def test_the_cost_of_the_schedule_is_linear(shape: str) -> None:
     """Four times the resources are at most about four times the calls of functions."""
 
     def work(count: int) -> int:

@@ -1,4 +1,4 @@
-"""In which order what goes may go: lists one after the other, those within a list side by side."""
+"""The order of deletions: lists one after the other, the members of a list in parallel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = "abcdefgh"
 
 @st.composite
 def graphs(draw: st.DrawFn) -> dict[str, list[str]]:
-    """Draw who depends on whom: each on some of those before it."""
+    """Generate a graph in which each resource depends on some of the earlier ones."""
     names = NAMES[: draw(st.integers(1, len(NAMES)))]
     return {
         name: draw(st.lists(st.sampled_from(names[:place]), unique=True)) if place else []
@@ -32,7 +32,7 @@ def graphs(draw: st.DrawFn) -> dict[str, list[str]]:
 
 
 def site(graph: Mapping[str, Sequence[str]], **values: Any) -> dict[str, Any]:
-    """Give the manifest of a graph."""
+    """Return the manifest of a graph."""
     return {
         f"Thing[{name}]": {**values, "require": [f"Thing[{other}]" for other in needed]}
         for name, needed in graph.items()
@@ -40,7 +40,7 @@ def site(graph: Mapping[str, Sequence[str]], **values: Any) -> dict[str, Any]:
 
 
 def antichains(graph: Mapping[str, Sequence[str]]) -> list[set[str]]:
-    """Take what depends on nothing that is left, again and again, and turn the list of lists round (Pulumi's way)."""
+    """Return Pulumi's lists: repeatedly the resources that depend on no remaining one, in reverse."""
     left, batches = dict(graph), []
     while left:
         batch = {name for name, needed in left.items() if not set(needed) & left.keys()}
@@ -50,7 +50,7 @@ def antichains(graph: Mapping[str, Sequence[str]]) -> list[set[str]]:
 
 
 def before(plan: Plan) -> dict[str, set[str]]:
-    """Give what each removal waits for, directly or not, by name."""
+    """Return what each deletion waits for, directly or not, by name."""
     found: dict[int, set[int]] = {}
     for operation in plan.operations:
         direct = plan.waits.get(operation.number, ())
@@ -60,7 +60,7 @@ def before(plan: Plan) -> dict[str, set[str]]:
 
 
 def beneath(graph: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
-    """Give who depends on each, directly or not."""
+    """Return the direct and indirect dependents of each resource."""
     needs: dict[str, set[str]] = {}
     for name, direct in graph.items():
         needs[name] = set(direct).union(*(needs[other] for other in direct))
@@ -68,8 +68,8 @@ def beneath(graph: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
 
 
 @given(graph=graphs())
-def test_what_goes_waits_for_all_that_depends_on_it_and_for_nothing_else(graph: dict[str, list[str]]) -> None:
-    """So the members of each list wait for none of their own, and every list waits for nothing that comes later."""
+def test_a_deletion_waits_for_exactly_its_dependents(graph: dict[str, list[str]]) -> None:
+    """So the members of a list do not wait for each other, and no list waits for a later one."""
     bench = Bench()
     bench.apply(site(graph))
     plan = bench.plan({}, prune=True)
@@ -83,10 +83,12 @@ def test_what_goes_waits_for_all_that_depends_on_it_and_for_nothing_else(graph: 
 
 
 @given(graph=graphs(), data=st.data())
-def test_what_goes_around_one_that_stays_keeps_its_order(graph: dict[str, list[str]], data: st.DataObject) -> None:
-    """One in the middle is left out: what depends on it through others still goes before what it depends on.
+def test_deletions_around_an_excluded_resource_keep_their_order(
+    graph: dict[str, list[str]], data: st.DataObject
+) -> None:
+    """An indirect dependent is deleted first, although the resource between them is excluded.
 
-    That is refused as long as it exists, unless it depends on nothing.
+    That is refused while the excluded one exists, unless it depends on nothing.
     """
     kept = data.draw(st.sampled_from(sorted(graph)))
     bench = Bench()
@@ -102,8 +104,8 @@ def test_what_goes_around_one_that_stays_keeps_its_order(graph: dict[str, list[s
 
 
 @given(graph=graphs())
-def test_all_that_is_replaced_goes_in_lists_and_comes_back_in_order(graph: dict[str, list[str]]) -> None:
-    """Every one is deleted after its dependents and made after what it depends on, whatever stands beside."""
+def test_replacements_delete_in_reverse_and_create_in_order(graph: dict[str, list[str]]) -> None:
+    """Each resource is deleted after its dependents and created after its dependencies."""
     bench = Bench()
     lifecycle = {"replace": "delete_first"}
     bench.apply(site(graph, image="x", lifecycle=lifecycle))
@@ -128,10 +130,10 @@ def test_all_that_is_replaced_goes_in_lists_and_comes_back_in_order(graph: dict[
 
 
 @given(graph=graphs(), data=st.data())
-def test_what_is_made_around_one_that_is_left_out_keeps_its_order(
+def test_creations_around_an_excluded_resource_keep_their_order(
     graph: dict[str, list[str]], data: st.DataObject
 ) -> None:
-    """A target waits for what it needs through one that is no target."""
+    """A target waits for an indirect dependency through a resource that is no target."""
     kept = data.draw(st.sampled_from(sorted(graph)))
     plan = Bench().plan(site(graph), excludes=(f"Thing[{kept}]",))
     needs: dict[str, set[str]] = {}

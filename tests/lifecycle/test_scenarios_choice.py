@@ -1,4 +1,4 @@
-"""Which resources a run is about, and which must not be deleted by it."""
+"""Which resources a run selects, and which it must not delete."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CHAIN = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"requ
         ({"skip_tags": frozenset({"b"})}, ["a", "c"]),
     ],
 )
-def test_exactly_what_is_named_is_done(bench: Bench, options: dict[str, Any], made: list[str]) -> None:
-    """No more unless widened, where Terraform widens by itself; the plan says that it is not complete."""
+def test_exactly_the_targets_are_applied(bench: Bench, options: dict[str, Any], made: list[str]) -> None:
+    """Dependencies are added only on request, while Terraform adds them; the plan reports that it is not complete."""
     assert bench.plan(CHAIN, **options).complete is False
     bench.apply(CHAIN, **options)
     assert bench.names() == made
@@ -40,14 +40,14 @@ def test_exactly_what_is_named_is_done(bench: Bench, options: dict[str, Any], ma
 @pytest.mark.parametrize(
     ("names", "waits"), [("a", {}), ("ab", {1: [0]}), ("bc", {1: [0]}), ("ac", {1: [0]}), ("abc", {1: [0], 2: [1]})]
 )
-def test_what_is_left_out_waits_for_nothing(bench: Bench, names: str, waits: dict[int, list[int]]) -> None:
-    """What a run is about waits for what it is about, also by way of what it leaves alone, and for nothing else."""
+def test_only_selected_resources_wait_for_each_other(bench: Bench, names: str, waits: dict[int, list[int]]) -> None:
+    """They also wait for each other through excluded ones."""
     plan = bench.plan(CHAIN, targets=tuple(f"Thing[{name}]" for name in names))
     assert {number: list(before) for number, before in plan.waits.items() if before} == waits
 
 
 def test_among_several_the_first_that_failed_is_named(bench: Bench) -> None:
-    """In the order of the declaration, whether the run is about everything or the beginning of it."""
+    """In the order of the declaration, in a whole run and in a partial one."""
     both = {"require": ["Thing[b]", "Thing[a]"]}
     site = {"Thing[a]": {}, "Thing[b]": {}, "Thing[c]": both, "Thing[d]": {"require": "Thing[c]"}}
     for targets in ((), ("Thing[a]", "Thing[b]", "Thing[c]")):
@@ -56,15 +56,15 @@ def test_among_several_the_first_that_failed_is_named(bench: Bench) -> None:
         assert "warning: Thing[c]: skipped because Thing[b] failed" in bench.lines
 
 
-def test_what_matches_nothing_is_wrong_usage(bench: Bench) -> None:
-    """A typing mistake must not look like success."""
+def test_a_target_that_matches_nothing_is_wrong_usage(bench: Bench) -> None:
+    """A typing mistake must not look like a success."""
     for option in ("targets", "excludes"):
         with pytest.raises(UsageError, match="matches no resource"):
             bench.apply(CHAIN, **{option: ("Thing[x]",)})
 
 
-def test_what_is_not_named_keeps_its_record(bench: Bench) -> None:
-    """Byte for byte, also where its declaration has changed or gone."""
+def test_a_resource_that_is_no_target_keeps_its_record(bench: Bench) -> None:
+    """Byte for byte, also if its declaration has changed or was removed."""
     bench.apply({**CHAIN, "Thing[d]": {}})
     before = {key: repr(record) for key, record in bench.state.records.items() if key[1] != "a"}
     site = {"Thing[a]": {"size": 5}, "Thing[c]": {"size": 6}}
@@ -75,14 +75,14 @@ def test_what_is_not_named_keeps_its_record(bench: Bench) -> None:
 
 
 def test_an_undeclared_target_is_pruned_and_the_others_stay(bench: Bench) -> None:
-    """Only what is named goes."""
+    """Only the named orphan is deleted."""
     bench.apply(CHAIN)
     bench.apply({}, prune=True, targets=("Thing[c]",))
     assert bench.names() == ["a", "b"]
 
 
-def test_a_target_of_destroy_goes_alone_or_with_its_dependents(bench: Bench) -> None:
-    """Recorded dependencies decide who depends on whom."""
+def test_destroy_deletes_a_target_alone_or_with_its_dependents(bench: Bench) -> None:
+    """The recorded dependencies determine the dependents."""
     bench.apply(CHAIN)
     bench.destroy(CHAIN, targets=("Thing[c]",))
     assert bench.names() == ["a", "b"]
@@ -92,8 +92,10 @@ def test_a_target_of_destroy_goes_alone_or_with_its_dependents(bench: Bench) -> 
 
 @pytest.mark.parametrize("options", [{"targets": ("Thing[a]",)}, {"excludes": ("Thing[b]", "Thing[c]")}])
 @pytest.mark.parametrize("run", ["destroy", "prune", "plan", "declared", "noop"])
-def test_nothing_is_deleted_under_what_is_recorded_to_need_it(bench: Bench, options: dict[str, Any], run: str) -> None:
-    """Whoever needs it, directly or not, is named with the option that adds it; nothing is touched."""
+def test_a_target_with_recorded_dependents_is_not_deleted_alone(
+    bench: Bench, options: dict[str, Any], run: str
+) -> None:
+    """Direct and indirect dependents are named with the option that adds them; nothing is changed."""
     bench.apply(CHAIN)
     before = bench.state
     calls: dict[str, Callable[[], object]] = {
@@ -109,8 +111,8 @@ def test_nothing_is_deleted_under_what_is_recorded_to_need_it(bench: Bench, opti
     assert (bench.names(), bench.state) == (["a", "b", "c"], before)
 
 
-def test_what_would_go_with_a_target_is_a_dependent_of_it(bench: Bench) -> None:
-    """B lives in A: A is not deleted with B still recorded; with its dependents both go, in one call."""
+def test_deleted_with_makes_a_dependent_of_a_target(bench: Bench) -> None:
+    """B is deleted with A: A is not deleted while B is recorded; with its dependents both are, in one call."""
     site = {"Thing[a]": {}, "Thing[b]": {"lifecycle": {"deleted_with": "Thing[a]"}}}
     bench.apply(site)
     with pytest.raises(UsageError, match=r"Thing\[b\]"):
@@ -121,15 +123,15 @@ def test_what_would_go_with_a_target_is_a_dependent_of_it(bench: Bench) -> None:
     }
 
 
-def test_dependents_of_a_pruned_target_are_those_that_are_recorded(bench: Bench) -> None:
-    """B is still declared, no longer with A: it is changed first, and then A goes."""
+def test_the_dependents_of_a_pruned_target_are_the_recorded_ones(bench: Bench) -> None:
+    """B is still declared, no longer with A: it is changed first, and then A is deleted."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {"size": 1, "require": "Thing[a]"}})
     bench.apply({"Thing[b]": {"size": 2}}, prune=True, targets=("Thing[a]",), with_dependents=True)
     assert [(verb, name) for verb, _, name in bench.world.calls] == [("update", "b"), ("delete", "a")]
 
 
-def test_what_is_only_forgotten_or_gone_has_nobody_to_ask(bench: Bench) -> None:
-    """A stays where it is, or is away already; B has gone, or is away: nobody is left without anything."""
+def test_a_target_that_is_only_forgotten_needs_no_dependents(bench: Bench) -> None:
+    """A stays on the system or does not exist; B was deleted or does not exist: no dependent is left without A."""
     bench.put("thing", a={})
     bench.apply(CHAIN)
     assert acted(bench.destroy(CHAIN, targets=("Thing[a]",))) == {"Thing[a]": ("forget", "success")}
@@ -140,23 +142,23 @@ def test_what_is_only_forgotten_or_gone_has_nobody_to_ask(bench: Bench) -> None:
     assert acted(bench.destroy(CHAIN, targets=("Thing[a]",))) == {"Thing[a]": ("delete", "success")}
 
 
-def test_destroy_goes_in_reverse(bench: Bench) -> None:
-    """Dependents before what they depend on, and otherwise the last made first."""
+def test_destroy_deletes_in_reverse_order(bench: Bench) -> None:
+    """Dependents before their dependencies, and otherwise the last created first."""
     bench.apply({**CHAIN, "Thing[d]": {}})
     bench.destroy({})
     order = [name for verb, _, name in bench.world.calls if verb == "delete"]
     assert order == ["d", "c", "b", "a"]
 
 
-def test_destroy_needs_no_declaration_and_no_order_of_the_manifest(bench: Bench) -> None:
-    """What was recorded is enough, also where the manifest has been turned round since."""
+def test_destroy_needs_only_the_records(bench: Bench) -> None:
+    """The records are sufficient, also if the order of the manifest was reversed since."""
     bench.apply(CHAIN)
     bench.destroy({"Thing[c]": {}, "Thing[b]": {"require": "Thing[c]"}})
     assert [name for verb, _, name in bench.world.calls if verb == "delete"] == ["c", "b", "a"]
 
 
-def test_what_fails_to_go_keeps_what_it_depends_on(bench: Bench) -> None:
-    """B cannot be deleted: A, on which it depends, stays; C has gone. The next run takes the rest."""
+def test_a_failed_deletion_keeps_its_dependencies(bench: Bench) -> None:
+    """B cannot be deleted: A, on which it depends, stays; C is deleted. The next run deletes the rest."""
     bench.apply(CHAIN)
     with bench.troubled(b="raise"):
         report = bench.destroy({})
@@ -171,7 +173,7 @@ def test_what_fails_to_go_keeps_what_it_depends_on(bench: Bench) -> None:
 
 
 def test_a_setting_is_forgotten_by_destroy(bench: Bench) -> None:
-    """What cannot be created cannot be deleted."""
+    """A resource that cannot be created cannot be deleted."""
     bench.put("setting", s={"value": 1})
     bench.apply({"Setting[s]": {"value": 2}})
     assert acted(bench.destroy({})) == {"Setting[s]": ("forget", "success")}
@@ -179,7 +181,7 @@ def test_a_setting_is_forgotten_by_destroy(bench: Bench) -> None:
 
 
 def test_a_job_is_forgotten_by_destroy_and_not_run(bench: Bench) -> None:
-    """What was done is done."""
+    """An imperative resource cannot be undone."""
     bench.apply({"Job[j]": {}})
     assert acted(bench.destroy({})) == {"Job[j]": ("forget", "success")}
     assert bench.world.calls == []
@@ -188,8 +190,8 @@ def test_a_job_is_forgotten_by_destroy_and_not_run(bench: Bench) -> None:
 PROTECTED = {"Thing[a]": {"lifecycle": {"protect": True}}, "Thing[b]": {"lifecycle": {"protect": True}}, "Thing[c]": {}}
 
 
-def test_all_that_is_protected_is_named_at_once(bench: Bench) -> None:
-    """And what is not protected goes."""
+def test_all_protected_resources_are_named_at_once(bench: Bench) -> None:
+    """Unprotected resources are deleted."""
     bench.apply(PROTECTED)
     report = bench.destroy({})
     assert acted(report) == {
@@ -200,8 +202,8 @@ def test_all_that_is_protected_is_named_at_once(bench: Bench) -> None:
     assert bench.names() == ["a", "b"]
 
 
-def test_protection_outlives_the_declaration(bench: Bench) -> None:
-    """Taking the line away does not lift it, nor does taking the resource away; only ``false`` does."""
+def test_protection_remains_without_its_declaration(bench: Bench) -> None:
+    """Removing the line does not end it, nor does removing the resource; only ``false`` does."""
     bench.apply(PROTECTED)
     assert acted(bench.apply({"Thing[a]": {"ensure": "absent"}})) == {"Thing[a]": ("delete", "failed")}
     assert acted(bench.apply({}, prune=True))["Thing[a]"] == ("delete", "failed")
@@ -209,23 +211,23 @@ def test_protection_outlives_the_declaration(bench: Bench) -> None:
     assert acted(bench.apply(gone)) == {"Thing[a]": ("delete", "success")}
 
 
-def test_a_wish_to_replace_does_not_lift_protection(bench: Bench) -> None:
-    """Unprotecting and replacing in one run is allowed."""
+def test_a_requested_replacement_does_not_override_protection(bench: Bench) -> None:
+    """Removing the protection and replacing in one run is allowed."""
     bench.apply(PROTECTED)
     assert acted(bench.apply(PROTECTED, replace=("Thing[a]",))) == {"Thing[a]": ("replace", "failed")}
     site = {**PROTECTED, "Thing[a]": {"lifecycle": {"protect": False}}}
     assert acted(bench.apply(site, replace=("Thing[a]",))) == {"Thing[a]": ("replace", "success")}
 
 
-def test_what_is_protected_keeps_its_dependencies(bench: Bench) -> None:
-    """B is protected and depends on A: A stays, and nothing of the chain is touched."""
+def test_a_protected_resource_keeps_its_dependencies(bench: Bench) -> None:
+    """B is protected and depends on A: A stays, and nothing of the chain is changed."""
     site = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]", "lifecycle": {"protect": True}}}
     bench.apply(site)
     assert acted(bench.destroy({})) == {"Thing[b]": ("delete", "failed"), "Thing[a]": ("delete", "skipped")}
     assert bench.world.calls == []
 
 
-def test_what_is_retained_is_forgotten(bench: Bench) -> None:
+def test_a_retained_resource_is_forgotten(bench: Bench) -> None:
     """Undeclared, destroyed or declared absent: no call."""
     site = {"Thing[a]": {"lifecycle": {"retain": True}}}
     bench.apply(site)
@@ -235,8 +237,8 @@ def test_what_is_retained_is_forgotten(bench: Bench) -> None:
     assert (bench.names(), bench.state.records) == (["a"], {})
 
 
-def test_what_is_retained_survives_its_replacement(bench: Bench) -> None:
-    """Under a new name the new one is made, and the old one is left alone and forgotten."""
+def test_a_retained_resource_stays_when_it_is_replaced(bench: Bench) -> None:
+    """Under a new name the new resource is created, and the old one stays on the system and is forgotten."""
     lifecycle = {"retain": True, "replace": "create_first"}
     bench.apply({"Thing[web]": {"name": "w1", "lifecycle": lifecycle}})
     bench.apply({"Thing[web]": {"name": "w2", "lifecycle": lifecycle}})
@@ -244,8 +246,8 @@ def test_what_is_retained_survives_its_replacement(bench: Bench) -> None:
     assert [key[1] for key in bench.state.records] == ["w2"]
 
 
-def test_what_goes_with_another_needs_no_call(bench: Bench) -> None:
-    """A chain of three: one call; without the first, each is deleted on its own."""
+def test_deleted_with_needs_no_call(bench: Bench) -> None:
+    """A chain of three: one call; without the first, each is deleted separately."""
     site = {
         "Thing[a]": {},
         "Thing[b]": {"lifecycle": {"deleted_with": "Thing[a]"}},
@@ -261,8 +263,8 @@ def test_what_goes_with_another_needs_no_call(bench: Bench) -> None:
     assert bench.names() == ["a", "b"]
 
 
-def test_what_should_have_gone_with_another_stays_recorded_when_that_stays(bench: Bench) -> None:
-    """A could not be deleted, so B has not gone with it."""
+def test_deleted_with_a_resource_that_stays_keeps_the_record(bench: Bench) -> None:
+    """A could not be deleted, so B was not deleted with it."""
     site = {"Thing[a]": {}, "Thing[b]": {"lifecycle": {"deleted_with": "Thing[a]"}}}
     bench.apply(site)
     with bench.troubled(a="raise"):
@@ -270,16 +272,16 @@ def test_what_should_have_gone_with_another_stays_recorded_when_that_stays(bench
     assert sorted(key[1] for key in bench.state.records) == ["a", "b"]
 
 
-def test_noop_tells_what_a_run_would_do(bench: Bench) -> None:
-    """The same steps with the status ``noop``; nothing is touched, nothing written."""
+def test_noop_reports_what_a_run_would_do(bench: Bench) -> None:
+    """The same steps with the status ``noop``; nothing is changed or written."""
     told = bench.apply(CHAIN, noop=True)
     assert acted(told) == {f"Thing[{name}]": ("create", "noop") for name in "abc"}
     assert told.summary.created == 3
     assert bench.world.calls == []
 
 
-def test_a_noop_resource_blocks_nobody(bench: Bench) -> None:
-    """Who only requires it goes on; who needs a value that only doing it would yield is noop too."""
+def test_a_noop_resource_blocks_no_dependents(bench: Bench) -> None:
+    """One that only requires it is applied; one that needs a value that applying it would yield is noop too."""
     site = {
         "Thing[a]": {"noop": True},
         "Thing[b]": {"require": "Thing[a]"},
@@ -294,7 +296,7 @@ def test_a_noop_resource_blocks_nobody(bench: Bench) -> None:
 
 
 def test_a_project_that_is_only_a_file_name_cannot_be_pruned_from_another_file(bench: Bench) -> None:
-    """It may be somebody else's state."""
+    """It may be another user's state."""
     source = manifest(CHAIN)
     del source["project"]
     bench.runtime.project = None

@@ -1,4 +1,4 @@
-"""The lifecycle as people see it: a process each, a private state, exit codes, lines and documents."""
+"""The lifecycle through the command: processes, a private state, exit codes, lines and documents."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ EMPTY = "project: p\nresources: {}\n"
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Give the command with a state of its own."""
+    """Return the command with a state of its own."""
     bench = Bench(tmp_path)
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{tmp_path}/state.db"
     monkeypatch.setenv("BENCH", str(bench.things_of))
     return bench
 
 
-def test_the_exit_codes_of_one_life(shell: Bench) -> None:
-    """Created, the same, drifted and mended, failed beside a change, destroyed, nothing left."""
+def test_the_exit_codes_of_a_life_cycle(shell: Bench) -> None:
+    """Created, unchanged, drift corrected, failed beside a change, destroyed, nothing left."""
     detailed = "--detailed-exitcodes"
     assert shell.plan(A, detailed).code == 2
     assert shell.apply(A, detailed).code == 2
@@ -50,7 +50,7 @@ def test_the_exit_codes_of_one_life(shell: Bench) -> None:
 
 
 def test_a_saved_plan_is_applied_once(shell: Bench) -> None:
-    """The second time it is refused with 65 and the word."""
+    """The second time it is stale: exit code 65."""
     site = shell.write("site.yaml", A)
     assert shell.run("plan", site, "-o", "plan.json").code == 0
     assert shell.run("apply", "plan.json").code == 0
@@ -60,8 +60,8 @@ def test_a_saved_plan_is_applied_once(shell: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.out", "plan.yaml", "plan"])
-def test_a_saved_plan_is_known_by_what_it_holds(shell: Bench, name: str) -> None:
-    """Whatever it is called, ``apply`` carries it out, and what wants a manifest says in one line what it has got."""
+def test_a_saved_plan_is_recognized_by_its_content(shell: Bench, name: str) -> None:
+    """``apply`` accepts it under any name; commands that need a manifest report it in one line."""
     site = shell.write("site.yaml", A)
     assert shell.run("plan", site, "-o", name).code == 0
     for command in ("plan", "validate", "destroy"):
@@ -74,7 +74,7 @@ def test_a_saved_plan_is_known_by_what_it_holds(shell: Bench, name: str) -> None
 
 
 def test_what_only_looks_like_a_plan_is_read_as_a_manifest(shell: Bench) -> None:
-    """A manifest that begins with a brace, or that speaks of the word; a pipe makes nobody wait."""
+    """For example a manifest that begins with a brace or contains the word; a pipe does not block."""
     shell.write("flow.yaml", '{project: p, resources: {"Widget[a]": {colour: \'"format_version"\'}}}\n')
     shell.write("site.json", json.dumps({"resources": {"Widget[b]": {"colour": '"format_version"'}}}))
     for name in ("flow.yaml", "site.json"):
@@ -85,8 +85,8 @@ def test_what_only_looks_like_a_plan_is_read_as_a_manifest(shell: Bench) -> None
 
 
 @pytest.mark.parametrize("kept", ["site.yaml", "./site.yaml", "link.yaml", "more.yaml", "inputs.yaml"])
-def test_a_plan_takes_no_place_of_what_it_was_made_of(shell: Bench, kept: str) -> None:
-    """Neither the manifest's nor an included file's nor that of inputs, by whatever name: 64, and they stay."""
+def test_a_plan_does_not_overwrite_its_sources(shell: Bench, kept: str) -> None:
+    """Neither the manifest nor an included file nor a file of inputs, under any name: exit code 64."""
     site = shell.write("site.yaml", "include: [more.yaml]\ninputs: {n: {type: Integer}}\n" + A)
     shell.write("more.yaml", "resources: {'Widget[b]': {}}\n")
     shell.write("inputs.yaml", "n: 1\n")
@@ -98,13 +98,13 @@ def test_a_plan_takes_no_place_of_what_it_was_made_of(shell: Bench, kept: str) -
     assert (shell.home / kept).read_text(encoding="utf-8") == before
 
 
-def test_planning_writes_nothing_beside_its_file(shell: Bench) -> None:
-    """There is no state before there has been a run."""
+def test_planning_writes_only_its_file(shell: Bench) -> None:
+    """There is no state before the first run."""
     assert shell.plan(A).code == 0
     assert not list(shell.home.glob("state.db*"))
 
 
-def test_a_plan_shows_what_goes_and_what_drifted(shell: Bench) -> None:
+def test_a_plan_shows_deletions_and_drift(shell: Bench) -> None:
     """One line per step, the reason, and the counts."""
     shell.apply(AB)
     shell.put("widget", a={"size": 7})
@@ -117,7 +117,7 @@ def test_a_plan_shows_what_goes_and_what_drifted(shell: Bench) -> None:
 
 
 def test_a_replacement_is_shown_with_its_reason(shell: Bench) -> None:
-    """``-/+`` and the attribute that needs it."""
+    """``-/+`` and the attribute that requires it."""
     site = "project: p\nresources:\n  Widget[a]: {image: IMAGE, lifecycle: {replace: delete_first}}\n"
     shell.apply(site.replace("IMAGE", "oak"))
     out = shell.plan(site.replace("IMAGE", "elm")).out
@@ -126,8 +126,8 @@ def test_a_replacement_is_shown_with_its_reason(shell: Bench) -> None:
     assert "1 to replace" in out
 
 
-def test_the_stream_tells_drift_and_what_is_corrective(shell: Bench) -> None:
-    """Field by field as it is documented."""
+def test_the_stream_contains_drift_and_corrective_changes(shell: Bench) -> None:
+    """Each field is as documented."""
     shell.apply(A)
     shell.put("widget", a={"size": 9, "serial": "S-a"})
     done = shell.stream(A)
@@ -147,8 +147,8 @@ def test_the_stream_tells_drift_and_what_is_corrective(shell: Bench) -> None:
     assert (summary["type"], summary["updated"], summary["exit_code"], summary["noop"]) == ("summary", 1, 0, False)
 
 
-def test_what_is_no_longer_declared_is_said_and_pruned_when_asked(shell: Bench) -> None:
-    """It is no change before."""
+def test_an_orphan_is_reported_and_pruned_on_request(shell: Bench) -> None:
+    """Without ``--prune`` it is no change."""
     shell.apply(AB)
     left = shell.apply(A, "--detailed-exitcodes")
     assert left.code == 0
@@ -158,8 +158,8 @@ def test_what_is_no_longer_declared_is_said_and_pruned_when_asked(shell: Bench) 
     assert list(shell.things("widget")) == ["a"]
 
 
-def test_a_plan_says_what_is_no_longer_declared_in_the_words_of_a_run(shell: Bench) -> None:
-    """On stderr, once for each, in every form of output; it is no change, and who does not plan is silent."""
+def test_plan_and_apply_report_orphans_alike(shell: Bench) -> None:
+    """On stderr, once for each, in every form of output; it is no change, and other commands report nothing."""
     shell.apply(AB)
     said = [line for line in shell.apply(A, "--noop").lines if "no longer declared" in line]
     assert said == ["Notice: Widget[b]: is recorded but no longer declared; --prune deletes it"]
@@ -172,8 +172,8 @@ def test_a_plan_says_what_is_no_longer_declared_in_the_words_of_a_run(shell: Ben
         assert shell.run(command, "site.yaml").err == ""
 
 
-def test_a_stack_keeps_to_itself(shell: Bench) -> None:
-    """What one stack has made, another does not prune."""
+def test_a_stack_does_not_prune_another(shell: Bench) -> None:
+    """Resources of one stack are not orphans of another."""
     shell.apply(A, "--stack", "one")
     assert shell.apply(EMPTY, "--stack", "two", "--prune", "--detailed-exitcodes").code == 0
     assert list(shell.things("widget")) == ["a"]
@@ -181,7 +181,7 @@ def test_a_stack_keeps_to_itself(shell: Bench) -> None:
 
 
 def test_a_project_that_is_only_a_file_name_is_not_pruned_from_another_file(shell: Bench) -> None:
-    """It may be somebody else's."""
+    """It may be another user's."""
     text = A.removeprefix("project: p\n")
     assert shell.run("apply", shell.write("one/site.yaml", text)).code == 0
     other = shell.write("two/site.yaml", "resources: {}\n")
@@ -192,8 +192,8 @@ def test_a_project_that_is_only_a_file_name_is_not_pruned_from_another_file(shel
     assert list(shell.things("widget")) == ["a"]
 
 
-def test_an_import_is_destroyed_and_what_was_there_before_is_not(shell: Bench) -> None:
-    """Taking over makes ours."""
+def test_destroy_deletes_imported_and_keeps_adopted_resources(shell: Bench) -> None:
+    """Importing makes a resource ours."""
     shell.put("widget", a={"size": 1}, b={"size": 2})
     site = shell.write("site.yaml", AB)
     assert shell.run("import", site, "Widget[a]").code == 0
@@ -203,7 +203,7 @@ def test_an_import_is_destroyed_and_what_was_there_before_is_not(shell: Bench) -
 
 
 def test_taint_replaces_once(shell: Bench) -> None:
-    """By the command that taints, and not after ``untaint``."""
+    """By the command ``state taint``, and not after ``untaint``."""
     shell.apply(A)
     assert shell.run("state", "taint", "Widget[a]").code == 0
     assert "-/+ Widget[a]" in shell.plan(A).out
@@ -212,7 +212,7 @@ def test_taint_replaces_once(shell: Bench) -> None:
 
 
 def test_a_moved_record_is_found_under_its_new_name(shell: Bench) -> None:
-    """``state mv`` renames, ``state rm`` forgets; what exists is found again, and then is not ours."""
+    """``state mv`` renames, ``state rm`` forgets; an existing resource is found again, and is then not ours."""
     shell.apply(A)
     assert shell.run("state", "rm", "Widget[a]").code == 0
     assert shell.run("state", "list").out == ""
@@ -222,8 +222,8 @@ def test_a_moved_record_is_found_under_its_new_name(shell: Bench) -> None:
     assert list(shell.things("widget")) == ["a"]
 
 
-def test_state_is_exported_as_it_is(shell: Bench) -> None:
-    """Each resource with what it was made of, and whose it is."""
+def test_the_export_contains_origin_and_ownership(shell: Bench) -> None:
+    """Each resource with its values, its dependencies, and whether it is ours."""
     shell.apply(AB)
     document: dict[str, Any] = json.loads(shell.run("state", "export").out)
     resources = {each["reference"]: each for each in document["resources"]}
@@ -232,8 +232,8 @@ def test_state_is_exported_as_it_is(shell: Bench) -> None:
     assert resources["Widget[b]"]["owned"] is True
 
 
-def test_outputs_are_kept_by_a_run_that_fails(shell: Bench) -> None:
-    """The last whole run's hold."""
+def test_a_failed_run_keeps_the_outputs(shell: Bench) -> None:
+    """Those of the last complete run stay."""
     outputs = "outputs: {number: '${Widget[a].serial}'}\n"
     shell.apply(A + outputs)
     assert shell.run("output", "number").out.strip() == "S-a"
@@ -242,8 +242,8 @@ def test_outputs_are_kept_by_a_run_that_fails(shell: Bench) -> None:
     assert shell.run("output", "unknown").code == 1
 
 
-def test_a_plan_tells_the_kind_of_each_change(shell: Bench) -> None:
-    """Added, updated, deleted, and whether it replaces; of hashes and arrays, where in them; of secrets, nothing."""
+def test_a_plan_contains_the_kind_of_each_change(shell: Bench) -> None:
+    """Added, updated, deleted, and whether it replaces; paths within hashes and arrays; nothing of secrets."""
     site = (
         "project: p\nresources:\n  Widget[a]: {%s, lifecycle: {replace: delete_first, replace_on_changes: [parts]}}\n"
     )
@@ -271,8 +271,8 @@ def test_a_plan_tells_the_kind_of_each_change(shell: Bench) -> None:
     assert all("paths" not in change for change in secret["changes"])
 
 
-def test_a_cut_replacement_is_seen_and_goes_on(shell: Bench) -> None:
-    """State says that it is pending, the plan that it will be created and why; taken away, it is dropped."""
+def test_a_pending_replacement_is_shown_and_continued(shell: Bench) -> None:
+    """State shows that it is pending, the plan the creation and its reason; without its declaration it is dropped."""
     site = "project: p\nresources:\n  Widget[a]: {name: %s, lifecycle: {replace: delete_first}}\n"
     shell.apply(site % "one")
     assert shell.apply(site % "bad").code == 1
@@ -289,7 +289,7 @@ def test_a_cut_replacement_is_seen_and_goes_on(shell: Bench) -> None:
 
 
 def test_a_saved_plan_replaces_dependents_and_nothing_else(shell: Bench) -> None:
-    """What goes along is in the document with its reason, and the document can be applied."""
+    """The dependents are in the document with their reason, and the document can be applied."""
     site = (
         "project: p\nresources:\n"
         "  Widget[a]: {image: IMAGE, lifecycle: {replace: delete_first}}\n"

@@ -1,4 +1,4 @@
-"""Components: groups of resources that are declared like one, and what is said of one that holds for all of it."""
+"""Components: groups of resources that are declared as one, and metaparameters that apply to all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOUSE = ComponentDefinition(
 
 
 def house(m: Any) -> None:
-    """Build a wall, a roof upon it, and an engine."""
+    """Declare a wall, a roof that depends on it, and an engine."""
     wall = m.thing("wall", name=f"{m.title}-wall", size=m.inputs.size, colour=m.inputs.colour, password=m.inputs.key)
     m.thing("roof", name=f"{m.title}-roof", colour=wall.serial, require=wall)
     m.engine(f"{m.title}-engine", size=m.inputs.size, require="Thing[roof]")
@@ -43,27 +43,27 @@ WALL, ROOF, ENGINE = "House[a]/Thing[wall]", "House[a]/Thing[roof]", "House[a]/E
 
 @pytest.fixture
 def bench() -> Bench:
-    """Give a world in which houses can be declared."""
+    """Return a bench in which houses can be declared."""
     bench = Bench()
     bench.registry.register_component(HOUSE, house)
     return bench
 
 
 def add(bench: Bench, name: str, build: Callable[[Any], object], **inputs: str) -> None:
-    """Let a component be declared, its inputs given as data types."""
+    """Register a component whose inputs are given as data types."""
     attributes = {word: Attribute(datatype, word) for word, datatype in inputs.items()}
     bench.registry.register_component(ComponentDefinition(name=name, docs=name, inputs=attributes), build)
 
 
 def problems(bench: Bench, resources: Mapping[str, Any]) -> str:
-    """Give what is wrong with a manifest of these resources."""
+    """Return the problems of a manifest of these resources."""
     with pytest.raises(ManifestError) as caught:
         bench.plan(resources)
     return str(caught.value)
 
 
-def test_a_component_is_the_resources_that_it_makes(bench: Bench) -> None:
-    """They stand in its place, carry its name, and a second run finds them in order."""
+def test_a_component_is_expanded_to_its_resources(bench: Bench) -> None:
+    """They have its position and contain its name, and a second run finds them in sync."""
     site = {"Setting[s]": {}, "House[a]": {"size": 3}}
     bench.put("setting", s={})
     assert acted(bench.apply(site)) == dict.fromkeys((WALL, ROOF, ENGINE), ("create", "success"))
@@ -73,7 +73,7 @@ def test_a_component_is_the_resources_that_it_makes(bench: Bench) -> None:
     assert "notice: House[a]/Thing[wall]: created" not in bench.lines
 
 
-def test_its_resources_carry_it_in_their_urn_and_in_state(bench: Bench) -> None:
+def test_urns_and_records_contain_the_component(bench: Bench) -> None:
     """The chain of types, and the chain of titles."""
     plan = bench.plan({"House[a]": {}})
     assert plan.steps[0].urn == "urn:resource:default::world::house$thing::a::wall"
@@ -83,19 +83,19 @@ def test_its_resources_carry_it_in_their_urn_and_in_state(bench: Bench) -> None:
 
 
 def test_two_uses_of_a_component_share_no_title(bench: Bench) -> None:
-    """What both call a wall are two walls; a third wall is the manifest's own."""
+    """The walls of both are two walls; a third wall is the manifest's own."""
     bench.apply({"House[a]": {}, "House[b]": {}, "Thing[wall]": {}})
     assert bench.names() == ["a-roof", "a-wall", "b-roof", "b-wall", "wall"]
 
 
-def test_two_that_are_the_same_thing_are_one_too_many(bench: Bench) -> None:
-    """An identity belongs to one declaration, whoever has made it."""
+def test_two_components_cannot_declare_the_same_resource(bench: Bench) -> None:
+    """An identity belongs to one declaration."""
     add(bench, "hut", lambda m: m.thing("wall"))
     assert "is the same resource as Hut[a]/Thing[wall]" in problems(bench, {"Hut[a]": {}, "Hut[b]": {}})
 
 
-def test_an_input_may_be_known_only_later(bench: Bench) -> None:
-    """It is handed on, also in text, in a list and through a second component."""
+def test_an_input_may_be_unknown(bench: Bench) -> None:
+    """It is passed on, also in text, in a list and through a second component."""
 
     def street(m: Any) -> None:
         first = m.house("first", colour=m.inputs.colour)
@@ -113,7 +113,7 @@ def test_an_input_may_be_known_only_later(bench: Bench) -> None:
 
 
 def test_outputs_are_values_with_a_name(bench: Bench) -> None:
-    """They keep their data type, may be known only later, and using one puts the user behind the whole component."""
+    """They keep their data type, may be unknown, and a user of one comes after the whole component."""
     site = {"Thing[t]": {"colour": "${House[a].serial}", "size": "${House[a].size}"}, "House[a]": {"size": 4}}
     bench.apply(site, outputs={"serial": "${House[a].serial}"})
     assert bench.world.things["thing"]["t"] == {"colour": "S-a-wall", "size": 4, "serial": "S-t"}
@@ -143,28 +143,26 @@ def test_outputs_are_values_with_a_name(bench: Bench) -> None:
         ({"House[a]": {"alias": "c"}, "House[b]": {"alias": "c"}}, "House[b]: the alias 'c' is taken"),
     ],
 )
-def test_what_is_wrong_with_a_declaration_is_told_at_its_place(
-    bench: Bench, resources: Mapping[str, Any], says: str
-) -> None:
-    """As of any resource."""
+def test_an_error_in_a_declaration_has_its_position(bench: Bench, resources: Mapping[str, Any], says: str) -> None:
+    """As for any resource."""
     assert says in problems(bench, resources)
 
 
 def test_a_mandatory_input_must_be_given(bench: Bench) -> None:
-    """Said once, of the component."""
+    """Reported once, for the component."""
     add(bench, "hut", lambda m: m.thing(m.title, size=m.inputs.size), size="Integer")
     assert problems(bench, {"Hut[a]": {}}) == "<mapping>: Hut[a]: input 'size' is missing; it is mandatory"
 
 
-def test_a_component_that_holds_itself_is_refused_with_the_chain(bench: Bench) -> None:
-    """Also by way of another."""
+def test_a_recursive_component_is_an_error_with_the_chain(bench: Bench) -> None:
+    """Also through another component."""
     add(bench, "one", lambda m: m.two("x"))
     add(bench, "two", lambda m: m.one("y"))
     assert "a component cannot hold itself: One[a] => Two[x] => One[y]" in problems(bench, {"One[a]": {}})
 
 
-def test_a_build_that_raises_is_told_with_its_line(bench: Bench) -> None:
-    """As a broken manifest is; what refers to it is not wrong too, and another use of it may be right."""
+def test_an_exception_in_a_build_is_reported_with_its_line(bench: Bench) -> None:
+    """As in a Python manifest; references to it are not errors too, and another use of it may be valid."""
 
     def hut(m: Any) -> None:
         m.thing(m.title, size=10 // m.inputs.size)
@@ -178,23 +176,23 @@ def test_a_build_that_raises_is_told_with_its_line(bench: Bench) -> None:
     assert "Hut[b]: sets an output 'odd' that it does not declare" in problems(bench, {"Hut[b]": {"size": 1}})
 
 
-def test_an_output_that_is_declared_is_given(bench: Bench) -> None:
-    """Whoever uses it can rely on it."""
+def test_a_declared_output_must_be_set(bench: Bench) -> None:
+    """Users of the output rely on it."""
     definition = ComponentDefinition(name="hut", docs="A hut.", outputs={"door": "The door."})
     bench.registry.register_component(definition, lambda m: m.thing("x"))
     assert "Hut[a]: declares an output 'door' and does not set it" in problems(bench, {"Hut[a]": {}})
 
 
-def test_what_is_wrong_with_its_resources_is_told_at_theirs(bench: Bench) -> None:
-    """The line of the component's file, and the whole name."""
+def test_an_error_in_its_resources_has_their_position(bench: Bench) -> None:
+    """The line of the component's file, and the full name."""
     add(bench, "hut", lambda m: m.thing("wall", sise=1))
     said = problems(bench, {"Hut[a]": {}})
     assert __file__ in said
     assert "Hut[a]/Thing[wall]: unknown attribute 'sise'; did you mean 'size'?" in said
 
 
-def test_what_is_not_known_yet_cannot_be_tested_in_a_build(bench: Bench) -> None:
-    """A component is data: what it makes does not depend on what a run yields."""
+def test_a_build_cannot_compare_unknown_values(bench: Bench) -> None:
+    """The resources of a component do not depend on the results of a run."""
     add(bench, "hut", lambda m: m.thing("x" if m.inputs.colour else "y"), colour="String")
     site = {"Thing[t]": {}, "Hut[a]": {"colour": "${Thing[t].serial}"}}
     assert "is not known yet and cannot be tested" in problems(bench, site)
@@ -204,8 +202,8 @@ def test_what_is_not_known_yet_cannot_be_tested_in_a_build(bench: Bench) -> None
 
 
 @pytest.mark.parametrize("how", ["require", "subscribe"])
-def test_what_requires_a_component_waits_for_all_of_it(bench: Bench, how: str) -> None:
-    """In order, and skipped when any of it fails."""
+def test_a_dependent_of_a_component_waits_for_all_its_resources(bench: Bench, how: str) -> None:
+    """It is skipped if any of them fails."""
     site = {"Thing[t]": {how: "House[a]"}, "House[a]": {}}
     with bench.troubled(**{"a-wall": "fail"}):
         report = bench.apply(site)
@@ -214,8 +212,8 @@ def test_what_requires_a_component_waits_for_all_of_it(bench: Bench, how: str) -
     assert bench.names() == ["a-roof", "a-wall", "t"]
 
 
-def test_a_component_waits_whole_for_what_it_requires(bench: Bench) -> None:
-    """None of it is begun when that fails."""
+def test_all_resources_of_a_component_wait_for_its_dependencies(bench: Bench) -> None:
+    """None of them is started if a dependency fails."""
     site = {"House[a]": {"require": "Thing[t]"}, "Thing[t]": {}}
     with bench.troubled(t="fail"):
         report = bench.apply(site)
@@ -223,15 +221,15 @@ def test_a_component_waits_whole_for_what_it_requires(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_components_can_require_each_other(bench: Bench) -> None:
-    """Everything of one comes before everything of the other."""
+def test_a_component_can_require_another(bench: Bench) -> None:
+    """All resources of one come before all of the other."""
     bench.apply({"House[a]": {"require": "House[b]"}, "House[b]": {}})
     made = [name for verb, _, name in bench.world.calls if verb == "create"]
     assert [name[0] for name in made] == ["b"] * 3 + ["a"] * 3
 
 
 def test_a_component_notifies_and_is_notified(bench: Bench) -> None:
-    """A change of any of it refreshes; a refresh reaches what of it can be refreshed."""
+    """A change of any of its resources refreshes; a refresh reaches all that can be refreshed."""
     site = {"Engine[e]": {"subscribe": "House[a]"}, "House[a]": {"subscribe": "Thing[t]"}, "Thing[t]": {}}
     bench.apply(site)
     bench.world.things["thing"]["a-roof"]["colour"] = "odd"
@@ -242,8 +240,8 @@ def test_a_component_notifies_and_is_notified(bench: Bench) -> None:
     assert acted(bench.apply(site))[ENGINE] == ("refresh", "success")
 
 
-def test_metaparameters_reach_its_resources(bench: Bench) -> None:
-    """Their own win, except that what is noop stays noop."""
+def test_its_resources_inherit_metaparameters(bench: Bench) -> None:
+    """Their own win, but noop resources stay noop."""
 
     def hut(m: Any) -> None:
         m.thing("x", noop=False, tag="own", loglevel="debug", lifecycle={"protect": False})
@@ -259,8 +257,8 @@ def test_metaparameters_reach_its_resources(bench: Bench) -> None:
     assert (x.meta.lifecycle.protect, y.meta.lifecycle.protect) == (False, True)
 
 
-def test_protection_of_a_component_protects_what_it_has_made(bench: Bench) -> None:
-    """Also when its declaration is gone."""
+def test_protection_of_a_component_protects_its_resources(bench: Bench) -> None:
+    """Also after its declaration is removed."""
     bench.apply({"House[a]": {"lifecycle": {"protect": True}}})
     report = bench.apply({}, prune=True)
     assert {status for _, status in acted(report).values()} == {"failed"}
@@ -292,14 +290,14 @@ def test_a_change_of_a_component_triggers_a_replacement(bench: Bench) -> None:
         ({"skip_tags": frozenset({"house"})}, "t"),
     ],
 )
-def test_a_component_can_be_chosen(bench: Bench, wish: dict[str, Any], chosen: str) -> None:
-    """All of it by its name, or a part by its own."""
+def test_a_component_can_be_a_target(bench: Bench, wish: dict[str, Any], chosen: str) -> None:
+    """All of it by its name, or one resource by its own."""
     plan = bench.plan({"House[a]": {}, "House[b]": {}, "Thing[t]": {}}, **wish)
     assert [str(step.name)[0] for step in plan.steps] == chosen.split()
 
 
-def test_a_replacement_can_be_asked_of_a_component(bench: Bench) -> None:
-    """Of all that it has made."""
+def test_a_replacement_can_be_requested_for_a_component(bench: Bench) -> None:
+    """For all its resources."""
     bench.apply({"House[a]": {}})
     plan = bench.plan({"House[a]": {}}, replace=("House[a]",))
     assert planned(plan) == dict.fromkeys((WALL, ROOF, ENGINE), "replace")
@@ -308,8 +306,8 @@ def test_a_replacement_can_be_asked_of_a_component(bench: Bench) -> None:
             bench.plan({"House[a]": {}}, replace=(wrong,))
 
 
-def test_pruning_takes_a_component_down_from_the_top(bench: Bench) -> None:
-    """What depends on another goes first; so does destroying."""
+def test_pruning_a_component_deletes_dependents_first(bench: Bench) -> None:
+    """Destroying does the same."""
     for verb in (lambda: bench.apply({}, prune=True), lambda: bench.destroy({})):
         bench.apply({"House[a]": {}, "Thing[t]": {"require": "House[a]"}})
         verb()
@@ -325,7 +323,7 @@ def test_an_alias_of_a_component_is_a_second_name(bench: Bench) -> None:
 
 
 def test_secrets_given_to_a_component_stay_secret(bench: Bench) -> None:
-    """In plans, lines and state; also in text, known only later, or handed on to what is no secret by itself."""
+    """In plans, lines and state; also in text, if unknown, or passed on to an attribute that is no secret itself."""
 
     def safe(m: Any) -> None:
         assert isinstance(m.inputs.code, Sensitive)
@@ -364,21 +362,21 @@ def test_a_component_cannot_be_called_like_a_type(bench: Bench) -> None:
         ({"name": "x", "input": {}}, "unknown keyword 'input'; did you mean 'inputs'?"),
     ],
 )
-def test_a_wrong_component_is_refused_whole(keywords: dict[str, Any], says: str) -> None:
-    """When it is made, with everything that is wrong."""
+def test_all_errors_of_a_component_definition_are_reported(keywords: dict[str, Any], says: str) -> None:
+    """When it is defined."""
     with pytest.raises(DefinitionError) as caught:
         ComponentDefinition(**keywords)
     assert says in str(caught.value)
 
 
-def test_a_component_may_make_nothing(bench: Bench) -> None:
-    """Whoever waits for it waits for nothing."""
+def test_a_component_may_have_no_resources(bench: Bench) -> None:
+    """Its dependents wait for nothing."""
     add(bench, "hut", lambda _m: None)
     assert acted(bench.apply({"Hut[a]": {}, "Thing[t]": {"require": "Hut[a]"}})) == {"Thing[t]": ("create", "success")}
 
 
-def test_a_type_is_asked_once_whether_it_is_a_component(bench: Bench) -> None:
-    """A manifest without components asks once for each type whether it is one."""
+def test_a_component_is_searched_once_for_each_type(bench: Bench) -> None:
+    """A manifest without components searches once for each type."""
     asked: list[str] = []
     find = bench.registry.component
     bench.registry.component = lambda name: asked.append(name) or find(name)  # type: ignore[method-assign, func-returns-value]
@@ -390,7 +388,7 @@ def test_a_type_is_asked_once_whether_it_is_a_component(bench: Bench) -> None:
 
 
 def test_moving_a_resource_into_a_component_changes_nothing(bench: Bench) -> None:
-    """The thing is the same; its name is longer. And out again."""
+    """It is the same resource with a longer name. Moving it out changes nothing either."""
     for there in ({"Thing[wall]": {"name": "a-wall", "size": 1}}, {"House[a]": {}}, {"Thing[w]": {"name": "a-wall"}}):
         report = bench.apply(there)
         assert [end for end in acted(report).values() if end[0] != "create"] == []
@@ -401,8 +399,8 @@ def test_moving_a_resource_into_a_component_changes_nothing(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("how", ["title", "reference", "urn", "moved"])
-def test_a_component_that_is_renamed_keeps_what_it_has_made(bench: Bench, how: str) -> None:
-    """Its former name is that of all beneath it; where a title begins with the component's, that is swapped."""
+def test_a_renamed_component_keeps_its_resources(bench: Bench, how: str) -> None:
+    """Its former name applies to all its resources; titles that begin with the component's are converted."""
 
     def row(m: Any) -> None:
         m.thing(f"{m.title}-left")
@@ -424,8 +422,8 @@ def test_a_component_that_is_renamed_keeps_what_it_has_made(bench: Bench, how: s
     assert all(name.startswith("Row[new]/") for name in bench.state.records["thing", "t"].requires)
 
 
-def test_what_a_renamed_component_no_longer_makes_is_still_its(bench: Bench) -> None:
-    """So that it can be pruned with it."""
+def test_an_orphan_of_a_renamed_component_still_belongs_to_it(bench: Bench) -> None:
+    """So that it can be pruned with the component."""
     made = ["x", "y"]
     add(bench, "row", lambda m: [m.thing(name) for name in made])
     bench.apply({"Row[old]": {}})
@@ -437,8 +435,8 @@ def test_what_a_renamed_component_no_longer_makes_is_still_its(bench: Bench) -> 
     assert acted(report) == {"Row[new]/Thing[y]": ("delete", "success")}
 
 
-def test_a_component_is_forgotten_whole(bench: Bench) -> None:
-    """``removed`` reaches all beneath it."""
+def test_removed_forgets_all_resources_of_a_component(bench: Bench) -> None:
+    """``removed`` applies to all of them."""
     bench.apply({"House[a]": {}, "Thing[t]": {}})
     report = bench.apply({"Thing[t]": {}}, removed=["House[a]"], prune=True)
     assert acted(report) == dict.fromkeys((WALL, ROOF, ENGINE), ("forget", "success"))
@@ -452,14 +450,14 @@ def test_a_component_that_is_still_declared_is_not_removed(bench: Bench, removed
         bench.plan({"House[a]": {}}, removed=[removed])
 
 
-def test_a_component_that_is_still_declared_has_not_moved(bench: Bench) -> None:
-    """As no resource has."""
+def test_a_component_that_is_still_declared_cannot_be_moved(bench: Bench) -> None:
+    """As with a resource."""
     with pytest.raises(ManifestError, match=r"House\[a\] is still declared"):
         bench.plan({"House[a]": {}, "House[b]": {}}, moved=[{"from": "House[a]", "to": "House[b]"}])
 
 
-def test_a_run_that_is_cut_knows_whose_its_work_was(bench: Bench) -> None:
-    """The next one names it whole, also when nobody declares it any more."""
+def test_an_intent_contains_the_component(bench: Bench) -> None:
+    """After a kill the next run reports the full name, also if it is no longer declared."""
     with bench.troubled(**{"a-wall": "late"}):
         bench.killed({"House[a]": {}})
     report = bench.apply({}, prune=True)
@@ -467,8 +465,8 @@ def test_a_run_that_is_cut_knows_whose_its_work_was(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_a_component_touches_nothing(bench: Bench, tmp_path: Path) -> None:
-    """What its code tries to write is refused at its line; it may read."""
+def test_a_build_cannot_change_the_system(bench: Bench, tmp_path: Path) -> None:
+    """A write is refused at its line; reading is allowed."""
     (tmp_path / "text").write_text("blue")
 
     def hut(m: Any) -> None:
@@ -482,8 +480,8 @@ def test_a_component_touches_nothing(bench: Bench, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["text"]
 
 
-def test_triggers_of_a_component_and_of_its_resources_both_hold(bench: Bench) -> None:
-    """An unknown one is told once, of the component."""
+def test_triggers_of_a_component_and_of_its_resources_are_joined(bench: Bench) -> None:
+    """An unknown one is reported once, for the component."""
     add(bench, "hut", lambda m: m.thing("x", lifecycle={"replace_triggered_by": ["Thing[b]"]}))
     site: dict[str, Any] = {
         "Thing[a]": {"size": 1},
@@ -503,15 +501,15 @@ def test_triggers_of_a_component_and_of_its_resources_both_hold(bench: Bench) ->
     ("host", "says"),
     [("House[a]", "House[a] is a component; name one of its resources"), ("nothing", "is not a reference")],
 )
-def test_what_goes_with_another_goes_with_a_resource(bench: Bench, host: str, says: str) -> None:
+def test_deleted_with_names_a_resource_and_no_component(bench: Bench, host: str, says: str) -> None:
     """A component is never deleted itself."""
     for declared in ("Thing[t]", "House[b]"):
         (line,) = problems(bench, {"House[a]": {}, declared: {"lifecycle": {"deleted_with": host}}}).splitlines()
         assert says in line
 
 
-def test_a_declared_move_leads_into_a_component(bench: Bench) -> None:
-    """Where the thing was given another name by hand, ``moved`` says which one it was; and which a component's was."""
+def test_moved_can_name_resources_of_components(bench: Bench) -> None:
+    """After a resource was renamed outside, ``moved`` declares its former name; also one within a component."""
     bench.apply({"Thing[x]": {"size": 1}})
     things = bench.world.things["thing"]
     things["a-wall"] = things.pop("x")

@@ -1,4 +1,4 @@
-"""A replacement cut between its halves, a creation that leaves half of something: what the next run does."""
+"""The run after an interrupted replacement or a partial creation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = {"replace": "delete_first"}
 
 
 def refuse_to_make(bench: Bench) -> None:
-    """Let nothing be made from now on, while what is there can go."""
+    """Make all creations fail from now on; deletions succeed."""
     made = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
@@ -28,7 +28,7 @@ def refuse_to_make(bench: Bench) -> None:
 
 
 def cut(bench: Bench, site: dict[str, Any]) -> None:
-    """Apply a replacement of which the first half succeeds and the second fails."""
+    """Apply a replacement whose first half succeeds and whose second half fails."""
     whole = bench.world.change
     refuse_to_make(bench)
     assert bench.apply(site).exit_code == 1
@@ -36,14 +36,14 @@ def cut(bench: Bench, site: dict[str, Any]) -> None:
 
 
 def status(bench: Bench, reference: str) -> str:
-    """Give how a resource is recorded to stand."""
+    """Return the recorded status of a resource."""
     record = bench.record(reference)
     return "" if record is None else record.status
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_a_cut_replacement_goes_straight_to_its_creation(bench: Bench, name: str) -> None:
-    """The old one has gone: nothing is deleted again, under the same name or another, and the reason is said."""
+def test_an_interrupted_replacement_continues_with_the_creation(bench: Bench, name: str) -> None:
+    """The old resource is gone: nothing is deleted again, under the same name or another, and the reason is shown."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}})
     site = {"Thing[a]": {"name": name, "image": "y", "lifecycle": FIRST}}
     cut(bench, site)
@@ -60,7 +60,7 @@ def test_a_cut_replacement_goes_straight_to_its_creation(bench: Bench, name: str
 
 
 def test_a_replacement_that_fails_again_stays_pending(bench: Bench) -> None:
-    """However often; it is still ours when it comes."""
+    """Any number of times; it is still ours when it is created."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}})
     site = {"Thing[a]": {"name": "b", "image": "y", "lifecycle": FIRST}}
     for _ in range(2):
@@ -72,8 +72,8 @@ def test_a_replacement_that_fails_again_stays_pending(bench: Bench) -> None:
     assert (record.owned, record.name, record.status) == (True, "b", "ready")
 
 
-def test_a_cut_replacement_that_is_not_declared_any_more_is_dropped(bench: Bench) -> None:
-    """Nothing is left of it, so no provider is asked to delete, and ``--prune`` is not needed."""
+def test_a_pending_replacement_without_a_declaration_is_dropped(bench: Bench) -> None:
+    """It does not exist, so no provider is called, and ``--prune`` is not needed."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[b]": {}})
     cut(bench, {"Thing[a]": {"image": "y", "lifecycle": FIRST}, "Thing[b]": {}})
     plan = bench.plan({"Thing[b]": {}})
@@ -83,8 +83,8 @@ def test_a_cut_replacement_that_is_not_declared_any_more_is_dropped(bench: Bench
     assert [key[1] for key in bench.state.records] == ["b"]
 
 
-def test_what_somebody_else_made_meanwhile_is_not_deleted(bench: Bench) -> None:
-    """The old one went under another name, and one of that name is there again: it is not the one that was ours."""
+def test_a_resource_that_another_user_created_meanwhile_is_not_deleted(bench: Bench) -> None:
+    """The old resource was deleted, and another one of its name exists now: it is not ours."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}})
     site = {"Thing[a]": {"name": "b", "lifecycle": FIRST}}
     cut(bench, site)
@@ -95,8 +95,8 @@ def test_what_somebody_else_made_meanwhile_is_not_deleted(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["kill", "late"])
-def test_a_kill_while_the_new_one_is_made_is_resolved_by_looking(bench: Bench, trouble: str) -> None:
-    """Made or not: it is made once, it is ours, and undeclared it goes with ``--prune`` like any other."""
+def test_a_kill_during_the_second_half_is_resolved_by_reading(bench: Bench, trouble: str) -> None:
+    """It is created once, it is ours, and without a declaration it is pruned like any other."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}})
     site = {"Thing[a]": {"name": "b", "lifecycle": FIRST}}
     with bench.troubled(b=trouble):
@@ -108,8 +108,8 @@ def test_a_kill_while_the_new_one_is_made_is_resolved_by_looking(bench: Bench, t
 
 
 @pytest.mark.parametrize("trouble", ["kill", "late"])
-def test_a_kill_while_it_is_made_again_leaves_nothing_unknown(bench: Bench, trouble: str) -> None:
-    """Under its own name, and declared no more when the next run looks: what was made then is ours to prune."""
+def test_a_kill_during_a_repeated_creation_keeps_the_ownership(bench: Bench, trouble: str) -> None:
+    """Under its own name, and no longer declared in the next run: the created resource is ours and pruned."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}})
     made = bench.world.change
 
@@ -125,8 +125,8 @@ def test_a_kill_while_it_is_made_again_leaves_nothing_unknown(bench: Bench, trou
     assert (bench.names(), bench.state.records) == ([], {})
 
 
-def test_dependents_that_went_with_it_come_back_with_it(bench: Bench) -> None:
-    """B and A have gone, A could not be made: the next run makes both, and deletes nothing."""
+def test_dependents_of_a_pending_replacement_are_created_again(bench: Bench) -> None:
+    """B and A were deleted, A could not be created: the next run creates both, and deletes nothing."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"image": "${Thing[a].serial}", "lifecycle": FIRST},
@@ -141,7 +141,7 @@ def test_dependents_that_went_with_it_come_back_with_it(bench: Bench) -> None:
 
 
 def test_a_deletion_that_fails_leaves_nothing_pending(bench: Bench) -> None:
-    """It is there, so it is deleted and made by the next run, as if there had been none."""
+    """The resource exists, so the next run deletes and creates it, as if there had been no failure."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}}
     bench.apply(site)
     site["Thing[a]"]["image"] = "y"
@@ -152,8 +152,8 @@ def test_a_deletion_that_fails_leaves_nothing_pending(bench: Bench) -> None:
     assert [verb for verb, _, _ in bench.world.calls] == ["delete", "create"]
 
 
-def test_two_copies_of_a_name_are_both_destroyed(bench: Bench) -> None:
-    """The old one of a creation-first could not go: destroying takes both."""
+def test_destroy_deletes_both_resources_of_one_title(bench: Bench) -> None:
+    """The old one of a create-first replacement could not be deleted: destroy deletes both."""
     site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}}
     bench.apply(site)
     site["Thing[web]"]["name"] = "w2"
@@ -164,8 +164,8 @@ def test_two_copies_of_a_name_are_both_destroyed(bench: Bench) -> None:
     assert (bench.names(), bench.state.records) == ([], {})
 
 
-def test_what_a_failed_creation_left_is_finished_and_the_reason_is_said(bench: Bench) -> None:
-    """It is recorded as partial; the next run updates it and says why; then it is ready."""
+def test_a_partial_creation_is_completed_with_its_reason(bench: Bench) -> None:
+    """It is recorded as partial; the next run updates it and shows the reason; then it is ready."""
     with bench.troubled(a="half"):
         bench.apply({"Thing[a]": {"size": 1}})
     assert status(bench, "Thing[a]") == "partial"
@@ -175,8 +175,8 @@ def test_what_a_failed_creation_left_is_finished_and_the_reason_is_said(bench: B
     assert status(bench, "Thing[a]") == "ready"
 
 
-def test_a_creation_that_failed_and_left_all_of_it_is_ready_when_it_is_read(bench: Bench) -> None:
-    """What is there decides: nothing differs, so nothing is called again, and state says so."""
+def test_a_failed_creation_that_left_everything_is_ready_once_it_is_read(bench: Bench) -> None:
+    """Nothing differs, so nothing is called again, and the record is ready."""
     made = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
@@ -192,8 +192,8 @@ def test_a_creation_that_failed_and_left_all_of_it_is_ready_when_it_is_read(benc
 
 
 @pytest.mark.parametrize("first", [{}, {"Thing[a]": {"image": "x", "password": "secret1", "lifecycle": FIRST}}])
-def test_what_cannot_be_read_back_is_set_again_after_a_failed_creation(bench: Bench, first: dict[str, Any]) -> None:
-    """Nobody knows whether it was set before the creation broke, also where it was set on the one that went."""
+def test_a_write_only_value_is_set_again_after_a_failed_creation(bench: Bench, first: dict[str, Any]) -> None:
+    """It is unknown whether it was set before the failure, also if it was set on a replaced resource."""
     bench.apply(first)
     site = {"Thing[a]": {"image": "y", "size": 1, "password": "secret1", "lifecycle": FIRST}}
     with bench.troubled(a="half") if not first else _half_when_made(bench):
@@ -203,7 +203,7 @@ def test_what_cannot_be_read_back_is_set_again_after_a_failed_creation(bench: Be
 
 
 class _half_when_made:  # noqa: N801 - used as a function
-    """Let a creation break half way, and a deletion succeed."""
+    """Make a creation fail in the middle, and a deletion succeed."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -221,8 +221,8 @@ class _half_when_made:  # noqa: N801 - used as a function
         self.bench.world.change, self.bench.world.trouble = self.made, {}  # type: ignore[method-assign]
 
 
-def test_a_failed_update_keeps_what_was_asked_and_records_what_is(bench: Bench) -> None:
-    """Half of it was done: state has the values asked for before, and those that are there now."""
+def test_a_failed_update_keeps_the_former_inputs_and_records_the_new_state(bench: Bench) -> None:
+    """A part was done: state has the values declared before, and those that exist now."""
     bench.apply({"Thing[a]": {"size": 1, "colour": "red"}})
     with bench.troubled(a="half"):
         assert bench.apply({"Thing[a]": {"size": 2, "colour": "blue"}}).exit_code == 1
@@ -233,8 +233,8 @@ def test_a_failed_update_keeps_what_was_asked_and_records_what_is(bench: Bench) 
     assert record.status == "partial"
 
 
-def test_a_provider_that_fails_and_lies_is_quoted_once(bench: Bench) -> None:
-    """Its own reason is reported, not that what was asked is missing too."""
+def test_a_failed_provider_is_reported_with_its_own_reason_only(bench: Bench) -> None:
+    """The missing values are not reported too."""
     with bench.troubled(a="half"):
         (report,) = bench.apply({"Thing[a]": {"size": 1}}).steps
     assert report.error == "a broke half way"
@@ -242,8 +242,8 @@ def test_a_provider_that_fails_and_lies_is_quoted_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["kill", "late"])
-def test_protection_holds_from_the_moment_of_creation(bench: Bench, trouble: str) -> None:
-    """The run is killed while it makes what is protected: it stays if it is there."""
+def test_protection_applies_from_the_creation_on(bench: Bench, trouble: str) -> None:
+    """The run is killed while it creates a protected resource: if it exists, it stays."""
     with bench.troubled(a=trouble):
         bench.killed({"Thing[a]": {"lifecycle": {"protect": True}}})
     there = bench.names()
@@ -254,7 +254,7 @@ def test_protection_holds_from_the_moment_of_creation(bench: Bench, trouble: str
     assert bench.names() == there
 
 
-def test_a_refusal_is_said_once(bench: Bench) -> None:
+def test_an_error_of_a_replacement_is_reported_once(bench: Bench) -> None:
     """A replacement has two halves and one error."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": {**FIRST, "protect": True}}}
     bench.apply(site)
@@ -263,8 +263,8 @@ def test_a_refusal_is_said_once(bench: Bench) -> None:
     assert sum("is protected" in line for line in bench.lines) == 1
 
 
-def test_what_came_out_otherwise_is_recorded_as_it_is(bench: Bench) -> None:
-    """Made with another size than asked for: failed, recorded as partial with the size that it has, mended later."""
+def test_a_creation_with_other_values_is_recorded_as_it_is(bench: Bench) -> None:
+    """Created with another size than declared: failed, recorded as partial with its real size, corrected later."""
     made = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
@@ -281,8 +281,8 @@ def test_what_came_out_otherwise_is_recorded_as_it_is(bench: Bench) -> None:
     assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {"Thing[a]": ("update", "success")}
 
 
-def test_what_cannot_be_read_after_its_creation_is_in_doubt_no_longer_than_that(bench: Bench) -> None:
-    """The creation has failed, for nobody can tell what came of it; later it is found, and is ours."""
+def test_an_unreadable_creation_is_in_doubt_until_it_can_be_read(bench: Bench) -> None:
+    """The creation has failed, because its result is unknown; later the resource is found, and is ours."""
     made = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
@@ -305,8 +305,8 @@ def test_what_cannot_be_read_after_its_creation_is_in_doubt_no_longer_than_that(
     assert not bench.state.intents
 
 
-def test_what_cannot_be_read_after_its_deletion_is_not_taken_for_gone(bench: Bench) -> None:
-    """It is still recorded; when it can be read again, it has gone or is deleted once more."""
+def test_an_unreadable_deletion_keeps_the_record(bench: Bench) -> None:
+    """When the type can be read again, the resource is gone or deleted once more."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {}})
     made = bench.world.change
 

@@ -1,4 +1,4 @@
-"""What a replacement that deletes first takes along: what was made from it, what vanishes with it, nothing else."""
+"""Which dependents a delete-first replacement includes: those created from it, and those that vanish with it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ FIRST = {"replace": "delete_first"}
 
 
 def calls(bench: Bench) -> str:
-    """Give the changing calls of the last run, as ``-b +b``."""
+    """Return the changing calls of the last run, as ``-b +b``."""
     signs = {"create": "+", "delete": "-", "update": "~"}
     return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
 def made_from(*sources: str) -> dict[str, Any]:
-    """Give a thing that is made from others, by what is known of them all along: their names."""
+    """Return a thing with an ``init_only`` value that refers to the names of others, which are always known."""
     return {"image": " ".join(f"${{Thing[{source}].name}}" for source in sources), "lifecycle": FIRST}
 
 
 def shows(*sources: str) -> dict[str, Any]:
-    """Give a thing that takes a value of others that it can be given again."""
+    """Return a thing with a value of others that can be updated."""
     return {"colour": " ".join(f"${{Thing[{source}].serial}}" for source in sources), "lifecycle": FIRST}
 
 
 def twelve(image: str) -> dict[str, Any]:
-    """Give the twelve of Pulumi's own test: of A, C and D the first two dependents are made from it, the third is not.
+    """Return the twelve resources of Pulumi's own test: the first two dependents of A, C and D are created from it.
 
-    What a provider is there to its resource, and a property that replaces, is here an ``init_only`` value.
+    Pulumi's providers, and properties that replace, are ``init_only`` values here.
     """
     return {
         "Thing[A]": {"image": image, "lifecycle": FIRST},
@@ -52,8 +52,8 @@ def twelve(image: str) -> dict[str, Any]:
     }
 
 
-def test_of_twelve_exactly_those_made_from_what_goes_are_replaced(bench: Bench) -> None:
-    """A goes: B and C with it, E and F with C, K with F; the others stay, and no value of theirs is lost."""
+def test_of_twelve_resources_six_are_replaced(bench: Bench) -> None:
+    """A is replaced: B and C with it, E and F with C, K with F; the others stay, and keep their values."""
     bench.apply(twelve("x"))
     plan = bench.plan(twelve("y"))
     assert {name for name, action in planned(plan).items() if action == "replace"} == {
@@ -68,8 +68,8 @@ def test_of_twelve_exactly_those_made_from_what_goes_are_replaced(bench: Bench) 
     assert planned(bench.plan(twelve("y"))) == {}
 
 
-def test_of_four_only_the_one_whose_value_replaces_goes_along(bench: Bench) -> None:
-    """B only requires A, C is made from it, D is made from B: A and C are replaced, B and D stay."""
+def test_only_the_dependent_with_an_init_only_value_is_replaced_too(bench: Bench) -> None:
+    """B only requires A, C is created from A, D from B: A and C are replaced, B and D stay."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"require": "Thing[a]", "lifecycle": FIRST},
@@ -83,8 +83,8 @@ def test_of_four_only_the_one_whose_value_replaces_goes_along(bench: Bench) -> N
     assert calls(bench) == "-c -a +a +c"
 
 
-def test_the_reason_names_what_it_comes_from(bench: Bench) -> None:
-    """Nothing of C differs, so its values alone would not explain it."""
+def test_the_reason_names_the_source(bench: Bench) -> None:
+    """Nothing of C differs, so its values alone would not explain its replacement."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[c]": made_from("a")})
     plan = bench.plan({"Thing[a]": {"image": "y", "lifecycle": FIRST}, "Thing[c]": made_from("a")})
     decision = plan.steps[1].decision
@@ -102,10 +102,10 @@ def test_the_reason_names_what_it_comes_from(bench: Bench) -> None:
         ({"replace": "delete_first", "retain": True}, "is retained"),
     ],
 )
-def test_a_dependent_that_must_not_go_keeps_what_it_was_made_from(
+def test_a_dependent_that_must_not_be_replaced_keeps_its_source(
     bench: Bench, lifecycle: dict[str, Any], words: str
 ) -> None:
-    """It is an error of the dependent, found in the plan, and nothing of the chain is touched."""
+    """It is an error of the dependent, found in the plan, and nothing of the chain is changed."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"image": "${Thing[a].serial}", "lifecycle": lifecycle},
@@ -123,16 +123,16 @@ def test_a_dependent_that_must_not_go_keeps_what_it_was_made_from(
     assert calls(bench) == "~c"
 
 
-def test_a_value_that_may_turn_out_the_same_needs_no_leave_while_its_source_stays(bench: Bench) -> None:
-    """A is only changed: what is made from it is decided at its turn, and nothing differs then."""
+def test_an_unknown_value_of_a_changed_source_needs_no_permission(bench: Bench) -> None:
+    """A is only updated: the dependent is decided right before its step, and nothing differs then."""
     site: dict[str, Any] = {"Thing[a]": {"size": 1}, "Thing[b]": {"image": "${Thing[a].serial}"}}
     bench.apply(site)
     site["Thing[a]"]["size"] = 2
     assert acted(bench.apply(site)) == {"Thing[a]": ("update", "success")}
 
 
-def test_a_change_that_is_declared_to_replace_goes_along(bench: Bench) -> None:
-    """``replace_on_changes`` counts for a value that is not known while its source is away; that is leave enough."""
+def test_replace_on_changes_replaces_a_dependent_too(bench: Bench) -> None:
+    """It applies to a value that is unknown while its source is deleted, and is sufficient permission."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"colour": "${Thing[a].name}", "lifecycle": {"replace_on_changes": ["colour"]}},
@@ -143,8 +143,8 @@ def test_a_change_that_is_declared_to_replace_goes_along(bench: Bench) -> None:
     assert calls(bench) == "-b -a +a +b"
 
 
-def test_what_is_ignored_takes_nobody_along(bench: Bench) -> None:
-    """A value that is ignored is none that a resource was made from."""
+def test_an_ignored_value_replaces_no_dependent(bench: Bench) -> None:
+    """A resource is not created from a value that is ignored."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"image": "${Thing[a].name}", "lifecycle": {**FIRST, "ignore_changes": ["image"]}},
@@ -154,8 +154,8 @@ def test_what_is_ignored_takes_nobody_along(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {"Thing[a]": "replace"}
 
 
-def test_a_replacement_that_creates_first_takes_nobody_along(bench: Bench) -> None:
-    """There is always one: whoever is made from a value that stays the same stays."""
+def test_a_create_first_replacement_includes_no_dependents(bench: Bench) -> None:
+    """One of the two always exists: a dependent whose value stays the same stays."""
     lifecycle = {"replace": "create_first"}
     site: dict[str, Any] = {
         "Thing[a]": {"name": "a1", "image": "x", "lifecycle": lifecycle},
@@ -167,15 +167,15 @@ def test_a_replacement_that_creates_first_takes_nobody_along(bench: Bench) -> No
     assert calls(bench) == "+a2 -a1"
 
 
-def test_who_no_longer_depends_on_it_stays(bench: Bench) -> None:
-    """B was made from A and is declared without it now: it is what is declared that counts."""
+def test_a_former_dependent_stays(bench: Bench) -> None:
+    """B was created from A and is declared without it now: the declaration decides."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[b]": made_from("a")})
     bench.apply({"Thing[b]": {"image": "a", "lifecycle": FIRST}, "Thing[a]": {"image": "y", "lifecycle": FIRST}})
     assert calls(bench) == "-a +a"
 
 
-def test_a_noop_replacement_takes_nobody_along(bench: Bench) -> None:
-    """A is looked at only, so B stays; under ``--noop`` both are shown."""
+def test_a_noop_replacement_includes_no_dependents(bench: Bench) -> None:
+    """A is only shown, so B stays; under ``--noop`` both are shown."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[b]": made_from("a")}
     bench.apply(site)
     site["Thing[a]"].update(image="y", noop=True)
@@ -184,8 +184,8 @@ def test_a_noop_replacement_takes_nobody_along(bench: Bench) -> None:
     assert acted(bench.apply(site, noop=True)) == {"Thing[a]": ("replace", "noop"), "Thing[b]": ("replace", "noop")}
 
 
-def test_what_vanishes_with_a_host_is_made_again_with_it(bench: Bench) -> None:
-    """B goes with A: it is replaced when A is, after A has come back, and nobody is asked to delete it."""
+def test_a_resource_deleted_with_its_host_is_created_again_with_it(bench: Bench) -> None:
+    """B is replaced when A is, after A was created again, and without a call for its deletion."""
     site: dict[str, Any] = {
         "Thing[b]": {"lifecycle": {"deleted_with": "Thing[a]"}},
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
@@ -210,7 +210,7 @@ def test_what_vanishes_with_a_host_is_made_again_with_it(bench: Bench) -> None:
 
 
 def vanishing(bench: Bench, guest: str, host: str) -> None:
-    """Let a thing vanish when the thing it lives in is deleted."""
+    """Make a thing vanish when its host is deleted."""
     change = bench.world.change
 
     def vanish(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
@@ -223,10 +223,10 @@ def vanishing(bench: Bench, guest: str, host: str) -> None:
 
 @pytest.mark.parametrize("parallel", [1, 4])
 @pytest.mark.parametrize("required", [False, True])
-def test_what_vanishes_with_a_host_that_is_replaced_create_first_is_made_after_it_has_gone(
+def test_deleted_with_a_create_first_host_is_created_after_the_deletion(
     bench: Bench, parallel: int, *, required: bool
 ) -> None:
-    """The new host is created, the old one deleted, and B, which has gone with it, made: no call for its deletion."""
+    """The new host is created, the old one deleted, then B created: no call for its deletion."""
     lifecycle = {"replace": "create_first"}
     guest: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[host]"}}
     guest |= {"require": "Thing[host]"} if required else {}
@@ -245,7 +245,7 @@ def test_what_vanishes_with_a_host_that_is_replaced_create_first_is_made_after_i
 
 
 @pytest.mark.parametrize("again", ["deleted", "cut"])
-def test_what_has_not_vanished_yet_waits_for_its_old_host(bench: Bench, again: str) -> None:
+def test_deleted_with_waits_for_the_deletion_of_the_old_host(bench: Bench, again: str) -> None:
     """The old host could not be deleted, or the run was killed before: B stays, and the next run does the rest."""
     lifecycle = {"replace": "create_first"}
     guest: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[host]"}}
@@ -264,8 +264,8 @@ def test_what_has_not_vanished_yet_waits_for_its_old_host(bench: Bench, again: s
     assert acted(bench.apply(site)) == {}
 
 
-def test_a_protected_one_that_would_vanish_keeps_its_host(bench: Bench) -> None:
-    """Nothing of the chain is touched."""
+def test_a_protected_resource_keeps_its_host(bench: Bench) -> None:
+    """Nothing of the chain is changed."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"require": "Thing[a]", "lifecycle": {"deleted_with": "Thing[a]", "protect": True}},
@@ -276,8 +276,8 @@ def test_a_protected_one_that_would_vanish_keeps_its_host(bench: Bench) -> None:
     assert bench.world.calls == []
 
 
-def test_nothing_goes_before_what_its_successor_needs_is_there(bench: Bench) -> None:
-    """B is replaced and needs A, whose change fails: B stays as it was, instead of going and not coming back."""
+def test_nothing_is_deleted_before_its_successor_can_be_created(bench: Bench) -> None:
+    """B is replaced and needs A, whose change fails: B stays, because it could not be created again."""
     site: dict[str, Any] = {
         "Thing[a]": {"size": 1},
         "Engine[e]": {},
@@ -290,8 +290,8 @@ def test_nothing_goes_before_what_its_successor_needs_is_there(bench: Bench) -> 
     assert bench.world.things["thing"]["b"]["image"] == "x"
 
 
-def test_a_chain_through_one_that_stays_is_ordered_whole(bench: Bench) -> None:
-    """B is made from A and needs X, which needs A: B goes first, then A, and they come back in order around X."""
+def test_a_chain_through_an_unchanged_resource_is_ordered(bench: Bench) -> None:
+    """B is created from A and needs X, which needs A: B is deleted first, then A; X stays between their creations."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[x]": {"size": 1, "require": "Thing[a]"},
@@ -303,8 +303,8 @@ def test_a_chain_through_one_that_stays_is_ordered_whole(bench: Bench) -> None:
     assert calls(bench) == "-b -a +a ~x +b"
 
 
-def test_the_plan_of_a_dependent_is_made_without_the_old_one(bench: Bench) -> None:
-    """The replaced one is a creation for its provider: it is given nothing that was there."""
+def test_the_plan_of_a_replaced_dependent_is_a_creation(bench: Bench) -> None:
+    """Its provider receives nothing of the old resource."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[c]": made_from("a")})
     seen = []
     remove = bench.world.change
@@ -321,8 +321,8 @@ def test_the_plan_of_a_dependent_is_made_without_the_old_one(bench: Bench) -> No
     }
 
 
-def test_a_target_is_not_replaced_without_what_was_made_from_it(bench: Bench) -> None:
-    """B would have to go with A and is no target: nothing is touched, and the words say what to add."""
+def test_a_target_is_not_replaced_without_its_dependents(bench: Bench) -> None:
+    """B would have to be replaced with A and is no target: nothing is changed, and the message names the option."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": made_from("a"),
@@ -340,8 +340,8 @@ def test_a_target_is_not_replaced_without_what_was_made_from_it(bench: Bench) ->
     assert calls(bench) == "-b -a +a +b"
 
 
-def test_what_is_only_configured_or_read_is_not_taken_along(bench: Bench) -> None:
-    """A setting cannot be deleted and made again, and what is external is nobody's to replace."""
+def test_settings_and_external_resources_are_not_replaced_too(bench: Bench) -> None:
+    """A setting cannot be deleted and created again, and an external resource is never changed."""
     bench.put("setting", s={"value": 1})
     bench.put("thing", e={"image": "a"})
     site: dict[str, Any] = {

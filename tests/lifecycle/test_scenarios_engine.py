@@ -1,4 +1,4 @@
-"""Pulumi's engine, scenario by scenario, where no other file has it: steps, targets, refresh, what was cut."""
+"""Scenarios of Pulumi's engine that no other file has: steps, targets, refresh, interruptions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 FIRST = {"replace": "delete_first"}
 
 
-def test_what_is_ignored_is_for_others_as_it_is(bench: Bench) -> None:
-    """B shows the size of A, which somebody has changed and which is ignored: B gets the real one."""
+def test_a_reference_to_an_ignored_attribute_yields_the_present_value(bench: Bench) -> None:
+    """B shows the size of A, which was changed outside and is ignored: B gets the real one."""
     site: dict[str, Any] = {
         "Thing[a]": {"size": 1, "lifecycle": {"ignore_changes": ["size"]}},
         "Thing[b]": {"colour": "size ${Thing[a].size}"},
@@ -37,7 +37,7 @@ def test_what_is_ignored_is_for_others_as_it_is(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {}
 
 
-def test_what_is_ignored_is_given_back_when_it_is_made_anew(bench: Bench) -> None:
+def test_a_replacement_sets_ignored_attributes_as_declared(bench: Bench) -> None:
     """A replacement has no former values to keep."""
     site: dict[str, Any] = {"Thing[a]": {"size": 1, "lifecycle": {"ignore_changes": ["size"]}}}
     bench.apply(site)
@@ -45,8 +45,8 @@ def test_what_is_ignored_is_given_back_when_it_is_made_anew(bench: Bench) -> Non
     assert bench.plan(site, replace=("Thing[a]",)).steps[0].should["size"] == 2
 
 
-def test_ignoring_holds_for_what_is_imported(bench: Bench) -> None:
-    """It is taken over with the value that it has."""
+def test_ignore_changes_applies_to_an_import(bench: Bench) -> None:
+    """The resource is imported with its present value."""
     bench.put("thing", a={"size": 7, "colour": "red"})
     lifecycle = {"import": "a", "ignore_changes": ["size"]}
     report = bench.apply({"Thing[a]": {"size": 1, "colour": "blue", "lifecycle": lifecycle}})
@@ -54,8 +54,8 @@ def test_ignoring_holds_for_what_is_imported(bench: Bench) -> None:
     assert bench.world.things["thing"]["a"] == {"size": 7, "colour": "blue", "serial": "S-a"}
 
 
-def test_an_import_is_compared_only_when_it_was_read(bench: Bench) -> None:
-    """First the thing is read, then compared, then what differs is set: one step, and the second run has none."""
+def test_an_import_is_compared_after_it_was_read(bench: Bench) -> None:
+    """It is read, then compared, then differences are set: one step, and the second run has none."""
     bench.put("thing", a={"size": 7})
     site = {"Thing[a]": {"size": 1, "lifecycle": {"import": "a"}}}
     plan = bench.plan(site)
@@ -65,18 +65,18 @@ def test_an_import_is_compared_only_when_it_was_read(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {}
 
 
-def test_an_import_that_would_have_to_be_replaced_needs_leave(bench: Bench) -> None:
-    """An ``init_only`` difference is no reason to delete what was only to be taken over."""
+def test_an_import_needs_permission_to_replace(bench: Bench) -> None:
+    """An ``init_only`` difference is no reason to delete a resource that should be imported."""
     bench.put("thing", a={"image": "x"})
     refused = bench.plan({"Thing[a]": {"image": "y", "lifecycle": {"import": "a"}}}).steps[0].decision
     assert "can only be set at creation" in refused.error
 
 
 class Numbered:
-    """A type whose provider numbers what it makes: the next number for a new one, the same for one that stays."""
+    """A type whose provider assigns numbers: the next one to a new resource, the same to an existing one."""
 
     def __init__(self) -> None:
-        """Begin with none, and with the number 10."""
+        """Start without resources, and with the number 10."""
         self.rows: dict[str, dict[str, Any]] = {}
         self.asked: list[tuple[str, bool]] = []
         self.numbers = itertools.count(10)
@@ -119,7 +119,7 @@ class Numbered:
 
 
 def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:
-    """What was unique to the old one is not predicted for the new one: its provider is asked as for a creation."""
+    """Unique values of the old one are not predicted for the new one: its provider is called as for a creation."""
     tickets = Numbered()
     resources: dict[str, Any] = {"Ticket[a]": {"image": "x", "lifecycle": FIRST}, "Ticket[b]": {"image": "x"}}
     assert tickets.runtime.apply(manifest(resources)).exit_code == 0
@@ -133,8 +133,8 @@ def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:
     assert tickets.rows["a"] == {"image": "y", "number": 12}
 
 
-def test_a_failing_check_of_the_new_one_leaves_the_old_one() -> None:
-    """The second plan fails: nothing is deleted."""
+def test_a_failed_prediction_for_the_new_one_keeps_the_old_one() -> None:
+    """The second call of ``plan`` fails: nothing is deleted."""
     tickets = Numbered()
     resources: dict[str, Any] = {"Ticket[a]": {"image": "x", "lifecycle": FIRST}}
     tickets.runtime.apply(manifest(resources))
@@ -157,7 +157,7 @@ def test_a_failing_check_of_the_new_one_leaves_the_old_one() -> None:
 
 
 def test_a_plan_can_be_made_while_changes_are_in_doubt(bench: Bench) -> None:
-    """A killed run has left its intents: planning reads what became of them, and writes nothing."""
+    """A killed run has left its intents: planning reads the results, and writes nothing."""
     with bench.troubled(a="late"):
         bench.killed({"Thing[a]": {"size": 1}, "Thing[b]": {}})
     assert bench.state.intents
@@ -165,8 +165,8 @@ def test_a_plan_can_be_made_while_changes_are_in_doubt(bench: Bench) -> None:
     assert bench.state.intents
 
 
-def test_a_new_title_is_known_to_all_who_depend_on_it(bench: Bench) -> None:
-    """What is recorded of B, C and D names A by its new title, so that destroying finds the order."""
+def test_records_of_dependents_contain_a_new_title(bench: Bench) -> None:
+    """The records of B, C and D name A by its new title, so that destroy finds the order."""
     for title in ("old", "new"):
         bench.apply(
             {
@@ -181,8 +181,8 @@ def test_a_new_title_is_known_to_all_who_depend_on_it(bench: Bench) -> None:
     assert [name for verb, _, name in bench.world.calls if verb == "delete"] == ["c", "b", "a"]
 
 
-def test_a_target_that_needs_what_is_not_there_is_an_error(bench: Bench) -> None:
-    """B takes a value of A, which does not exist and is no target: nothing is made in its place."""
+def test_a_target_that_needs_a_missing_resource_is_an_error(bench: Bench) -> None:
+    """B uses a value of A, which does not exist and is no target: A is not created."""
     site = {"Thing[a]": {}, "Thing[b]": {"colour": "${Thing[a].serial}"}}
     report = bench.apply(site, targets=("Thing[b]",))
     assert "not among the targets" in report.steps[0].error
@@ -190,8 +190,8 @@ def test_a_target_that_needs_what_is_not_there_is_an_error(bench: Bench) -> None
     assert bench.apply(site, targets=("Thing[b]",), with_dependencies=True).exit_code == 0
 
 
-def test_a_target_that_depended_on_what_is_undeclared_leaves_that(bench: Bench) -> None:
-    """A is no longer declared and no target: both stay, and destroying still knows the order."""
+def test_a_target_keeps_an_orphan_that_it_depended_on(bench: Bench) -> None:
+    """A is no longer declared and no target: both stay, and destroy still finds the order."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"require": "Thing[b]"}})
     bench.apply({"Thing[c]": {"size": 1}}, targets=("Thing[c]",), prune=True)
     assert bench.names() == ["a", "b", "c"]
@@ -200,8 +200,8 @@ def test_a_target_that_depended_on_what_is_undeclared_leaves_that(bench: Bench) 
     assert order.index("b") < order.index("a")
 
 
-def test_what_was_external_becomes_managed_without_being_made_again(bench: Bench) -> None:
-    """Identity is its name, so it is the same thing; it was there before us, and is not deleted for us."""
+def test_an_external_resource_becomes_managed_without_a_creation(bench: Bench) -> None:
+    """Its identity is its name, so it is the same resource; it existed before us, and is not deleted."""
     bench.put("thing", a={"size": 1})
     bench.apply({"Thing[a]": {"lifecycle": {"external": True}}})
     assert acted(bench.apply({"Thing[a]": {"size": 2}})) == {"Thing[a]": ("update", "success")}
@@ -209,8 +209,8 @@ def test_what_was_external_becomes_managed_without_being_made_again(bench: Bench
     assert bench.names() == ["a"]
 
 
-def test_what_was_managed_becomes_external_without_being_deleted(bench: Bench) -> None:
-    """It is read and left alone from then on."""
+def test_a_managed_resource_becomes_external_without_a_deletion(bench: Bench) -> None:
+    """From then on it is only read."""
     bench.apply({"Thing[a]": {"size": 1}})
     bench.apply({"Thing[a]": {"size": 2, "lifecycle": {"external": True}}})
     assert bench.world.calls == []
@@ -218,8 +218,8 @@ def test_what_was_managed_becomes_external_without_being_deleted(bench: Bench) -
     assert bench.names() == ["a"]
 
 
-def test_a_refresh_that_misses_a_dependency_leaves_a_state_that_can_be_destroyed(bench: Bench) -> None:
-    """A was deleted by hand: nothing that depends on it is lost, and the order of the rest holds."""
+def test_after_a_refresh_without_a_dependency_destroy_works(bench: Bench) -> None:
+    """A was deleted outside: no record of a dependent is lost, and the order of the others stays."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"require": "Thing[b]"}})
     del bench.world.things["thing"]["a"]
     refresh(bench.runtime, manifest({}))
@@ -229,8 +229,8 @@ def test_a_refresh_that_misses_a_dependency_leaves_a_state_that_can_be_destroyed
     assert bench.state.records == {}
 
 
-def test_a_dependent_that_fails_to_go_keeps_what_it_was_made_from(bench: Bench) -> None:
-    """B would go before A and does not: A is not touched, and the next run does both."""
+def test_a_dependent_that_cannot_be_deleted_keeps_its_source(bench: Bench) -> None:
+    """B would be deleted before A and is not: A is not changed, and the next run does both."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"image": "${Thing[a].serial}", "lifecycle": FIRST},
@@ -247,8 +247,8 @@ def test_a_dependent_that_fails_to_go_keeps_what_it_was_made_from(bench: Bench) 
     ]
 
 
-def test_a_provider_that_cannot_compare_fails_its_resource_instead_of_updating_it() -> None:
-    """Pulumi assumes an update; here nothing is done of which nobody can say what it would do."""
+def test_a_failed_comparison_fails_its_resource() -> None:
+    """Pulumi assumes an update; here no step with unknown effects is carried out."""
     tickets = Numbered()
     resources: dict[str, Any] = {"Ticket[a]": {"image": "x", "lifecycle": FIRST}}
     tickets.runtime.apply(manifest(resources))
@@ -263,14 +263,14 @@ def test_a_provider_that_cannot_compare_fails_its_resource_instead_of_updating_i
     assert "plan failed: " in step.decision.error
 
 
-def test_one_name_cannot_stand_twice(bench: Bench) -> None:
-    """Neither by its title nor by what it is."""
+def test_a_resource_cannot_be_declared_twice(bench: Bench) -> None:
+    """Neither by its title nor by its identity."""
     with pytest.raises(ManifestError, match="same resource"):
         bench.apply({"Thing[a]": {}, "Thing[b]": {"name": "a"}})
 
 
-def test_every_fault_of_a_check_is_told() -> None:
-    """Both faults of one resource and that of another, before anything is touched."""
+def test_all_errors_of_a_check_are_reported() -> None:
+    """Both errors of one resource and that of another, before anything is changed."""
     registry = Registry()
     touched = []
 

@@ -1,4 +1,4 @@
-"""What a failure, a lie or a crash of one does to the others, to state, and to the next run."""
+"""The effects of a failure, a false report or a crash on other resources, on state, and on the next run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIX = {
 
 @pytest.mark.parametrize("trouble", ["fail", "raise"])
 def test_a_failure_skips_its_dependents_and_nothing_else(bench: Bench, trouble: str) -> None:
-    """Independents, and what depends on them, are done; the next run does the rest."""
+    """Independent resources, and their dependents, are applied; the next run does the rest."""
     with bench.troubled(b=trouble):
         report = bench.apply(SIX)
     status = {reference: status for reference, (_, status) in acted(report).items()}
@@ -41,8 +41,8 @@ def test_a_failure_skips_its_dependents_and_nothing_else(bench: Bench, trouble: 
 
 
 @pytest.mark.parametrize("before", [{}, {"b": {"size": 1}}])
-def test_what_was_left_out_of_a_call_is_recorded_as_before(bench: Bench, before: dict[str, dict[str, int]]) -> None:
-    """Its prerequisite failed in the same call: it was not made, and what is recorded does not say that it was."""
+def test_a_resource_left_out_of_a_call_keeps_its_record(bench: Bench, before: dict[str, dict[str, int]]) -> None:
+    """Its prerequisite failed in the same call: it was not created, and its record does not change."""
     resources = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}}
     if before:
         bench.apply(resources | {"Thing[b]": before["b"]})
@@ -53,8 +53,8 @@ def test_what_was_left_out_of_a_call_is_recorded_as_before(bench: Bench, before:
     assert bench.record("Thing[b]") == recorded
 
 
-def test_what_was_done_in_the_same_call_as_a_lie_is_done(bench: Bench) -> None:
-    """Nobody knew when its turn came; it is reported as what it is, and what comes in a later call is skipped."""
+def test_a_dependent_in_the_call_of_a_false_report_is_applied(bench: Bench) -> None:
+    """The failure is detected only after the call; later calls skip dependents."""
     with bench.troubled(b="lie"):
         report = bench.apply(SIX | {"Engine[e]": {"require": "Thing[c]"}, "Engine[f]": {"require": "Thing[b]"}})
     status = {reference: status for reference, (_, status) in acted(report).items()}
@@ -63,21 +63,21 @@ def test_what_was_done_in_the_same_call_as_a_lie_is_done(bench: Bench) -> None:
     assert (status["Engine[e]"], status["Engine[f]"]) == ("success", "skipped")
 
 
-def test_nothing_is_started_after_the_first_failure_when_asked(bench: Bench) -> None:
-    """``--fail-fast``: what comes later is skipped, and the reason is said."""
+def test_fail_fast_skips_everything_after_the_first_failure(bench: Bench) -> None:
+    """``--fail-fast``: later steps are skipped, and the reason is shown."""
     with bench.troubled(a="raise"):
         report = bench.apply({"Thing[a]": {}, "Engine[e]": {}}, fail_fast=True)
     assert acted(report)["Engine[e]"] == ("create", "skipped")
 
 
-def test_what_failed_to_be_made_is_not_recorded(bench: Bench) -> None:
-    """Nothing is there, so there is nothing to know."""
+def test_a_failed_creation_is_not_recorded(bench: Bench) -> None:
+    """Nothing exists, so there is nothing to record."""
     with bench.troubled(a="raise"):
         bench.apply({"Thing[a]": {}})
     assert bench.state.records == {}
 
 
-def test_what_was_half_made_is_recorded_and_finished_later(bench: Bench) -> None:
+def test_a_partial_creation_is_recorded_and_completed_later(bench: Bench) -> None:
     """It is ours and partial; the next run updates it. Terraform taints and replaces it."""
     with bench.troubled(a="half"):
         assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 1
@@ -90,8 +90,8 @@ def test_what_was_half_made_is_recorded_and_finished_later(bench: Bench) -> None
     assert record.status == "ready"
 
 
-def test_a_failed_update_keeps_what_was_asked_before(bench: Bench) -> None:
-    """State says what is, and the next run tries again."""
+def test_a_failed_update_keeps_the_former_inputs(bench: Bench) -> None:
+    """State contains the present values, and the next run tries again."""
     bench.apply({"Thing[a]": {"size": 1}})
     with bench.troubled(a="raise"):
         bench.apply({"Thing[a]": {"size": 2}})
@@ -102,7 +102,7 @@ def test_a_failed_update_keeps_what_was_asked_before(bench: Bench) -> None:
 
 
 def test_a_failed_deletion_keeps_the_record(bench: Bench) -> None:
-    """It is there, so it is known."""
+    """The resource still exists."""
     bench.apply({"Thing[a]": {}})
     with bench.troubled(a="raise"):
         assert acted(bench.destroy({})) == {"Thing[a]": ("delete", "failed")}
@@ -111,16 +111,16 @@ def test_a_failed_deletion_keeps_the_record(bench: Bench) -> None:
     assert record.owned
 
 
-def test_a_provider_that_lies_is_found_out(bench: Bench) -> None:
-    """What was asked must be there; both values are named."""
+def test_a_false_success_is_detected(bench: Bench) -> None:
+    """The declared values must be read back; both values are named."""
     bench.apply({"Thing[a]": {"size": 1}})
     with bench.troubled(a="lie"):
         (report,) = bench.apply({"Thing[a]": {"size": 2}}).steps
     assert "did not converge: size is 1, should be 2" in report.error
 
 
-def test_a_deletion_that_deletes_nothing_is_found_out(bench: Bench) -> None:
-    """The thing is still there, and still recorded."""
+def test_a_deletion_without_effect_is_detected(bench: Bench) -> None:
+    """The resource still exists, and is still recorded."""
     bench.apply({"Thing[a]": {}})
     with bench.troubled(a="lie"):
         (report,) = bench.destroy({}).steps
@@ -129,7 +129,7 @@ def test_a_deletion_that_deletes_nothing_is_found_out(bench: Bench) -> None:
 
 
 def test_a_crash_in_a_provider_ends_the_run_with_state_written(bench: Bench) -> None:
-    """What was done is recorded, what was not begun is skipped, and the next run goes on."""
+    """Finished steps are recorded, others are skipped, and the next run continues."""
     site = {"Thing[a]": {}, "Engine[e]": {}, "Thing[b]": {}}
     bench.world.trouble = {("engine", "e"): "crash"}
     report = bench.apply(site)
@@ -145,8 +145,8 @@ def test_a_crash_in_a_provider_ends_the_run_with_state_written(bench: Bench) -> 
 
 @pytest.mark.parametrize("trouble", ["kill", "late"])
 @pytest.mark.parametrize("before", [{}, {"Thing[a]": {"size": 1}}])
-def test_a_kill_in_a_call_is_resolved_by_looking(bench: Bench, trouble: str, before: dict[str, dict[str, int]]) -> None:
-    """Before or after the change, made or changed: the next run finds out by itself, and it is ours."""
+def test_a_kill_in_a_call_is_resolved_by_reading(bench: Bench, trouble: str, before: dict[str, dict[str, int]]) -> None:
+    """Before or after the change, a creation or an update: the next run reads the result, and the resource is ours."""
     bench.apply(before)
     site = {"Thing[a]": {"size": 2}}
     with bench.troubled(a=trouble):
@@ -160,8 +160,8 @@ def test_a_kill_in_a_call_is_resolved_by_looking(bench: Bench, trouble: str, bef
 
 
 @pytest.mark.parametrize("fuse", range(8))
-def test_a_kill_at_any_write_is_no_loss(bench: Bench, fuse: int) -> None:
-    """A replacement, an update, a refresh and a deletion, cut anywhere, end where an uncut run ends."""
+def test_a_kill_at_any_write_loses_nothing(bench: Bench, fuse: int) -> None:
+    """A replacement, an update, a refresh and a deletion have the result of an uninterrupted run."""
     lifecycle = {"replace": "create_first"}
     first = {"Thing[web]": {"name": "w1", "lifecycle": lifecycle}, "Engine[e]": {"size": 1}, "Thing[gone]": {}}
     bench.apply(first)
@@ -196,7 +196,7 @@ def test_a_refresh_that_failed_is_owed_until_it_has_succeeded(bench: Bench) -> N
 
 
 def test_a_refresh_that_was_skipped_is_owed(bench: Bench) -> None:
-    """E depends on what failed: its refresh waits for a later run."""
+    """E depends on a failed resource: a later run does its refresh."""
     site = {
         "Thing[a]": {"size": 1, "notify": "Engine[e]"},
         "Thing[b]": {"size": 1},
@@ -209,8 +209,8 @@ def test_a_refresh_that_was_skipped_is_owed(bench: Bench) -> None:
     assert acted(bench.apply(site)) == {"Thing[b]": ("update", "success"), "Engine[e]": ("refresh", "success")}
 
 
-def test_nothing_is_refreshed_that_is_not_there(bench: Bench) -> None:
-    """An engine that is absent, or is deleted in the same run, hears nothing, and nothing is owed to it."""
+def test_an_absent_resource_is_not_refreshed(bench: Bench) -> None:
+    """An engine that is absent, or is deleted in the same run, is not refreshed, and no refresh is owed."""
     site = {"Thing[a]": {"notify": "Engine[e]"}, "Engine[e]": {"ensure": "absent"}}
     assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
     assert not bench.state.owed
@@ -221,8 +221,8 @@ def test_nothing_is_refreshed_that_is_not_there(bench: Bench) -> None:
     assert not bench.state.owed
 
 
-def test_who_has_not_changed_notifies_nobody(bench: Bench) -> None:
-    """Neither what failed nor what is noop."""
+def test_an_unchanged_resource_notifies_nobody(bench: Bench) -> None:
+    """Neither does a failed or noop one."""
     site = {"Thing[a]": {"size": 1, "notify": "Engine[e]"}, "Engine[e]": {}}
     bench.apply(site)
     site["Thing[a]"].update(size=2, noop=True)

@@ -1,4 +1,4 @@
-"""The feature ``plan``: what a provider foresees is held to rules, used by others, and must come true."""
+"""The feature ``plan``: predictions of a provider obey rules, are used by other resources, and must come true."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Shelf:
-    """A runtime with the type ``cup``, whose provider foresees what it is told to."""
+    """A runtime with the type ``cup``, whose provider predicts as the test sets."""
 
     def __init__(self) -> None:
-        """Foresee the true number of every cup."""
+        """Predict the true number of every cup."""
         self.rows: dict[str, dict[str, Any]] = {}
         self.foresee: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], Any] = lambda name, _is, should: (
             Planned({**should, "number": f"N-{name}-{should.get('size')}"})
@@ -77,18 +77,18 @@ class Shelf:
 
 
 def site(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the manifest of cups."""
+    """Return the manifest of cups."""
     return {"project": "shelf", "resources": {f"Cup[{name}]": values for name, values in resources.items()}}
 
 
 @pytest.fixture
 def shelf() -> Shelf:
-    """Give an empty shelf."""
+    """Return an empty shelf."""
     return Shelf()
 
 
-def test_what_is_foreseen_is_known_to_others_in_the_plan(shelf: Shelf) -> None:
-    """A read_only value is no longer unknown, of what is made and of what is changed."""
+def test_a_predicted_value_is_known_to_others_in_the_plan(shelf: Shelf) -> None:
+    """A read_only value is not unknown, for creations and updates."""
     resources = {"a": {"size": 1}, "b": {"colour": "${Cup[a].number}"}}
     assert shelf.plan(**resources).steps[1].should["colour"] == "N-a-1"
     assert shelf.apply(**resources).exit_code == 0
@@ -99,8 +99,8 @@ def test_what_is_foreseen_is_known_to_others_in_the_plan(shelf: Shelf) -> None:
     assert planned(shelf.plan(**resources)) == {}
 
 
-def test_what_is_said_to_be_unknown_is_unknown(shelf: Shelf) -> None:
-    """Also where a value is given beside."""
+def test_an_attribute_that_a_prediction_names_unknown_is_unknown(shelf: Shelf) -> None:
+    """Also if the prediction contains a value for it."""
     shelf.foresee = lambda _name, _is, should: Planned({**should, "number": "N"}, unknown=["number"])
     assert shelf.plan(a={"size": 1}, b={"colour": "${Cup[a].number}"}).steps[1].should["colour"] is UNKNOWN
 
@@ -121,10 +121,8 @@ def test_what_is_said_to_be_unknown_is_unknown(shelf: Shelf) -> None:
         (ZeroDivisionError("oops"), "plan failed: ZeroDivisionError: oops"),
     ],
 )
-def test_a_plan_that_breaks_a_rule_fails_its_resource_and_touches_nothing(
-    shelf: Shelf, answer: Any, words: str
-) -> None:
-    """It is found in the plan; the others of the type go on."""
+def test_an_invalid_prediction_fails_its_resource_and_changes_nothing(shelf: Shelf, answer: Any, words: str) -> None:
+    """It is detected in the plan; other resources of the type are applied."""
     shelf.rows = {"a": {"size": 1, "colour": "blue", "number": "N-a-1"}}
 
     def foresee(name: str, _is: Any, should: Mapping[str, Any]) -> Any:
@@ -140,7 +138,7 @@ def test_a_plan_that_breaks_a_rule_fails_its_resource_and_touches_nothing(
     assert shelf.rows["a"]["size"] == 1
 
 
-def test_a_foreseen_value_of_a_wrong_type_is_the_fault_of_its_provider(shelf: Shelf) -> None:
+def test_a_predicted_value_of_a_wrong_type_is_an_error_of_the_provider(shelf: Shelf) -> None:
     """Not of the line that refers to it."""
     shelf.foresee = lambda _name, _is, should: Planned({**should, "number": 7} if "size" in should else should)
     steps = shelf.plan(a={"size": 1}, b={"colour": "${Cup[a].number}"}).steps
@@ -148,7 +146,7 @@ def test_a_foreseen_value_of_a_wrong_type_is_the_fault_of_its_provider(shelf: Sh
     assert steps[1].decision.error == ""
 
 
-def test_what_was_foreseen_must_come_true(shelf: Shelf) -> None:
+def test_a_prediction_must_come_true(shelf: Shelf) -> None:
     """Otherwise the resource fails, with both values; it is recorded as it is."""
     shelf.foresee = lambda _name, _is, should: Planned({**should, "number": "N-7"})
     (report,) = shelf.apply(a={"size": 1}).steps
@@ -156,8 +154,8 @@ def test_what_was_foreseen_must_come_true(shelf: Shelf) -> None:
     assert "number is N-a-1, should be N-7" in report.error
 
 
-def test_who_changes_its_mind_between_plan_and_run_fails(shelf: Shelf) -> None:
-    """The final plan must be the plan: others have been planned with it."""
+def test_a_prediction_that_differs_from_the_plan_fails(shelf: Shelf) -> None:
+    """Other resources were planned with the first prediction."""
     asked = []
 
     def foresee(_name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
@@ -170,8 +168,8 @@ def test_who_changes_its_mind_between_plan_and_run_fails(shelf: Shelf) -> None:
     assert shelf.rows == {}
 
 
-def test_a_provider_may_ask_for_a_replacement_unless_that_is_never(shelf: Shelf) -> None:
-    """Its word is leave enough; what has not changed is no reason; who must delete first says so."""
+def test_a_provider_can_require_a_replacement_unless_that_is_never(shelf: Shelf) -> None:
+    """That is sufficient permission; unchanged attributes are no reason; ``delete_first`` must be stated."""
     shelf.foresee = lambda _name, _is, should: Planned(should, replace=["size"], delete_first=True)
     shelf.apply(a={"size": 1})
     assert planned(shelf.plan(a={"size": 1, "colour": "red"})) == {"Cup[a]": "update"}

@@ -1,4 +1,4 @@
-"""Who is who: moves, former names, forgetting, taking over, what is ours and what was there before us."""
+"""Identity: moves, former names, forgetting, importing, and the ownership of resources."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
 
 
-def test_another_title_of_the_same_thing_is_a_move(bench: Bench) -> None:
-    """Shown as the same with its former title, no change by itself; afterwards state knows the new title."""
+def test_another_title_of_the_same_resource_is_a_move(bench: Bench) -> None:
+    """Shown as unchanged with its former title; afterwards state contains the new title."""
     bench.apply({"Thing[a]": {"size": 1}})
     site = {"Thing[front]": {"name": "a", "size": 1}}
     (step,) = bench.plan(site).steps
@@ -28,8 +28,8 @@ def test_another_title_of_the_same_thing_is_a_move(bench: Bench) -> None:
     assert step.previous == ""
 
 
-def test_a_move_and_a_change_go_together(bench: Bench) -> None:
-    """The thing is updated under its new title, and stays ours."""
+def test_a_resource_can_be_moved_and_changed_at_once(bench: Bench) -> None:
+    """It is updated under its new title, and stays ours."""
     bench.apply({"Thing[a]": {"size": 1}})
     assert acted(bench.apply({"Thing[front]": {"name": "a", "size": 2}})) == {"Thing[front]": ("update", "success")}
     record = bench.record("Thing[front]")
@@ -37,15 +37,15 @@ def test_a_move_and_a_change_go_together(bench: Bench) -> None:
     assert record.owned
 
 
-def test_two_things_can_swap_their_titles(bench: Bench) -> None:
-    """Identity is the name; nothing is made or deleted."""
+def test_two_resources_can_swap_their_titles(bench: Bench) -> None:
+    """The identity is the name; nothing is created or deleted."""
     bench.apply({"Thing[x]": {"name": "a"}, "Thing[y]": {"name": "b"}})
     assert acted(bench.apply({"Thing[y]": {"name": "a"}, "Thing[x]": {"name": "b"}}, prune=True)) == {}
     assert {key[1]: record.title for key, record in bench.state.records.items()} == {"a": "y", "b": "x"}
 
 
-def test_a_declared_move_to_another_name_loses_nothing(bench: Bench) -> None:
-    """Two names are two things: the new one is made, and the old one stays recorded until it is pruned."""
+def test_a_declared_move_to_another_name_keeps_the_old_resource(bench: Bench) -> None:
+    """Two names are two resources: the new one is created, and the old one stays recorded until it is pruned."""
     bench.apply({"Thing[a]": {}})
     moved = [{"from": "Thing[a]", "to": "Thing[b]"}]
     bench.apply({"Thing[b]": {}}, moved=moved)
@@ -55,8 +55,8 @@ def test_a_declared_move_to_another_name_loses_nothing(bench: Bench) -> None:
     assert bench.names() == ["b"]
 
 
-def test_a_declared_move_to_another_name_replaces_where_that_is_allowed(bench: Bench) -> None:
-    """With leave to replace, the old one goes and the new one comes."""
+def test_a_declared_move_to_another_name_replaces_if_allowed(bench: Bench) -> None:
+    """With permission to replace, the old one is deleted and the new one created."""
     bench.apply({"Thing[a]": {}})
     site = {"Thing[b]": {"lifecycle": {"replace": "delete_first"}}}
     moved = [{"from": "Thing[a]", "to": "Thing[b]"}]
@@ -66,8 +66,8 @@ def test_a_declared_move_to_another_name_replaces_where_that_is_allowed(bench: B
     assert len(bench.state.records) == 1
 
 
-def test_a_former_name_finds_a_thing_that_is_already_called_otherwise(bench: Bench) -> None:
-    """The thing was renamed by hand: under its new name it is ours, and the old record goes."""
+def test_a_former_name_finds_a_resource_that_was_renamed_outside(bench: Bench) -> None:
+    """Under its new name it is ours, and the old record is dropped."""
     bench.apply({"Thing[a]": {"size": 1}})
     bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
     site = {"Thing[b]": {"size": 1, "lifecycle": {"aliases": ["a"]}}}
@@ -78,8 +78,8 @@ def test_a_former_name_finds_a_thing_that_is_already_called_otherwise(bench: Ben
     assert bench.record("Thing[a]") is None
 
 
-def test_two_with_one_former_name_are_one_too_many(bench: Bench) -> None:
-    """Only one of them can be what was recorded; nothing is touched."""
+def test_two_resources_with_one_former_name_are_an_error(bench: Bench) -> None:
+    """Only one of them can be the recorded one; nothing is changed."""
     bench.apply({"Thing[a]": {}})
     before = bench.state
     site = {"Thing[b]": {"lifecycle": {"aliases": ["a"]}}, "Thing[c]": {"lifecycle": {"aliases": ["a"]}}}
@@ -88,8 +88,8 @@ def test_two_with_one_former_name_are_one_too_many(bench: Bench) -> None:
     assert (bench.names(), bench.state) == (["a"], before)
 
 
-def test_several_with_a_former_name_of_one_are_too_many(bench: Bench) -> None:
-    """Which of them it was cannot be told; nothing is touched."""
+def test_several_records_for_one_alias_are_an_error(bench: Bench) -> None:
+    """Which of them is meant is unknown; nothing is changed."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {}})
     before = bench.state
     with pytest.raises(
@@ -101,7 +101,7 @@ def test_several_with_a_former_name_of_one_are_too_many(bench: Bench) -> None:
 
 @pytest.mark.parametrize("alias", ["a", "Thing[a]", "urn:resource:default::world::thing::a"])
 def test_a_former_name_is_a_title_a_reference_or_a_urn(bench: Bench, alias: str) -> None:
-    """All three find what was recorded."""
+    """All three find the record."""
     bench.apply({"Thing[a]": {}})
     bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
     assert acted(bench.apply({"Thing[b]": {"lifecycle": {"aliases": [alias]}}})) == {}
@@ -109,14 +109,14 @@ def test_a_former_name_is_a_title_a_reference_or_a_urn(bench: Bench, alias: str)
 
 
 @pytest.mark.parametrize("alias", ["urn:resource:x", "Thing[a", "[a]"])
-def test_a_former_name_that_is_none_is_refused(bench: Bench, alias: str) -> None:
+def test_an_invalid_former_name_is_an_error(bench: Bench, alias: str) -> None:
     """Before anything is done."""
     with pytest.raises(ManifestError, match=r"lifecycle\.aliases"):
         bench.plan({"Thing[b]": {"lifecycle": {"aliases": [alias]}}})
 
 
-def test_what_refers_to_something_by_a_former_name_follows(bench: Bench) -> None:
-    """Also what the run is not about: it is deleted in the right order later."""
+def test_records_that_refer_to_a_former_name_are_updated(bench: Bench) -> None:
+    """Also those of resources that are no targets: they are deleted in the right order later."""
     site: dict[str, Any] = {
         "Thing[c]": {},
         "Thing[a]": {"require": "Thing[c]", "lifecycle": {"deleted_with": "Thing[c]"}},
@@ -133,8 +133,8 @@ def test_what_refers_to_something_by_a_former_name_follows(bench: Bench) -> None
     assert [name for _, _, name in bench.world.calls] == ["b", "c"]
 
 
-def test_a_targeted_move_is_told_to_the_others(bench: Bench) -> None:
-    """What is declared and not among the targets refers to it by its new name from then on; a noop run tells nobody."""
+def test_a_targeted_move_updates_the_records_of_others(bench: Bench) -> None:
+    """Declared resources that are no targets refer to the new name; a noop run updates nothing."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}})
     site = {"Thing[new]": {"name": "a"}, "Thing[b]": {"require": "Thing[new]"}}
     bench.apply(site, targets=("Thing[new]",), noop=True)
@@ -146,15 +146,15 @@ def test_a_targeted_move_is_told_to_the_others(bench: Bench) -> None:
     assert list(bench.state.records["thing", "b"].requires) == ["Thing[new]"]
 
 
-def test_two_that_swap_titles_keep_who_depends_on_whom(bench: Bench) -> None:
-    """A name in state means whom it meant when it was written."""
+def test_swapped_titles_keep_the_recorded_dependencies(bench: Bench) -> None:
+    """A name in state means the resource that had it when it was written."""
     bench.apply({"Thing[x]": {"name": "a"}, "Thing[y]": {"name": "b"}, "Thing[t]": {"require": "Thing[x]"}})
     bench.apply({"Thing[y]": {"name": "a"}, "Thing[x]": {"name": "b"}})
     assert list(bench.state.records["thing", "t"].requires) == ["Thing[y]"]
 
 
-def test_one_title_is_one_thing_in_state(bench: Bench) -> None:
-    """What another thing has taken the title of is known by its name; so is what depends on it."""
+def test_one_title_is_one_resource_in_state(bench: Bench) -> None:
+    """A record whose title another resource has taken is called by its name; records that depend on it follow."""
     bench.apply({"Thing[web]": {"name": "w1"}, "Thing[t]": {"require": "Thing[web]"}})
     bench.apply({"Thing[web]": {"name": "w2"}})
     references = {key[1]: str(record.reference) for key, record in bench.state.records.items()}
@@ -164,14 +164,14 @@ def test_one_title_is_one_thing_in_state(bench: Bench) -> None:
     assert sorted(planned(plan)) == ["Thing[t]", "Thing[w1]", "Thing[w2]", "Thing[web]"]
 
 
-def test_a_move_from_what_is_still_declared_is_refused(bench: Bench) -> None:
-    """One thing cannot be two."""
+def test_a_move_from_a_declared_resource_is_an_error(bench: Bench) -> None:
+    """One resource cannot be two."""
     with pytest.raises(ManifestError):
         bench.apply({"Thing[a]": {}, "Thing[b]": {}}, moved=[{"from": "Thing[a]", "to": "Thing[b]"}])
 
 
-def test_what_is_removed_from_state_stays_in_the_world(bench: Bench) -> None:
-    """``removed`` forgets, also under ``--prune``, and once is enough."""
+def test_removed_forgets_and_does_not_delete(bench: Bench) -> None:
+    """Also under ``--prune``, and once is enough."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {}})
     report = bench.apply({"Thing[b]": {}}, removed=["Thing[a]"], prune=True)
     assert acted(report) == {"Thing[a]": ("forget", "success")}
@@ -195,16 +195,16 @@ def test_the_source_of_a_move_that_is_removed_is_forgotten(bench: Bench, how: st
     assert (list(bench.state.records), record.lifecycle.protect) == ([("thing", "b")], False)
 
 
-def test_what_is_removed_need_not_be_readable(bench: Bench) -> None:
-    """Forgetting asks nobody."""
+def test_removed_needs_no_reading(bench: Bench) -> None:
+    """No provider is called."""
     bench.apply({"Thing[a]": {}})
     bench.world.unreadable = {"thing"}
     assert acted(bench.apply({}, removed=["Thing[a]"])) == {"Thing[a]": ("forget", "success")}
     assert bench.state.records == {}
 
 
-def test_what_was_there_before_us_is_not_ours(bench: Bench) -> None:
-    """It is recorded and managed; destroying forgets it and says so."""
+def test_an_existing_resource_is_not_ours(bench: Bench) -> None:
+    """It is recorded and managed; destroy forgets and reports it."""
     bench.put("thing", a={"size": 1})
     site = {"Thing[a]": {"size": 2}, "Thing[b]": {}}
     bench.apply(site)
@@ -216,15 +216,15 @@ def test_what_was_there_before_us_is_not_ours(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_the_manifest_decides_what_is_ours(bench: Bench, owned: bool) -> None:  # noqa: FBT001 - the one parameter
-    """``owned`` overrules what happened, both ways."""
+def test_the_manifest_can_declare_the_ownership(bench: Bench, owned: bool) -> None:  # noqa: FBT001 - the one parameter
+    """``owned`` overrides the history, both ways."""
     bench.put("thing", a={})
     bench.apply({"Thing[a]": {"lifecycle": {"owned": owned}}, "Thing[b]": {"lifecycle": {"owned": owned}}})
     bench.destroy({})
     assert bench.names() == ([] if owned else ["a", "b"])
 
 
-def test_a_second_run_does_not_make_ours_what_was_there(bench: Bench) -> None:
+def test_a_second_run_does_not_change_the_ownership(bench: Bench) -> None:
     """An update is no creation."""
     bench.put("thing", a={"size": 1})
     bench.apply({"Thing[a]": {"size": 2}})
@@ -233,8 +233,8 @@ def test_a_second_run_does_not_make_ours_what_was_there(bench: Bench) -> None:
     assert bench.names() == ["a"]
 
 
-def test_what_was_there_and_is_made_again_is_ours(bench: Bench) -> None:
-    """We have made it, whoever had made the one before."""
+def test_an_adopted_resource_that_is_created_again_is_ours(bench: Bench) -> None:
+    """We have created it, whoever created the one before."""
     bench.put("thing", a={"size": 1})
     bench.apply({"Thing[a]": {"size": 1}})
     bench.world.things["thing"].clear()
@@ -243,8 +243,8 @@ def test_what_was_there_and_is_made_again_is_ours(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_an_import_makes_ours_what_was_there(bench: Bench) -> None:
-    """Taken over once; then it is the same, and destroyed with the rest."""
+def test_an_import_makes_an_existing_resource_ours(bench: Bench) -> None:
+    """Imported once; then it is unchanged, and destroyed with the others."""
     bench.put("thing", a={"size": 1})
     site = {"Thing[a]": {"size": 1, "lifecycle": {"import": "a"}}}
     assert acted(bench.apply(site)) == {"Thing[a]": ("import", "success")}
@@ -254,7 +254,7 @@ def test_an_import_makes_ours_what_was_there(bench: Bench) -> None:
 
 
 def test_an_import_that_differs_is_imported_and_updated(bench: Bench) -> None:
-    """As Pulumi's code does, not as its text says."""
+    """As Pulumi's code does, contrary to its documentation."""
     bench.put("thing", a={"size": 1})
     site = {"Thing[a]": {"size": 2, "lifecycle": {"import": "a"}}}
     assert acted(bench.apply(site)) == {"Thing[a]": ("import", "success")}
@@ -265,7 +265,7 @@ IMAGE: dict[str, Any] = {"Thing[a]": {"image": "y", "lifecycle": {"import": "a",
 
 
 def test_an_import_that_must_be_replaced_is_imported_first(bench: Bench) -> None:
-    """The plan says both, and afterwards nothing is left to do."""
+    """The plan shows both, and afterwards nothing is left to do."""
     bench.put("thing", a={"image": "x"})
     plan = bench.plan(IMAGE)
     assert planned(plan) == {"Thing[a]": "replace"}
@@ -301,7 +301,7 @@ def test_an_import_whose_replacement_fails_is_ours_and_replaced_later(bench: Ben
 
 
 @pytest.mark.parametrize("how", ["kill", "late"])
-def test_an_import_whose_replacement_is_cut_is_finished_by_the_next_run(bench: Bench, how: str) -> None:
+def test_an_import_whose_replacement_is_interrupted_is_completed_later(bench: Bench, how: str) -> None:
     """Killed before or after the deletion."""
     bench.put("thing", a={"image": "x"})
     with bench.troubled(a=how):
@@ -312,19 +312,19 @@ def test_an_import_whose_replacement_is_cut_is_finished_by_the_next_run(bench: B
 
 
 def test_a_noop_run_imports_nothing(bench: Bench) -> None:
-    """Not even where it would be replaced then."""
+    """Not even if it would then be replaced."""
     bench.put("thing", a={"image": "x"})
     assert acted(bench.apply(IMAGE, noop=True)) == {"Thing[a]": ("replace", "noop")}
     assert bench.state.records == {}
 
 
-def test_an_import_that_is_to_be_replaced_may_not_exist(bench: Bench) -> None:
-    """Leave to replace is no leave to create."""
+def test_an_import_that_does_not_exist_is_not_created_by_a_replacement(bench: Bench) -> None:
+    """Permission to replace is no permission to create."""
     assert "does not exist" in bench.plan(IMAGE).steps[0].decision.error
 
 
 def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
-    """It is not created instead, and state is as it was."""
+    """It is not created instead, and state does not change."""
     assert acted(bench.apply({"Thing[a]": {"lifecycle": {"import": "a"}}})) == {"Thing[a]": ("import", "failed")}
     assert (bench.names(), bench.state.records) == ([], {})
     with pytest.raises(ResourceError, match="does not exist"):
@@ -332,8 +332,8 @@ def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("there", ["two", "t"])
-def test_an_import_of_another_name_than_the_own_is_refused(bench: Bench, there: str) -> None:
-    """Nothing is taken over instead, and it is said what to write; what is written so is imported."""
+def test_an_import_of_another_name_is_an_error(bench: Bench, there: str) -> None:
+    """Nothing is imported instead, and the message shows what to write; that is then imported."""
     bench.put("thing", **{there: {"size": 1}})
     wrong = {"Thing[t]": {"lifecycle": {"import": "two"}}}
     with pytest.raises(ManifestError, match="it is declared as t, not two; to import that, write name: two too"):
@@ -343,8 +343,8 @@ def test_an_import_of_another_name_than_the_own_is_refused(bench: Bench, there: 
     assert acted(bench.apply(right)) == {"Thing[t]": ("import", "success")}
 
 
-def test_the_command_imports_what_is_declared(bench: Bench) -> None:
-    """Afterwards it is ours; a second time is no error; what is not declared is one."""
+def test_the_command_imports_a_declared_resource(bench: Bench) -> None:
+    """Afterwards it is ours; a second time is no error; an undeclared resource is one."""
     bench.put("thing", a={"size": 1})
     source = manifest({"Thing[a]": {"size": 1, "password": "secret1"}})
     assert import_resource(bench.runtime, source, "Thing[a]", None).imported == 1
@@ -356,8 +356,8 @@ def test_the_command_imports_what_is_declared(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_what_is_external_is_read_and_never_changed(bench: Bench) -> None:
-    """Its values can be referred to; it is missing: an error; destroying leaves it."""
+def test_an_external_resource_is_read_and_never_changed(bench: Bench) -> None:
+    """Its values can be referred to; if it is missing, that is an error; destroy keeps it."""
     site: dict[str, Any] = {
         "Thing[a]": {"size": 7, "lifecycle": {"external": True}},
         "Thing[b]": {"colour": "${Thing[a].serial}"},
@@ -373,8 +373,8 @@ def test_what_is_external_is_read_and_never_changed(bench: Bench) -> None:
     assert bench.names() == ["a"]
 
 
-def test_what_is_forgotten_by_hand_is_found_again(bench: Bench) -> None:
-    """It exists, so it is adopted, as something that was there before us."""
+def test_a_resource_forgotten_from_state_is_adopted(bench: Bench) -> None:
+    """It exists, so it is adopted and not ours."""
     bench.apply({"Thing[a]": {}})
     bench.mend(("thing", "a"), "forget")
     assert acted(bench.apply({"Thing[a]": {}})) == {}
@@ -383,8 +383,8 @@ def test_what_is_forgotten_by_hand_is_found_again(bench: Bench) -> None:
     assert not record.owned
 
 
-def test_a_refresh_records_what_has_moved_and_nothing_else(bench: Bench) -> None:
-    """State follows the world; the world is not touched, and the next plan still mends it."""
+def test_a_refresh_records_drift_and_changes_nothing(bench: Bench) -> None:
+    """State follows the world; the world is not changed, and the next plan still corrects the drift."""
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
     bench.apply(site)
     bench.world.things["thing"]["a"]["size"] = 5
@@ -398,8 +398,8 @@ def test_a_refresh_records_what_has_moved_and_nothing_else(bench: Bench) -> None
     assert planned(bench.plan(site)) == {"Thing[a]": "update", "Thing[b]": "create"}
 
 
-def test_a_refresh_names_what_cannot_be_read_and_keeps_it(bench: Bench) -> None:
-    """What can be read is written all the same."""
+def test_a_refresh_keeps_the_records_of_unreadable_resources(bench: Bench) -> None:
+    """It names them; readable ones are written."""
     bench.apply({"Thing[a]": {"size": 1}, "Engine[e]": {}})
     bench.world.unreadable = {"engine"}
     bench.world.things["thing"]["a"]["size"] = 5
@@ -411,8 +411,8 @@ def test_a_refresh_names_what_cannot_be_read_and_keeps_it(bench: Bench) -> None:
     assert records["e"].is_ is not None
 
 
-def test_what_is_recorded_of_a_type_that_is_gone_cannot_be_deleted_in_silence(bench: Bench) -> None:
-    """Destroying fails for it, and says how to bring it back or forget it; the others go."""
+def test_a_record_of_a_missing_type_fails_to_be_destroyed(bench: Bench) -> None:
+    """The message tells how to restore the type or forget the record; the other resources are deleted."""
     bench.apply({"Thing[a]": {}, "Engine[e]": {}})
     del bench.registry._types["thing"]
     del bench.registry._providers["thing"]

@@ -1,4 +1,4 @@
-"""What a run does with one resource and with its neighbours: the basics of planning."""
+"""The basics of planning: one resource and its neighbours."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def test_an_empty_manifest_on_an_empty_state_does_nothing(bench: Bench) -> None:
-    """There is nothing to say, and nothing is recorded."""
+    """Nothing is printed, and nothing is recorded."""
     assert bench.apply({}).exit_code == 0
     assert bench.state.records == {}
 
 
-def test_what_is_new_is_created_once(bench: Bench) -> None:
+def test_a_new_resource_is_created_once(bench: Bench) -> None:
     """The second plan is empty, and the second run writes nothing."""
     site = {"Thing[a]": {"size": 1}}
     assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
@@ -35,8 +35,8 @@ def test_what_is_new_is_created_once(bench: Bench) -> None:
     assert bench.state.serial == serial
 
 
-def test_a_changed_property_is_an_update_of_the_same_thing(bench: Bench) -> None:
-    """What only the thing knows stays, and state has the new value."""
+def test_a_changed_property_is_an_update(bench: Bench) -> None:
+    """Read-only values stay, and state contains the new value."""
     bench.apply({"Thing[a]": {"size": 1}})
     assert acted(bench.apply({"Thing[a]": {"size": 2}})) == {"Thing[a]": ("update", "success")}
     assert bench.world.things["thing"]["a"] == {"size": 2, "serial": "S-a"}
@@ -46,7 +46,7 @@ def test_a_changed_property_is_an_update_of_the_same_thing(bench: Bench) -> None
     assert (record.should["size"], record.is_["size"]) == (2, 2)
 
 
-def test_taking_a_line_away_stops_managing_it(bench: Bench) -> None:
+def test_an_attribute_without_a_line_is_not_managed(bench: Bench) -> None:
     """The value stays as it is, is no drift and no change; Terraform would unset it."""
     bench.apply({"Thing[a]": {"size": 1}})
     bench.world.things["thing"]["a"]["size"] = 9
@@ -54,8 +54,8 @@ def test_taking_a_line_away_stops_managing_it(bench: Bench) -> None:
     assert planned(plan) == {}
 
 
-def test_what_is_no_longer_declared_stays_until_it_is_pruned(bench: Bench) -> None:
-    """It is reported, and no change; with ``--prune`` it goes, and the reason is said. Terraform deletes at once."""
+def test_an_orphan_stays_until_it_is_pruned(bench: Bench) -> None:
+    """It is reported, and no change; ``--prune`` deletes it and shows the reason. Terraform deletes at once."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {}})
     assert acted(bench.apply({"Thing[b]": {}})) == {}
     assert any("Thing[a]" in line and "no longer declared" in line for line in bench.lines)
@@ -68,8 +68,8 @@ def test_what_is_no_longer_declared_stays_until_it_is_pruned(bench: Bench) -> No
     assert bench.record("Thing[a]") is None
 
 
-def test_what_went_by_itself_and_is_not_declared_is_only_forgotten(bench: Bench) -> None:
-    """No deletion is asked of the provider."""
+def test_a_missing_orphan_is_only_forgotten(bench: Bench) -> None:
+    """The provider is not called to delete it."""
     bench.apply({"Thing[a]": {}})
     bench.world.things["thing"].clear()
     assert acted(bench.apply({}, prune=True)) == {"Thing[a]": ("forget", "success")}
@@ -77,8 +77,8 @@ def test_what_went_by_itself_and_is_not_declared_is_only_forgotten(bench: Bench)
     assert bench.state.records == {}
 
 
-def test_what_went_by_itself_and_is_declared_is_made_again(bench: Bench) -> None:
-    """That is drift, and mending it is corrective."""
+def test_a_missing_declared_resource_is_created_again(bench: Bench) -> None:
+    """That is drift, and the creation is corrective."""
     site = {"Thing[a]": {"size": 1}}
     bench.apply(site)
     bench.world.things["thing"].clear()
@@ -89,7 +89,7 @@ def test_what_went_by_itself_and_is_declared_is_made_again(bench: Bench) -> None
 
 
 def test_a_changed_value_is_drift_and_a_changed_manifest_is_not(bench: Bench) -> None:
-    """What is declared equals what was recorded as asked: then the system has moved, and the step is corrective."""
+    """If the declaration equals the recorded one, the system has changed, and the step is corrective."""
     bench.apply({"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}})
     bench.world.things["thing"]["a"]["size"] = 5
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 2}}
@@ -102,10 +102,8 @@ def test_a_changed_value_is_drift_and_a_changed_manifest_is_not(bench: Bench) ->
 
 @pytest.mark.parametrize("gone", [False, True])
 @pytest.mark.parametrize("unseen", [True, False])
-def test_what_mends_a_drift_is_corrective_whoever_has_seen_it_and_also_under_noop(
-    bench: Bench, *, gone: bool, unseen: bool
-) -> None:
-    """A dry run says so of what it would do, as does a resource that is noop, and a refresh takes nothing back."""
+def test_a_change_that_undoes_drift_is_corrective_in_every_run(bench: Bench, *, gone: bool, unseen: bool) -> None:
+    """Also in a dry run, for a noop resource, and after a refresh."""
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
     bench.apply(site)
     if gone:
@@ -119,8 +117,8 @@ def test_what_mends_a_drift_is_corrective_whoever_has_seen_it_and_also_under_noo
     assert [(each.status, each.corrective) for each in bench.apply(noop).steps] == [("success", True), ("noop", True)]
 
 
-def test_what_was_never_asked_for_is_not_corrective(bench: Bench) -> None:
-    """What is taken over and differs from what is declared has not moved; nor has what a run failed to set."""
+def test_a_value_that_was_never_set_is_not_corrective(bench: Bench) -> None:
+    """An adopted resource that differs has not drifted; nor has a value that a run failed to set."""
     bench.put("thing", a={"size": 5})
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
     import_resource(bench.runtime, manifest(site), "Thing[a]", None)
@@ -129,8 +127,8 @@ def test_what_was_never_asked_for_is_not_corrective(bench: Bench) -> None:
     assert [each.corrective for each in bench.apply(site).steps] == [False, False]
 
 
-def test_what_is_not_declared_does_not_drift(bench: Bench) -> None:
-    """An attribute that nobody manages may change; so may one that only the thing itself tells."""
+def test_an_undeclared_attribute_does_not_drift(bench: Bench) -> None:
+    """An attribute that is not managed may change; so may a read-only one."""
     site = {"Thing[a]": {"size": 1}}
     bench.apply(site)
     serial = bench.state.serial
@@ -141,8 +139,8 @@ def test_what_is_not_declared_does_not_drift(bench: Bench) -> None:
     assert bench.state.serial == serial
 
 
-def test_a_value_of_another_resource_is_unknown_until_that_is_made(bench: Bench) -> None:
-    """Referring orders; the value is there when it is needed, and the next plan knows it."""
+def test_a_value_of_another_resource_is_unknown_until_its_creation(bench: Bench) -> None:
+    """A reference orders; the value is known when it is needed, and in the next plan."""
     site = {"Thing[b]": {"colour": "${Thing[a].serial}"}, "Thing[a]": {}}
     plan = bench.plan(site)
     step = next(step for step in plan.steps if str(step.reference) == "Thing[b]")
@@ -155,15 +153,15 @@ def test_a_value_of_another_resource_is_unknown_until_that_is_made(bench: Bench)
 
 
 def test_a_requirement_alone_changes_nothing(bench: Bench) -> None:
-    """What is required is replaced; who requires it stays the same, without a word from its values."""
+    """The required resource is replaced; the dependent uses no value of it and stays the same."""
     site = {"Thing[a]": {"image": "x", "lifecycle": {"replace": "delete_first"}}, "Thing[d]": {"require": "Thing[a]"}}
     bench.apply(site)
     site["Thing[a]"]["image"] = "y"
     assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "success")}
 
 
-def test_an_init_only_value_that_may_turn_out_the_same_is_planned_as_a_replacement(bench: Bench) -> None:
-    """At its turn it turns out equal: nothing is replaced, for nothing differs. Terraform would replace it."""
+def test_an_unknown_init_only_value_is_planned_as_a_replacement(bench: Bench) -> None:
+    """During apply the value is the same: nothing is replaced. Terraform would replace it."""
     site = {
         "Thing[a]": {"size": 1},
         "Thing[b]": {"image": "${Thing[a].serial}", "lifecycle": {"replace": "delete_first"}},
@@ -178,15 +176,15 @@ def test_an_init_only_value_that_may_turn_out_the_same_is_planned_as_a_replaceme
     assert acted(bench.apply(site)) == {"Thing[a]": ("update", "success"), "Thing[b]": ("update", "success")}
 
 
-def test_two_declarations_of_one_thing_are_refused_before_anything_runs(bench: Bench) -> None:
-    """Identity is type and namevars, whatever the titles."""
+def test_two_declarations_of_one_resource_are_an_error(bench: Bench) -> None:
+    """The identity is type and namevars, whatever the titles."""
     with pytest.raises(ManifestError, match="Thing"):
         bench.apply({"Thing[a]": {}, "Thing[other]": {"name": "a"}})
     assert bench.world.calls == []
 
 
 def test_outputs_are_unknown_in_the_plan_and_stored_by_the_run(bench: Bench) -> None:
-    """A run with a failure keeps the outputs that the last whole run gave."""
+    """A failed run keeps the outputs of the last complete run."""
     outputs = {"number": "${Thing[a].serial}"}
     assert bench.plan({"Thing[a]": {}}, outputs=outputs).outputs["number"] is UNKNOWN
     bench.apply({"Thing[a]": {}}, outputs=outputs)
@@ -198,8 +196,8 @@ def test_outputs_are_unknown_in_the_plan_and_stored_by_the_run(bench: Bench) -> 
     assert bench.state.outputs == {"number": "S-a"}
 
 
-def test_a_secret_is_in_no_record_and_changes_when_it_is_changed(bench: Bench) -> None:
-    """What cannot be read back is compared with a digest of what was last set."""
+def test_a_write_only_secret_is_compared_by_its_digest(bench: Bench) -> None:
+    """It is in no record; a value that cannot be read back is compared with a digest of the last one set."""
     bench.apply({"Thing[a]": {"password": "secret1"}})
     assert planned(bench.plan({"Thing[a]": {"password": "secret1"}})) == {}
     assert planned(bench.plan({"Thing[a]": {"password": "secret2"}})) == {"Thing[a]": "update"}
@@ -208,7 +206,7 @@ def test_a_secret_is_in_no_record_and_changes_when_it_is_changed(bench: Bench) -
 
 
 def test_a_secret_that_was_not_set_is_set_again(bench: Bench) -> None:
-    """A failure records what was asked before: the next run tries again."""
+    """After a failure the former digest stays: the next run tries again."""
     site = {"Thing[a]": {"password": "secret1"}}
     bench.apply(site)
     site["Thing[a]"]["password"] = "secret2"
@@ -217,8 +215,8 @@ def test_a_secret_that_was_not_set_is_set_again(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {"Thing[a]": "update"}
 
 
-def test_what_cannot_be_read_yet_is_decided_at_its_turn(bench: Bench) -> None:
-    """The first thing makes the second readable; without it that is an error of the plan."""
+def test_a_resource_that_cannot_be_read_yet_is_deferred(bench: Bench) -> None:
+    """The first resource makes the second readable; without it that is an error of the plan."""
     assert bench.plan({"Gadget[g]": {"size": 1}}).applicable is False
     site = {"Thing[tool]": {}, "Gadget[g]": {"size": 1}}
     plan = bench.plan(site)
@@ -232,7 +230,7 @@ OUTER: dict[str, Any] = {"lifecycle": {"external": True}}
 
 
 def made_by_a_job(bench: Bench) -> None:
-    """Let the job j make the thing x."""
+    """Make the job j create the thing x."""
     touch = bench.world.touch
 
     def touching(kind: str, name: str, verb: str, context: Any) -> str:
@@ -245,8 +243,8 @@ def made_by_a_job(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
-def test_what_is_external_may_be_made_by_an_earlier_step(bench: Bench, parallel: int) -> None:
-    """It is looked for at its turn, and its values are known then."""
+def test_an_external_resource_may_be_created_by_an_earlier_step(bench: Bench, parallel: int) -> None:
+    """It is read right before the steps that use its values."""
     made_by_a_job(bench)
     site = {"Job[j]": {}, "Thing[x]": {**OUTER, "require": "Job[j]"}, "Thing[b]": {"colour": "${Thing[x].serial}"}}
     plan = bench.plan(site)
@@ -256,8 +254,8 @@ def test_what_is_external_may_be_made_by_an_earlier_step(bench: Bench, parallel:
     assert bench.world.things["thing"]["b"]["colour"] == "S-x"
 
 
-def test_what_is_external_and_never_made_fails_at_its_turn(bench: Bench) -> None:
-    """As in the plan where nothing comes before it; what does not need it is done."""
+def test_a_missing_external_resource_fails_after_earlier_steps(bench: Bench) -> None:
+    """As in the plan if no step precedes it; independent resources are applied."""
     site = {"Thing[a]": {}, "Thing[x]": OUTER, "Thing[b]": {"colour": "${Thing[x].serial}"}}
     report = bench.apply(site)
     assert acted(report)["Thing[x]"] == ("read", "failed")
@@ -267,15 +265,15 @@ def test_what_is_external_and_never_made_fails_at_its_turn(bench: Bench) -> None
     assert bench.plan({"Thing[a]": {}, "Thing[x]": OUTER}).applicable is False
 
 
-def test_a_noop_run_does_not_miss_what_an_earlier_step_would_make(bench: Bench) -> None:
-    """It is told as planned."""
+def test_a_noop_run_accepts_a_missing_external_resource(bench: Bench) -> None:
+    """An earlier step would create it, so it is shown as planned."""
     made_by_a_job(bench)
     site = {"Job[j]": {}, "Thing[x]": {**OUTER, "require": "Job[j]"}, "Thing[b]": {"colour": "${Thing[x].serial}"}}
     assert bench.apply(site, noop=True).exit_code == 0
     assert bench.names() == []
 
 
-def test_what_is_deferred_may_turn_out_to_be_in_order(bench: Bench) -> None:
+def test_a_deferred_resource_may_be_unchanged(bench: Bench) -> None:
     """Then nothing is done to it."""
     bench.put("gadget", g={"size": 1})
     report = bench.apply({"Thing[tool]": {}, "Gadget[g]": {"size": 1}})
@@ -284,17 +282,17 @@ def test_what_is_deferred_may_turn_out_to_be_in_order(bench: Bench) -> None:
 
 
 def test_a_type_that_stays_unreadable_fails_alone(bench: Bench) -> None:
-    """What does not need it is done."""
+    """Independent resources are applied."""
     bench.world.unreadable = {"engine"}
     report = bench.apply({"Engine[e]": {}, "Thing[a]": {}})
     assert acted(report) == {"Engine[e]": ("update", "failed"), "Thing[a]": ("create", "success")}
 
 
-def test_the_last_run_of_what_cannot_be_read_back_is_recorded(bench: Bench) -> None:
-    """When it was, by a change or by a refresh, and that it failed; what is not due keeps the one before."""
+def test_the_last_run_of_an_imperative_resource_is_recorded(bench: Bench) -> None:
+    """Its time, for a change or a refresh, and its failure; a resource that is not due keeps the former time."""
 
     def ran() -> tuple[str, bool]:
-        """Give how it stands, and whether it has just been run; then take it back to long ago."""
+        """Return its status, and whether it was run just now; then set the recorded time to long ago."""
         record = bench.record("Job[j]")
         assert record is not None
         bench.store.commit(StackName(PROJECT, "default"), Commit([record._replace(last_run="long ago")]))

@@ -1,4 +1,4 @@
-"""Policies: what is forbidden fails before it is touched, what is advised against is told, and nothing is changed."""
+"""Policies: a forbidden change fails before it is made, a warning is reported, and a policy changes nothing."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 def small(resource: PolicyResource) -> str | None:
-    """Nothing is bigger than 5."""
+    """Allow no size above 5."""
     size = resource.should.get("size")
     return "is too big" if isinstance(size, int) and size > 5 else None
 
 
 def few(plan: PolicyPlan) -> str | None:
-    """At most two things change at once."""
+    """Allow at most two changes at once."""
     acting = [step for step in plan.steps if step.action != "same"]
     return f"{len(acting)} changes are more than 2" if len(acting) > 2 else None
 
 
 def errors(report: Any) -> dict[str, str]:
-    """Give why steps have failed."""
+    """Return the reasons of failed steps."""
     return {each.reference: each.error for each in report.steps if each.status == "failed"}
 
 
 def warnings(bench: Bench) -> list[str]:
-    """Give the warnings that the last run has told."""
+    """Return the warnings of the last run."""
     return [str(event.problem) for event in bench.events if isinstance(event, Diagnosed)]
 
 
-def test_a_resource_that_is_forbidden_fails_alone(bench: Bench) -> None:
-    """Nothing of it is done; its dependents are skipped, the others go on."""
+def test_a_forbidden_resource_fails_alone(bench: Bench) -> None:
+    """Nothing of it is done; its dependents are skipped, others are applied."""
     bench.registry.register_policy("small", resource=small)
     site = {"Thing[a]": {"size": 9}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"size": 1}}
     plan = bench.plan(site)
@@ -57,8 +57,8 @@ def test_a_resource_that_is_forbidden_fails_alone(bench: Bench) -> None:
     assert bench.names() == ["c"]
 
 
-def test_what_is_in_order_is_judged_too(bench: Bench) -> None:
-    """A policy is about what is declared, not about what changes."""
+def test_an_unchanged_resource_is_checked_too(bench: Bench) -> None:
+    """A policy is about declarations, not about changes."""
     bench.apply({"Thing[a]": {"size": 9}})
     bench.registry.register_policy("small", resource=small)
     assert errors(bench.apply({"Thing[a]": {"size": 9}})) == {"Thing[a]": "policy 'small': is too big"}
@@ -66,15 +66,15 @@ def test_what_is_in_order_is_judged_too(bench: Bench) -> None:
     assert bench.world.calls == []
 
 
-def test_only_what_a_run_is_about_is_judged(bench: Bench) -> None:
-    """The others are not touched."""
+def test_only_selected_resources_are_checked(bench: Bench) -> None:
+    """Others are not changed."""
     bench.registry.register_policy("small", resource=small)
     site = {"Thing[a]": {"size": 9}, "Thing[b]": {}}
     assert acted(bench.apply(site, targets=("Thing[b]",))) == {"Thing[b]": ("create", "success")}
 
 
-def test_what_becomes_known_is_judged_at_its_turn(bench: Bench) -> None:
-    """Before that it is unknown; nothing of it is done then."""
+def test_a_value_that_becomes_known_is_checked_before_its_step(bench: Bench) -> None:
+    """Before that it is unknown; if it is forbidden, nothing is done."""
     seen: list[Any] = []
 
     def plain(resource: PolicyResource) -> Iterator[str]:
@@ -90,8 +90,8 @@ def test_what_becomes_known_is_judged_at_its_turn(bench: Bench) -> None:
     assert bench.names() == ["a"]
 
 
-def test_a_warning_is_told_once_and_nothing_fails(bench: Bench) -> None:
-    """Also when a resource is judged twice."""
+def test_a_warning_is_reported_once_and_nothing_fails(bench: Bench) -> None:
+    """Also if a resource is checked twice."""
 
     def wide(resource: PolicyResource) -> Problem:
         return Problem("size", f"{resource.title} could be smaller", "warning")
@@ -106,8 +106,8 @@ def test_a_warning_is_told_once_and_nothing_fails(bench: Bench) -> None:
     ]
 
 
-def test_a_plan_that_is_forbidden_is_not_begun(bench: Bench) -> None:
-    """Every step that would act fails; what is in order stays so."""
+def test_a_forbidden_plan_is_not_started(bench: Bench) -> None:
+    """Every step that would change something fails; unchanged resources stay so."""
     bench.apply({"Thing[a]": {}})
     bench.registry.register_policy("few", plan=few)
     site = {f"Thing[{name}]": {} for name in "abcd"}
@@ -121,7 +121,7 @@ def test_a_plan_that_is_forbidden_is_not_begun(bench: Bench) -> None:
 
 
 def test_a_plan_policy_may_forbid_one_step(bench: Bench) -> None:
-    """It names it; what waits for it is skipped."""
+    """It names the step; its dependents are skipped."""
 
     def kept(plan: PolicyPlan) -> Iterator[Problem]:
         for step in plan.steps:
@@ -138,18 +138,18 @@ def test_a_plan_policy_may_forbid_one_step(bench: Bench) -> None:
 
 
 def broken(_what: Any) -> str:
-    """Break."""
+    """Raise an exception."""
     msg = "I cannot tell"
     raise ValueError(msg)
 
 
 def wrong(_what: Any) -> Any:
-    """Say what is neither string nor problem."""
+    """Return neither a string nor a problem."""
     return [42]
 
 
 def leaving(_what: Any) -> Any:
-    """End the program."""
+    """Exit the process."""
     raise SystemExit(0)
 
 
@@ -157,8 +157,8 @@ def leaving(_what: Any) -> Any:
     ("judge", "says"),
     [(broken, "I cannot tell"), (wrong, "returns strings and Problems, not int"), (leaving, "SystemExit")],
 )
-def test_a_policy_that_cannot_judge_lets_nothing_pass(bench: Bench, judge: Callable[[Any], Any], says: str) -> None:
-    """Its file and line are told."""
+def test_a_failing_policy_allows_nothing(bench: Bench, judge: Callable[[Any], Any], says: str) -> None:
+    """Its file and line are reported."""
     bench.registry.register_policy("odd", resource=judge)
     (error,) = errors(bench.apply({"Thing[a]": {}})).values()
     assert error.startswith("policy 'odd' failed at ")
@@ -166,8 +166,8 @@ def test_a_policy_that_cannot_judge_lets_nothing_pass(bench: Bench, judge: Calla
     assert bench.names() == []
 
 
-def test_a_plan_policy_that_cannot_judge_is_an_error_even_where_nothing_is_to_be_done(bench: Bench) -> None:
-    """It is never taken for consent."""
+def test_a_failing_plan_policy_is_an_error_of_an_unchanged_run_too(bench: Bench) -> None:
+    """It never counts as approval."""
     bench.apply({"Thing[a]": {}})
     bench.registry.register_policy("odd", plan=broken)
     for run in (lambda: bench.plan({"Thing[a]": {}}), lambda: bench.apply({"Thing[a]": {}})):
@@ -177,15 +177,15 @@ def test_a_plan_policy_that_cannot_judge_is_an_error_even_where_nothing_is_to_be
     assert bench.names() == ["a"]
 
 
-def test_a_policy_that_names_no_step_speaks_of_the_whole_plan(bench: Bench) -> None:
-    """What it meant cannot be told, so nothing is done."""
+def test_a_problem_without_a_step_forbids_the_whole_plan(bench: Bench) -> None:
+    """The step that it means is unknown, so nothing is done."""
     bench.registry.register_policy("odd", plan=lambda _plan: Problem(None, "no", reference="Thing[x]"))
     (error,) = errors(bench.apply({"Thing[a]": {}})).values()
     assert error == "policy 'odd' names Thing[x], which is not in the plan: policy 'odd': no"
 
 
-def test_a_policy_changes_nothing(bench: Bench) -> None:
-    """What it is given cannot be changed, or is a copy."""
+def test_a_policy_cannot_change_its_arguments(bench: Bench) -> None:
+    """They are frozen, or copies."""
 
     def meddle(resource: PolicyResource) -> None:
         for change in (lambda: resource.should.update(size=1), lambda: setattr(resource, "title", "x")):  # type: ignore[attr-defined]
@@ -201,16 +201,16 @@ def test_a_policy_changes_nothing(bench: Bench) -> None:
     assert bench.world.things["thing"]["a"]["size"] == 2
 
 
-def test_secrets_come_to_a_policy_as_secrets(bench: Bench) -> None:
-    """So that what it says does not show them by accident."""
+def test_a_policy_receives_secrets_wrapped(bench: Bench) -> None:
+    """So that its messages do not show them by accident."""
     seen: list[Any] = []
     bench.registry.register_policy("look", resource=lambda resource: seen.append(resource.should.get("password")))
     bench.apply({"Thing[a]": {"password": "secret1"}})
     assert [type(value) for value in seen] == [Sensitive]
 
 
-def test_a_policy_knows_whom_it_judges(bench: Bench) -> None:
-    """Names, tags, and what is said of the resource."""
+def test_a_policy_receives_names_tags_and_metaparameters(bench: Bench) -> None:
+    """Those of the resource."""
     seen: list[PolicyResource] = []
     bench.registry.register_policy("look", resource=seen.append)
     bench.plan({"Thing[a]": {"name": "n", "tag": "t", "noop": True, "lifecycle": {"protect": True}}})
@@ -220,23 +220,23 @@ def test_a_policy_knows_whom_it_judges(bench: Bench) -> None:
     assert (found.noop, found.protect) == (True, True)
 
 
-def test_a_policy_without_a_function_is_none(bench: Bench) -> None:
-    """Found when it is made."""
+def test_a_policy_needs_a_function(bench: Bench) -> None:
+    """The error is reported when the policy is defined."""
     with pytest.raises(DefinitionError, match="defines neither"):
         bench.registry.register_policy("none")
     with pytest.raises(DefinitionError, match="'resource' must be a function, not int"):
         bench.registry.register_policy("none", resource=3)  # type: ignore[arg-type]
 
 
-def test_changing_one_resource_by_hand_obeys_policies(bench: Bench) -> None:
+def test_changing_one_resource_by_command_obeys_policies(bench: Bench) -> None:
     """``resource TYPE NAME ATTR=VALUE`` is a run like any other."""
     bench.registry.register_policy("small", resource=small)
     assert set(errors(bench.runtime.change(manifest({"Thing[a]": {"size": 9}})))) == {"Thing[a]"}
     assert bench.names() == []
 
 
-def test_a_policy_touches_nothing(bench: Bench, tmp_path: Path) -> None:
-    """What it tries to write is refused, and it has not judged."""
+def test_a_policy_cannot_change_the_system(bench: Bench, tmp_path: Path) -> None:
+    """A write is refused, and the policy has failed."""
 
     def noting(resource: PolicyResource) -> Iterator[str]:
         yield str((tmp_path / "written").write_text(resource.title))

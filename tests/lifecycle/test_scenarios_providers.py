@@ -1,4 +1,4 @@
-"""Configured providers in the steps of a plan: who is configured, who changes hands, and what goes with whom."""
+"""Configured providers in plans: configuration, changes of provider, and replacements by a new configuration."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Harbours:
-    """A type whose things lie in the harbour that its provider is configured with."""
+    """A type whose resources are in the harbour that its provider is configured with."""
 
     def __init__(self) -> None:
-        """Begin with empty harbours."""
+        """Start with empty harbours."""
         self.ships: dict[str, dict[str, dict[str, Any]]] = {}
         self.calls: list[str] = []
         here = self
@@ -64,29 +64,29 @@ class Harbours:
         self.runtime = Runtime(registry, state="memory:", project="p")
 
     def site(self, resources: Mapping[str, Any], **harbours: str) -> dict[str, Any]:
-        """Give a manifest of ships, and of providers by name."""
+        """Return a manifest of ships, and of providers by name."""
         providers = {name: {"type": "ship", "config": {"harbour": harbour}} for name, harbour in harbours.items()}
         return {"project": "p", "providers": providers, "resources": dict(resources)}
 
     def apply(self, resources: Mapping[str, Any], **harbours: str) -> Any:
-        """Apply them, counting calls anew."""
+        """Apply them, and count calls from zero."""
         self.calls.clear()
         return self.runtime.apply(self.site(resources, **harbours))
 
     @property
     def moves(self) -> list[str]:
-        """What was made and deleted by the last run, in order."""
+        """The creations and deletions of the last run, in order."""
         return [call for call in self.calls if call[0] in "+-"]
 
 
 @pytest.fixture
 def harbours() -> Harbours:
-    """Give empty harbours."""
+    """Return empty harbours."""
     return Harbours()
 
 
 def test_a_provider_that_cannot_be_configured_fails_its_resources(harbours: Harbours) -> None:
-    """With its reason; those of another are made."""
+    """With its reason; resources of another instance are created."""
     ships = {"Ship[a]": {"provider": "west"}, "Ship[b]": {"provider": "east"}}
     report = harbours.apply(ships, west="closed", east="open")
     assert acted(report)["Ship[b]"] == ("create", "success")
@@ -94,24 +94,24 @@ def test_a_provider_that_cannot_be_configured_fails_its_resources(harbours: Harb
     assert (failed.reference, "no way in" in failed.error) == ("Ship[a]", True)
 
 
-def test_another_provider_is_another_thing(harbours: Harbours) -> None:
-    """Without leave to replace it is made there, and the one that it was stays until it is pruned."""
+def test_another_provider_is_another_resource(harbours: Harbours) -> None:
+    """Without permission to replace, it is created there, and the old one stays until it is pruned."""
     harbours.apply({"Ship[a]": {"provider": "west"}}, west="w", east="e")
     harbours.apply({"Ship[a]": {"provider": "east"}}, west="w", east="e")
     assert harbours.moves == ["+e/a"]
     assert {harbour: list(ships) for harbour, ships in harbours.ships.items()} == {"w": ["a"], "e": ["a"]}
 
 
-def test_another_provider_replaces_where_that_is_allowed(harbours: Harbours) -> None:
-    """The old one is deleted by who has made it."""
+def test_another_provider_replaces_if_allowed(harbours: Harbours) -> None:
+    """The old resource is deleted by the provider that created it."""
     lifecycle = {"replace": "delete_first"}
     harbours.apply({"Ship[a]": {"provider": "west", "lifecycle": lifecycle}}, west="w", east="e")
     harbours.apply({"Ship[a]": {"provider": "east", "lifecycle": lifecycle}}, west="w", east="e")
     assert harbours.moves == ["-w/a", "+e/a"]
 
 
-def test_what_was_made_from_a_resource_of_a_replaced_provider_goes_along(harbours: Harbours) -> None:
-    """The configuration replaces A; B, which lies elsewhere, was made from it."""
+def test_dependents_of_a_resource_of_a_replaced_provider_are_replaced_too(harbours: Harbours) -> None:
+    """The configuration replaces A; B, in another harbour, was created from it."""
     ships = {
         "Ship[a]": {"provider": "west"},
         "Ship[b]": {"provider": "east", "flag": "${Ship[a].name}", "lifecycle": {"replace": "delete_first"}},
@@ -124,8 +124,8 @@ def test_what_was_made_from_a_resource_of_a_replaced_provider_goes_along(harbour
     assert planned(harbours.runtime.plan(harbours.site(ships, west="w2", east="e"))) == {}
 
 
-def test_a_configuration_that_fails_keeps_what_the_old_one_has_made(harbours: Harbours) -> None:
-    """Nothing is deleted for a harbour that nobody can get into; with one that is open it is replaced."""
+def test_a_failing_configuration_keeps_the_resources_of_the_old_one(harbours: Harbours) -> None:
+    """Nothing is deleted for a closed harbour; with an open one the resource is replaced."""
     ships = {"Ship[a]": {"provider": "west", "flag": "f"}}
     harbours.apply(ships, west="w1")
     closed = harbours.apply(ships, west="closed")

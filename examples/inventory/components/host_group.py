@@ -1,11 +1,11 @@
-"""Groups of hosts in the inventory service that differ in nothing but name and address."""
+"""Groups of hosts in the inventory service that differ only in name and address."""
 
 from resource_api import Attribute, ComponentDefinition
 
 COMPONENT = ComponentDefinition(
     name="host_group",
     docs="""
-    List a host for each address, called after the group: `web-1`, `web-2`, and so on.
+    Declare a host for each address, named after the group: `web-1`, `web-2`, and so on.
 
         Host_group[web]:
           provider: lab
@@ -13,19 +13,19 @@ COMPONENT = ComponentDefinition(
     """,
     inputs={
         "addresses": Attribute("Array[String[1], 1]", "The address of each host."),
-        "role": Attribute("Optional[String]", "What they are there for; the group's title if not given."),
+        "role": Attribute("Optional[String]", "Their purpose; by default the group's title."),
         "password": Attribute("Optional[Sensitive[String]]", "The password of their consoles."),
     },
     outputs={
-        "names": "What the hosts are called.",
-        "ids": "The numbers that the service has given them.",
-        "roster": "All of them in one line.",
+        "names": "The names of the hosts.",
+        "ids": "The numbers that the service has assigned.",
+        "roster": "All numbers in one line.",
     },
 )
 
 
 def build(m):
-    """Declare the hosts; which service they are in is told by the group's provider."""
+    """Declare the hosts; the group's provider determines their service."""
     hosts = [
         m.inventory_host(
             f"{m.title}-{number}",

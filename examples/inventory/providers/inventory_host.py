@@ -1,4 +1,4 @@
-"""Talks to the inventory service, one request at a time for each call."""
+"""Read and change hosts by requests to the inventory service, one after the other in each call."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from resource_api import Context
 
-#: So many names fit into the address of one request.
+#: The number of names that fit into the URL of one request.
 AT_ONCE = 200
 
 
 class Provider(SimpleProvider):
-    """Reads and changes the hosts of the service that it is configured with."""
+    """Read and change the hosts of the configured service."""
 
     def __init__(self) -> None:
-        """Know no service yet."""
+        """Start without a configuration."""
         self.config: Mapping[str, Any] = {}
 
     def check_config(self, context: Context, config: dict[str, Any]) -> dict[str, Any]:
-        """Take the service and the file of the token from the environment where the manifest does not say them."""
+        """Take the service and the token from the environment if the manifest does not declare them."""
         if "url" not in config and "INVENTORY_URL" in os.environ:
             context.debug("the service is the one of INVENTORY_URL")
             config["url"] = os.environ["INVENTORY_URL"]
@@ -38,47 +38,47 @@ class Provider(SimpleProvider):
         return config
 
     def diff_config(self, context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
-        """Another service has other hosts; another token shows the same ones."""
+        """Return ``url`` if it changed: another service has other hosts, another token shows the same ones."""
         context.debug("comparing configurations")
         return ["url"] if is_.get("url") != should.get("url") else []
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
-        """Take note of the service; a token that it refuses is found at the first request."""
+        """Store the configuration; a wrong token is noticed at the first request."""
         context.debug(f"the service is {config['url']}")
         self.config = config
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Ask for many hosts with one request."""
+        """Read many hosts with one request."""
         context.debug("asking for all hosts" if names is None else f"asking for {len(names)} hosts")
         wanted = None if names is None else list(names)
         starts = [0] if wanted is None else range(0, len(wanted), AT_ONCE)
         for start in starts:
             query = "" if wanted is None else "?" + urlencode([("name", name) for name in wanted[start:][:AT_ONCE]])
-            for host in self._ask("GET", f"hosts{query}"):
+            for host in self._send("GET", f"hosts{query}"):
                 yield {"ensure": "present", **host}
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """List a host."""
+        """Create a host."""
         context.debug("posting")
-        self._ask("POST", f"hosts/{quote(name)}", _fields(should))
+        self._send("POST", f"hosts/{quote(name)}", _fields(should))
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change what is declared of a host."""
+        """Change the declared attributes of a host."""
         context.debug("patching")
-        self._ask("PATCH", f"hosts/{quote(name)}", _fields(should))
+        self._send("PATCH", f"hosts/{quote(name)}", _fields(should))
 
     def delete(self, context: Context, name: str) -> None:
-        """Take a host off the list."""
+        """Delete a host."""
         context.debug("deleting")
-        self._ask("DELETE", f"hosts/{quote(name)}")
+        self._send("DELETE", f"hosts/{quote(name)}")
 
     def free_address(self, context: Context, network: str, host: str) -> str:
-        """Ask the service, which knows who has which."""
+        """Return the address of a host, or a free one, as the service selects it."""
         context.debug(f"asking for an address of {host}")
-        answer = self._ask("GET", "free?" + urlencode({"network": network, "host": host}))
+        answer = self._send("GET", "free?" + urlencode({"network": network, "host": host}))
         return str(answer["address"])
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.config['token'].reveal()}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.config['url']}/{path}", data, headers, method=method)  # noqa: S310 - http(s) by its type
@@ -87,8 +87,8 @@ class Provider(SimpleProvider):
                 return json.load(answer)
         except HTTPError as error:
             with error:
-                said = json.load(error).get("error", "")
-            msg = f"the inventory refuses to {method} {path.partition('?')[0]}: {said or error.reason}"
+                reason = json.load(error).get("error", "")
+            msg = f"the inventory refuses to {method} {path.partition('?')[0]}: {reason or error.reason}"
             raise ResourceError(msg) from error
         except URLError as error:
             msg = f"the inventory at {self.config['url']} cannot be reached: {error.reason}"
@@ -96,6 +96,6 @@ class Provider(SimpleProvider):
 
 
 def _fields(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what the service keeps of a host; this is where secrets leave their wrapping."""
+    """Return the attributes that the service stores, with secrets unwrapped."""
     plain = {key: value for key, value in should.items() if key not in {"ensure", "name"}}
     return {key: value.reveal() if isinstance(value, Sensitive) else value for key, value in plain.items()}

@@ -16,30 +16,30 @@ TYPE = TypeDefinition(
     """,
     config={
         "url": Attribute(
-            "Pattern[/\\Ahttps?:/]", "Where the service is; the environment's INVENTORY_URL if not given."
+            "Pattern[/\\Ahttps?:/]", "The address of the service; by default the environment's INVENTORY_URL."
         ),
         "token": Attribute(
             "Sensitive[String[1]]",
-            "What the service knows us by; what is in the file that INVENTORY_TOKEN_FILE names if not given.",
+            "The token for the service; by default the content of the file that INVENTORY_TOKEN_FILE names.",
         ),
-        "timeout": Attribute("Numeric", "Seconds that one request may take.", default=10),
+        "timeout": Attribute("Numeric", "The time limit of one request in seconds.", default=10),
     },
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the host is listed.", default="present"),
         "name": Attribute("Pattern[/\\A[a-z0-9][a-z0-9.-]*\\z/]", "The host's name.", kind="namevar"),
-        "address": Attribute("Optional[String]", "Its address; no two hosts have the same."),
-        "role": Attribute("Optional[String]", "What it is there for."),
-        "tags": Attribute("Optional[Array[String]]", "Words to find it by."),
+        "address": Attribute("Optional[String]", "Its address, unique among all hosts."),
+        "role": Attribute("Optional[String]", "The purpose of the host."),
+        "tags": Attribute("Optional[Array[String]]", "Words to search it by."),
         "password": Attribute("Optional[Sensitive[String]]", "The password of its console."),
-        "id": Attribute("Optional[String]", "The number that the service has given it.", kind="read_only"),
+        "id": Attribute("Optional[String]", "The number that the service has assigned.", kind="read_only"),
     },
     features={"simple_get_filter", "parallel"},
     functions={
         "free_address": Function(
-            "Give the address that a host has, or the first that nobody has.",
+            "Return the address of a host, or the first free one.",
             inputs={
-                "network": Attribute("String", "The network to look in, such as 10.0.0.0/24."),
-                "host": Attribute("String", "The host that it is for, so that the answer stays the same."),
+                "network": Attribute("String", "The network to search, such as 10.0.0.0/24."),
+                "host": Attribute("String", "The host that needs the address; one that has an address keeps it."),
             },
             output="String",
         ),
