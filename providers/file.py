@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import stat
 from contextlib import suppress
 from functools import partial
@@ -173,7 +174,7 @@ class Provider(BaseProvider):
                 batch.set_mode_owner(path, **owner)
         elif ensure == "directory" and found == "absent":
             batch.make_directory(path, mode=mode, **owner)
-        elif ensure == "file" and (content := _content(path, is_, should)) is not None:
+        elif ensure == "file" and (content := _content(path, is_, should, owner["uid"])) is not None:
             batch.replace(path, content, mode=mode, **owner)
         else:
             batch.set_mode_owner(path, mode=mode, **owner)
@@ -192,18 +193,29 @@ def _flush(context: Context, batch: files.Batch) -> None:
         context.failed(path, message=_why(error, path))
 
 
-def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | Iterator[bytes] | None:
-    """Return the content to write into a file; None when the present one is right."""
+def _content(
+    path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], uid: int | None
+) -> bytes | Iterator[bytes] | None:
+    """Return the content to write into a file; None when the present one is right.
+
+    A declared content is written in any case when the file changes its owner to ``uid`` from another user, who may
+    still hold it open.
+    """
     exists = is_ is not None and is_["ensure"] == "file"
+    right = exists and not _held_by_another(is_, uid)
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
     asset = content if isinstance(content, Asset) else source
     if isinstance(asset, Asset):
-        return None if exists and _digest(path, is_) == asset.sha256 else files.parts(asset.open)
+        return None if right and _digest(path, is_) == asset.sha256 else files.parts(asset.open)
     if content is not None:
-        return None if exists and is_ is not None and is_.get("content") == content else content.encode()
+        return None if right and is_ is not None and is_.get("content") == content else content.encode()
     if source is not None:
-        return None if exists and _same_bytes(path, source) else files.parts(partial(files.open_source, source))
+        return None if right and _same_bytes(path, source) else files.parts(partial(files.open_source, source))
     return None if exists else b""
+
+
+def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
+    return is_ is not None and uid is not None and is_.get("uid", uid) not in {0, uid, os.geteuid()}
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:

@@ -41,10 +41,10 @@ A record beside the directory, `.NAME.archive~`, contains the SHA-256 of the arc
 read and compared with it; a changed or missing file is restored. Deleting the resource removes what came from the
 archive, and the directories that were created for it if they are then empty.
 
-Names and links that lead out of the directory, hard links, devices, and archives of more than `max_size` bytes or
-`max_members` members are refused before anything is changed. Owners, set-id bits and write permission for group and
-others are not taken from the archive. Each file is replaced atomically, but not all files together: a reader may see
-old and new files side by side.
+Names and links that lead out of the directory, hard links, devices, members more than 200 levels deep, and archives of
+more than `max_size` bytes or `max_members` members are refused before anything is changed. Owners, set-id bits and
+write permission for group and others are not taken from the archive. Each file is replaced atomically, but not all
+files together: a reader may see old and new files side by side.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the archive is unpacked.", default="present"),

@@ -42,6 +42,12 @@ A file is replaced atomically: a reader sees the whole old or the whole new cont
 is not declared stays as it is; a new file has mode 0644, a new directory 0755, independent of the umask. Files that are
 already as declared are not written. Hard links to the old file keep the old content. A symbolic link on the path is
 followed only if no other user than root and the caller could have put it there.
+
+ACLs and extended attributes are kept, but never file capabilities with new content. They end when the file or directory
+gets another owner, or is changed with both `mode` and `owner` declared, as these are all rights then; a directory's
+default ACL too. A new file inherits from the default ACL of its directory under the same conditions, and only if the
+directory belongs to root, the caller or the declared owner. A file whose owner changes from another user, who may hold
+it open, is written anew if its content is declared.
 """,
     attributes={
         "ensure": Attribute(

@@ -215,3 +215,21 @@ def test_an_immutable_file_fails_alone(tmp_path: Path) -> None:
     finally:
         if immutable:
             subprocess.run(["chattr", "-i", names[1]], check=True)
+
+
+@root_only
+def test_a_file_that_another_user_holds_open_is_not_taken_over(theirs: Path) -> None:
+    """With its content declared it is written anew, also where the content is right: nobody could still write it."""
+    path = theirs / "script"
+    path.write_text("right")
+    os.chown(path, NOBODY, NOBODY)
+    with path.open("a", encoding="utf-8") as held:
+        assert change(path, read(path), ensure="file", content="right", owner="root", mode="0755") == ""
+        held.write("; evil")
+    assert path.read_text() == "right"
+    assert path.stat().st_uid == 0
+    before = path.stat().st_ino
+    assert change(path, read(path), ensure="file", content="right", owner="root", mode="0700") == ""
+    os.chown(path, NOBODY, NOBODY)
+    assert change(path, read(path), ensure="file", owner="root") == ""
+    assert (path.stat().st_ino, path.read_text()) == (before, "right")

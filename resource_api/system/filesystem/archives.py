@@ -31,6 +31,9 @@ _LARGEST_READ: Final = 1 << 20
 #: Bytes of headers per member, on average.
 _HEADERS: Final = 4096
 _LONGEST_TARGET: Final = 4096
+#: Most parts of the name of a member: opening a file costs a step for each, and no honest archive comes near.
+MAX_DEPTH: Final = 200
+_SHOWN: Final = 40
 #: "Version made by" of zip attributes that are Unix modes (APPNOTE.TXT 4.4.2).
 _UNIX: Final = 3
 _ENCRYPTED: Final = 1
@@ -52,13 +55,17 @@ def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
 def bounded(found: Iterable[Member], limits: Limits) -> Iterator[Member]:
     """Yield ``found`` after checking each member.
 
-    Names and links stay inside the archive, no name occurs twice, all parents are directories, and the whole stays
-    within ``limits``. A directory that is only implied by a name is yielded before its content; if the archive
-    describes it later, it is yielded again. Raise ``ResourceError`` for a member that violates this.
+    Names and links stay inside the archive, no name occurs twice, all parents are directories, nothing is deeper than
+    ``MAX_DEPTH``, and the whole stays within ``limits``. A directory that is only implied by a name is yielded before
+    its content; if the archive describes it later, it is yielded again. Raise ``ResourceError`` for a member that
+    violates this.
     """
     kinds: dict[str, str] = {}
     counter = _Counter(limits)
     for member in found:
+        if member.name.count("/") >= MAX_DEPTH:
+            msg = f"'{member.name[:_SHOWN]}...' is more than {MAX_DEPTH} levels deep"
+            raise ResourceError(msg)
         for parent in _parents(member.name):
             if parent not in kinds:
                 kinds[parent] = "directory"

@@ -20,9 +20,12 @@ from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,
     Permissions,
+    change_link_owner,
     change_permissions,
+    set_directory_permissions,
     set_new_permissions,
 )
+from resource_api.system.filesystem.rename import rename_new
 from resource_api.system.filesystem.temporary_names import TemporaryNames
 
 if TYPE_CHECKING:
@@ -164,7 +167,9 @@ class Batch:
 
         A symbolic link at ``path`` is replaced itself, other hard links keep the old content. Mode, owner and group of
         None are those of the old file (without set-id bits, which were granted to the old content); a new file gets
-        0644 and the caller's. ACL and extended attributes are kept; a given ``mode`` becomes the mode exactly.
+        0644 and the caller's. ACL and extended attributes are kept, a given ``mode`` becomes the mode exactly; they end
+        where the owner changes, or ``mode`` and ``uid`` are given. The same holds for the ACL that a new file gets from
+        the default ACL of its directory, and only one of root, the caller or ``uid`` can pass one on.
         Raise ``OSError``, EISDIR or EEXIST for anything but a regular file or a link.
         """
         directory, name = self.directories.place(path)
@@ -189,27 +194,52 @@ class Batch:
     ) -> None:
         """Create a directory. Without ``mode`` it is 0755, with set-group-ID if the parent passes that on.
 
-        Raise ``OSError``: ``FileExistsError`` when the name exists.
+        Where other users can write, it is made in a directory of our own, and moved to its name with its rights: the
+        one that they could put into its place meanwhile would get these rights. The parent's default ACL is inherited
+        as by ``replace``. Raise ``OSError``: ``FileExistsError`` when the name exists.
         """
         directory, name = self.directories.place(path)
-        # Without a declared mode nothing would later correct a narrow mode that a crash has left.
-        os.mkdir(name, DIRECTORY_MODE if mode is uid is gid is None else 0o700, dir_fd=directory.fd)
+        wanted = Permissions(mode, uid, gid)
+        if directory.trusted:
+            self._create_directory(directory, directory.fd, name, wanted)
+        else:
+            with suppress(FileNotFoundError):
+                os.lstat(name, dir_fd=directory.fd)
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            self._create_directory_aside(directory, name, wanted)
+        self._pending.entries(directory.path)
+
+    def _create_directory_aside(self, directory: Directory, name: str, wanted: Permissions) -> None:
+        temporary = self._temporary_names.name(directory, name)
+        os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
-            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=directory.fd)
+            aside = os.open(temporary, DIRECTORY_FLAGS, dir_fd=directory.fd)
             try:
-                created = os.fstat(fd)
-                if created.st_uid != os.geteuid():
-                    raise PermissionError(errno.EPERM, "another user has put another directory there", path)
-                wanted = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if mode is None else mode
-                change_permissions(fd, created, Permissions(wanted, uid, gid))
+                seen = os.fstat(aside)
+                if seen.st_uid != os.geteuid() or seen.st_mode & 0o077:
+                    raise PermissionError(errno.EPERM, "another user has put another directory there", name)
+                self._create_directory(directory, aside, temporary, wanted)
+                rename_new(aside, temporary, directory.fd, name)
+            finally:
+                os.close(aside)
+        finally:
+            temporary_names.discard(directory.fd, temporary)
+
+    def _create_directory(self, directory: Directory, parent: int, name: str, wanted: Permissions) -> None:
+        """Create a directory in the open directory ``parent``, in which no other user can write."""
+        # Without a declared mode nothing would later correct a narrow mode that a crash has left.
+        os.mkdir(name, DIRECTORY_MODE if wanted == Permissions() else 0o700, dir_fd=parent)
+        try:
+            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+            try:
+                set_directory_permissions(fd, wanted, directory.fd)
                 self._pending.file(fd, directory)
             finally:
                 os.close(fd)
         except BaseException:
             with suppress(OSError):
-                os.rmdir(name, dir_fd=directory.fd)
+                os.rmdir(name, dir_fd=parent)
             raise
-        self._pending.entries(directory.path)
 
     def make_link(self, path: str, target: str, *, uid: int | None = None, gid: int | None = None) -> None:
         """Create a symbolic link, or replace a file or link by one, atomically. Raise ``OSError`` as ``replace``."""
@@ -219,7 +249,7 @@ class Batch:
         os.symlink(target, temporary, dir_fd=directory.fd)
         try:
             if (uid, gid) != (None, None):
-                os.chown(temporary, *Permissions(None, uid, gid).ids, dir_fd=directory.fd, follow_symlinks=False)
+                change_link_owner(directory.fd, temporary, Permissions(None, uid, gid))
             os.rename(temporary, name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
         except BaseException:
             temporary_names.discard(directory.fd, temporary)
@@ -232,13 +262,14 @@ class Batch:
     ) -> None:
         """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present one.
 
+        ACLs, attributes of users and file capabilities end as with ``replace``.
         Raise ``OSError``: EPERM for a file with other hard links in a directory that other users can write to (it
         may be a link to a file of another user), EAGAIN when the file is replaced meanwhile.
         """
         directory, name = self.directories.place(path)
         seen = os.lstat(name, dir_fd=directory.fd)
         if stat.S_ISLNK(seen.st_mode):
-            os.chown(name, *Permissions(None, uid, gid).ids, dir_fd=directory.fd, follow_symlinks=False)
+            change_link_owner(directory.fd, name, Permissions(None, uid, gid))
             self._pending.entries(directory.path)
             return
         if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
@@ -252,7 +283,8 @@ class Batch:
                 raise PermissionError(
                     errno.EPERM, "it has other hard links, and other users can write to its directory", path
                 )
-            change_permissions(fd, now, Permissions(mode, uid, gid))
+            wanted = Permissions(mode, uid, gid)
+            change_permissions(fd, now, wanted, clear=wanted.end_attributes(now.st_uid))
             self._pending.file(fd, directory)
         finally:
             os.close(fd)

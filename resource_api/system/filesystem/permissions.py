@@ -6,13 +6,17 @@ Which permissions a file should have must not be decided here.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: Modes of new files and directories, independent of the umask.
 FILE_MODE: Final = 0o644
@@ -21,10 +25,12 @@ DIRECTORY_MODE: Final = 0o755
 ACL: Final = "system.posix_acl_access"
 #: Extended attributes that certify the content of a file, and must not be copied to new content.
 _CERTIFYING: Final = frozenset({"security.capability", "security.ima", "security.evm"})
+#: Attributes that grant access or rights, and that the owner of a file may have set.
+_CLEARED: Final = frozenset({ACL, "system.posix_acl_default", "security.capability"})
 #: An ACL entry (acl(5), linux/posix_acl_xattr.h): tag, permissions, id; after a header of four bytes.
 _ENTRY: Final = struct.Struct("<HHI")
 _HEADER: Final = 4
-_USER, _MASK, _OTHER = 0x01, 0x10, 0x20
+_USER, _GROUP, _MASK, _OTHER = 0x01, 0x04, 0x10, 0x20
 
 
 class Permissions(NamedTuple):
@@ -39,66 +45,153 @@ class Permissions(NamedTuple):
         """Owner and group as arguments of chown(2)."""
         return -1 if self.uid is None else self.uid, -1 if self.gid is None else self.gid
 
+    def end_attributes(self, owner: int) -> bool:
+        """Return whether ACL and extended attributes of a file of ``owner`` end with it.
+
+        They do where another user has set them, or where owner and mode are declared to be all rights.
+        """
+        return self.uid is not None and (self.mode is not None or self.uid != owner)
+
 
 def directory_mode(mode: int) -> int:
     """Return the mode of a directory for the mode of its files: who may read it may also search it, as in Puppet."""
     return mode | (mode & 0o444) >> 2
 
 
-def change_permissions(fd: int, now: os.stat_result, wanted: Permissions) -> None:
+def change_permissions(fd: int, now: os.stat_result, wanted: Permissions, *, clear: bool) -> None:
     """Change the permissions of an open file or directory whose status is ``now``.
 
-    The owner changes while the mode is the intersection of the old and the new one; then the mode is set.
+    The owner changes while the mode is the intersection of the old and the new one; then the mode is set. ``clear``
+    removes ACLs and what users have attached: after the change of owner, as the old owner could attach it again.
     """
     old = stat.S_IMODE(now.st_mode)
     mode = old if wanted.mode is None else wanted.mode
     new_owner = wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}
+    shared = clear and ACL in _attributes(fd)
+    if shared and wanted.mode is None:
+        mode = _mode_without_acl(mode, os.getxattr(fd, ACL))
+        mode &= 0o7777 if stat.S_ISDIR(now.st_mode) else 0o1777
+    # With an ACL, the group's bits of the mode are what the ACL grants at most; without it they are the group's.
+    narrow = old & mode & (0o707 if shared else 0o777)
+    if (new_owner or shared) and narrow != old & 0o777:
+        os.fchmod(fd, narrow)
     if new_owner:
-        narrow = old & mode & 0o777
-        if narrow != old & 0o777:
-            os.fchmod(fd, narrow)
         os.fchown(fd, *wanted.ids)
-    if wanted.mode is not None and (new_owner or old != mode):
+    if clear:
+        _clear_attributes(fd)
+    if shared or (wanted.mode is not None and (new_owner or old != mode)):
         os.fchmod(fd, mode)
+
+
+def change_link_owner(directory: int, name: str, wanted: Permissions) -> None:
+    """Change owner and group of the symbolic link ``name`` in the open ``directory``.
+
+    Raise ``OSError``: EAGAIN when another kind of file has replaced it, which must not get a new owner.
+    """
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        if not stat.S_ISLNK(os.fstat(fd).st_mode):
+            raise _replaced(name)
+        os.chown(f"/proc/self/fd/{fd}", *wanted.ids)  # leads to the open link itself, and not further
+    finally:
+        os.close(fd)
+
+
+def set_directory_permissions(fd: int, wanted: Permissions, parent: int) -> None:
+    """Set the permissions of a new directory that will be in the open directory ``parent``."""
+    created = os.fstat(fd)
+    mode = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if wanted.mode is None else wanted.mode
+    change_permissions(fd, created, wanted._replace(mode=mode), clear=not _may_inherit(fd, wanted, parent))
 
 
 def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions, directory: int, name: str) -> None:
     """Set the permissions of a new file (mode 0600) that will replace the ``old`` one, if there is one.
 
     The old file is ``name`` in the open ``directory``. What ``wanted`` leaves open is copied from it, also its ACL and
-    extended attributes, but not set-id bits: they were granted to the old content. The order is owner, ACL (with the
-    new mode in it), mode: a mode before the ACL would give the group permissions that the ACL denies.
+    extended attributes unless they end, but not set-id bits: they were granted to the old content. The order is owner,
+    ACL (with the new mode in it), mode: a mode before the ACL would give the group permissions that the ACL denies.
+    Raise ``OSError``: EAGAIN when the old file is replaced meanwhile.
     """
     mode, uid, gid = wanted
-    if old is not None:
-        mode = old.st_mode & 0o1777 if mode is None else mode
-        uid = old.st_uid if uid is None else uid
-        gid = old.st_gid if gid is None else gid
-    mode = FILE_MODE if mode is None else mode
-    if uid is not None or gid is not None:
-        now = os.fstat(fd)
-        if uid not in {None, now.st_uid} or gid not in {None, now.st_gid}:
-            os.fchown(fd, *Permissions(None, uid, gid).ids)
-    if old is not None:
-        _copy_attributes(f"/proc/self/fd/{directory}/{name}", fd, mode)
+    if old is None:
+        _set_owner(fd, wanted)
+        if not _may_inherit(fd, wanted, directory):
+            _clear_attributes(fd)
+        os.fchmod(fd, FILE_MODE if mode is None else mode)
+        return
+    ended = wanted.end_attributes(old.st_uid)
+    source = _open_checked(directory, name, old)
+    try:
+        place = f"/proc/self/fd/{source}"
+        names = _attributes(place)
+        if mode is None:
+            mode = old.st_mode & 0o1777
+            mode = _mode_without_acl(mode, os.getxattr(place, ACL)) if ended and ACL in names else mode
+        _set_owner(fd, Permissions(None, old.st_uid if uid is None else uid, old.st_gid if gid is None else gid))
+        if ended or ACL not in names:  # one from the default ACL of the directory
+            _clear_attributes(fd)
+        if not ended:
+            _copy_attributes(place, names, fd, mode)
+    finally:
+        os.close(source)
     os.fchmod(fd, mode)
 
 
-def _copy_attributes(source: str, fd: int, mode: int) -> None:
-    names = _attributes(source)
-    if ACL not in names and ACL in _attributes(fd):  # from the default ACL of the directory; the old file has none
-        os.removexattr(fd, ACL)
+def _set_owner(fd: int, wanted: Permissions) -> None:
+    if wanted.ids != (-1, -1):
+        now = os.fstat(fd)
+        if wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}:
+            os.fchown(fd, *wanted.ids)
+
+
+def _may_inherit(fd: int, wanted: Permissions, parent: int) -> bool:
+    """Return whether a new file may keep the ACL that it has from the default ACL of the open directory ``parent``.
+
+    It may not where all rights are given, nor from a directory of another user.
+    """
+    if wanted.uid is not None and wanted.mode is not None:
+        return False
+    return ACL not in _attributes(fd) or os.fstat(parent).st_uid in {0, os.geteuid(), wanted.uid}
+
+
+def _open_checked(directory: int, name: str, expected: os.stat_result) -> int:
+    """Return a descriptor for the attributes of the file that has been checked. Raise ``OSError``."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    if not os.path.samestat(os.fstat(fd), expected):
+        os.close(fd)
+        raise _replaced(name)
+    return fd
+
+
+def _replaced(name: str) -> OSError:
+    return OSError(errno.EAGAIN, "it has been replaced meanwhile", name)
+
+
+def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> None:
     for name in names:
         if name not in _CERTIFYING:
-            value = os.getxattr(source, name, follow_symlinks=False)
+            value = os.getxattr(source, name)
             os.setxattr(fd, name, _acl_with_mode(value, mode) if name == ACL else value)
+
+
+def _clear_attributes(fd: int) -> None:
+    """Remove ACLs, what users have attached, and file capabilities; labels of the system stay."""
+    for name in _attributes(fd):
+        if name in _CLEARED or name.startswith("user."):
+            os.removexattr(fd, name)
 
 
 def _attributes(file: str | int) -> list[str]:
     """Return the names of the extended attributes; empty where the filesystem supports none."""
     with suppress(OSError):
-        return os.listxattr(file) if isinstance(file, int) else os.listxattr(file, follow_symlinks=False)
+        return os.listxattr(file)
     return []
+
+
+def _mode_without_acl(mode: int, acl: bytes) -> int:
+    """Return the mode that grants the owner, the group and others what the ACL does, and nobody more."""
+    group = next((bits for tag, bits, _ in _ENTRY.iter_unpack(acl[_HEADER:]) if tag == _GROUP), 0)
+    return mode & ~0o070 | (mode >> 3 & 7 & group) << 3
 
 
 def _acl_with_mode(acl: bytes, mode: int) -> bytes:

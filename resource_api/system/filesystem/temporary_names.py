@@ -43,9 +43,27 @@ class TemporaryNames:
 
 
 def discard(fd: int, name: str) -> None:
-    """Remove a temporary file from the open directory ``fd``; a failure leaves it to the next batch."""
-    with suppress(OSError):
+    """Remove a temporary file from the open directory ``fd``; a failure leaves it to the next batch.
+
+    A temporary directory is removed with the new directory in it, which has the same name and is empty.
+    """
+    try:
         os.unlink(name, dir_fd=fd)
+    except IsADirectoryError:
+        with suppress(OSError):
+            _discard_directory(fd, name)
+    except OSError:
+        return
+
+
+def _discard_directory(fd: int, name: str) -> None:
+    inner = os.open(name, DIRECTORY_FLAGS, dir_fd=fd)
+    try:
+        with suppress(FileNotFoundError):
+            os.rmdir(name, dir_fd=inner)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=fd)
 
 
 def sweep(directory: Directory) -> None:
@@ -63,7 +81,7 @@ def sweep(directory: Directory) -> None:
 
 
 def _is_own(seen: os.stat_result) -> bool:
-    return seen.st_uid == os.geteuid() and (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode))
+    return seen.st_uid == os.geteuid() and stat.S_IFMT(seen.st_mode) in {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
 
 
 def _is_alive(pid: int) -> bool:

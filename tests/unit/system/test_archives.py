@@ -203,6 +203,18 @@ class TestHostile:
         with pytest.raises(ResourceError, match="it has more than 2 members"):
             unpacked(PACKERS[form]({"a/b/x": b""}), Limits(10, 2))
 
+    @pytest.mark.parametrize("form", PACKERS)
+    def test_deeper_members_than_allowed_are_refused(self, form: str) -> None:
+        """As deep as allowed is fine; thousands of levels are refused before the first of them is read."""
+        deepest = "/".join("d" * archives.MAX_DEPTH)
+        assert unpacked(PACKERS[form]({f"{deepest}": b"x"}), Limits(1 << 20, 1000))[deepest] == b"x"
+        for tree in ({f"{deepest}/f": b"x"}, {"d/" * 5000 + "f": b"x"}, {"d/" * 5000 + "d": None}):
+            with pytest.raises(
+                ResourceError, match=f"'d/d/.*' is more than {archives.MAX_DEPTH} levels deep"
+            ) as caught:
+                unpacked(PACKERS[form](tree), Limits(1 << 20, 10_000))
+            assert len(str(caught.value)) < 200
+
     def test_a_decompression_bomb_is_refused(self, tmp_path: Path) -> None:
         """A gibibyte packed into a mebibyte, as headers or content, costs neither memory nor time."""
         raw = tmp_path / "bomb"

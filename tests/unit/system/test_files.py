@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -364,6 +365,151 @@ class TestRights:
         assert mode(tmp_path / "e") == 0o700
 
 
+@root_only
+class TestPlantedRights:
+    """Rights that another user has put on a file or directory do not outlive a change of its owner."""
+
+    @pytest.fixture
+    def planted(self, tmp_path: Path) -> Path:
+        """Return a file of nobody, who has given it an ACL and an attribute; a file capability is on it, too."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        os.setxattr(path, "system.posix_acl_access", rights_for_nobody())
+        os.setxattr(path, "user.note", b"1")
+        os.chown(path, NOBODY, 0)
+        os.setxattr(path, "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
+        return path
+
+    @pytest.mark.parametrize("wanted", [{"uid": 0, "mode": 0o640}, {"uid": 0}], ids=["owner and mode", "owner"])
+    @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
+    def test_they_end_with_a_new_owner(self, planted: Path, written: bool, wanted: dict[str, int]) -> None:  # noqa: FBT001 - a table
+        """With new content and without; the group gets no more than the ACL has granted it."""
+        with files.Batch() as batch:
+            if written:
+                batch.replace(str(planted), b"secret", **wanted)
+            else:
+                batch.set_mode_owner(str(planted), **wanted)
+        assert os.listxattr(planted) == []
+        assert mode(planted) == wanted.get("mode", 0o600)
+        assert run_as_nobody(f"open({str(planted)!r})", planted.parent).returncode != 0
+
+    @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
+    def test_declared_mode_and_owner_are_all_rights(self, planted: Path, written: bool) -> None:  # noqa: FBT001 - a table
+        """Also where the owner stays; with one of them alone the owner's ACL and attributes stay."""
+        change = files.Batch.replace if written else files.Batch.set_mode_owner
+        content = [b"new"] if written else []
+        for wanted, kept in (({"mode": 0o640}, True), ({"uid": NOBODY}, True), ({"uid": NOBODY, "mode": 0o640}, False)):
+            with files.Batch() as batch:
+                change(batch, str(planted), *content, **wanted)
+            assert ("system.posix_acl_access" in os.listxattr(planted)) is kept
+            assert ("user.note" in os.listxattr(planted)) is kept
+        assert "security.capability" not in os.listxattr(planted)
+
+    def test_a_directory_passes_none_on(self, tmp_path: Path) -> None:
+        """Neither its own ACL nor the default one stays, and what is made in a directory of others inherits none."""
+        for name in ("own", "kept", "theirs"):
+            (tmp_path / name).mkdir()
+            for kind in ("access", "default"):
+                os.setxattr(tmp_path / name, f"system.posix_acl_{kind}", rights_for_nobody())
+            (tmp_path / name).chmod(0o777)
+            os.chown(tmp_path / name, NOBODY, NOBODY)
+        with files.Batch() as batch:
+            batch.set_mode_owner(f"{tmp_path}/own", mode=0o755, uid=0)
+            batch.set_mode_owner(f"{tmp_path}/kept", mode=0o755)
+            for place in ("own", "kept", "theirs"):
+                batch.make_directory(f"{tmp_path}/{place}/d", mode=0o750)
+                batch.replace(f"{tmp_path}/{place}/f", b"secret", mode=0o640)
+        assert os.listxattr(tmp_path / "own") == []
+        assert len(os.listxattr(tmp_path / "kept")) == 2
+        for place in ("own", "kept", "theirs"):
+            assert os.listxattr(tmp_path / place / "d") == os.listxattr(tmp_path / place / "f") == []
+        os.setxattr(tmp_path / "own", "system.posix_acl_default", rights_for_nobody())
+        with files.Batch() as batch:
+            batch.make_directory(f"{tmp_path}/own/e", mode=0o750)
+            batch.make_directory(f"{tmp_path}/own/g", mode=0o750, uid=0)
+            batch.replace(f"{tmp_path}/own/h", b"")
+        assert len(os.listxattr(tmp_path / "own/e")) == 2
+        assert os.listxattr(tmp_path / "own/g") == []
+        assert os.listxattr(tmp_path / "own/h") == ["system.posix_acl_access"]
+
+    def test_attributes_are_copied_from_the_file_that_was_checked(
+        self, planted: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A file that its neighbour puts in the place of ours meanwhile grants nothing."""
+        ours, real = planted.parent / "ours", os.write
+        ours.write_text("old")
+
+        def swapping(fd: int, content: bytes) -> int:
+            planted.rename(ours)
+            return real(fd, content)
+
+        monkeypatch.setattr(os, "write", swapping)
+        with pytest.raises(OSError, match="replaced meanwhile"):
+            files.replace(str(ours), b"secret")
+        assert ours.read_text() == "old"
+        assert left(planted.parent) == []
+
+
+@root_only
+class TestNewDirectories:
+    """A new directory has its rights when it appears, and no other directory gets them."""
+
+    @pytest.mark.parametrize("wanted", [{"uid": NOBODY, "gid": NOBODY}, {"mode": 0o777}, {}], ids=str)
+    def test_a_directory_that_is_swapped_for_another_one_is_left_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, int]
+    ) -> None:
+        """A neighbour moves what we make away, and another directory of ours to its place."""
+        theirs, real = tmp_path / "theirs", os.mkdir
+        (theirs / "secret").mkdir(parents=True, mode=0o700)
+        (theirs / "secret" / "file").touch()
+        theirs.chmod(0o777)
+        secret = (theirs / "secret").stat()
+
+        def swapping(name: str, *arguments: Any, dir_fd: int | None = None) -> None:
+            real(name, *arguments, dir_fd=dir_fd)
+            if (theirs / name).exists():
+                (theirs / name).rename(theirs / "away")
+                (theirs / "secret").rename(theirs / name)
+
+        monkeypatch.setattr(os, "mkdir", swapping)
+        with suppress(OSError), files.Batch() as batch:
+            batch.make_directory(f"{theirs}/new", **wanted)
+        (now,) = (path.stat() for path in theirs.iterdir() if path.stat().st_ino == secret.st_ino)
+        assert (now.st_mode, now.st_uid, now.st_gid) == (secret.st_mode, secret.st_uid, secret.st_gid)
+
+    def test_it_appears_with_its_rights_and_nothing_is_left(self, tmp_path: Path) -> None:
+        """Where others can write it is made aside; killed at any step, the next change removes what was left."""
+        tmp_path.chmod(0o1777)
+        program = "with files.Batch() as b: b.make_directory(sys.argv[1] + '/d', mode=0o750, uid=1, gid=1)"
+        for call in ("mkdirat,mkdir", "fchown", "fchmod", "renameat2", "rmdir,unlinkat"):
+            for when in (1, 2) if "mkdir" in call else (1,):
+                watch = ["-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={when}"]
+                run(program, tmp_path, strace=watch)
+                if (tmp_path / "d").exists():
+                    seen = (tmp_path / "d").stat()
+                    assert (seen.st_mode & 0o7777, seen.st_uid, seen.st_gid) == (0o750, 1, 1)
+                    (tmp_path / "d").rmdir()
+        assert run(program, tmp_path).returncode == 0
+        assert names(tmp_path) == ["d"]
+        assert "FileExistsError" in run(program, tmp_path).stderr
+        assert names(tmp_path) == ["d"]
+
+    def test_a_directory_that_appears_meanwhile_stays(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is not replaced, not even an empty one."""
+        tmp_path.chmod(0o777)
+        real = os.fchmod
+
+        def making(fd: int, bits: int) -> None:
+            real(fd, bits)
+            (tmp_path / "d").mkdir(exist_ok=True)
+
+        monkeypatch.setattr(os, "fchmod", making)
+        with pytest.raises(FileExistsError), files.Batch() as batch:
+            batch.make_directory(f"{tmp_path}/d", mode=0o750, uid=1)
+        assert (tmp_path / "d").stat().st_uid == 0
+        assert names(tmp_path) == ["d"]
+
+
 def rights_for_nobody() -> bytes:
     """Return an ACL that lets the owner and nobody read and write, and no other user."""
     entries = [(1, 6, 2**32 - 1), (2, 6, NOBODY), (4, 0, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
@@ -437,6 +583,30 @@ class TestLinks:
         files.replace(f"{tmp_path}/f", b"new")
         assert (tmp_path / "target").read_text(encoding="utf-8") == "old"
         assert not (tmp_path / "f").is_symlink()
+
+    @root_only
+    @pytest.mark.parametrize("call", ["symlink", "lstat"], ids=["a new link", "a present link"])
+    def test_only_a_link_gets_the_owner_of_a_link(
+        self, theirs: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    ) -> None:
+        """A neighbour who puts a file of ours into the place of the link does not get it."""
+        (theirs / "secret").touch(mode=0o600)
+        if call == "lstat":
+            (theirs / "l").symlink_to("target")
+        real = getattr(os, call)
+
+        def swapping(*arguments: Any, **options: Any) -> Any:
+            answer = real(*arguments, **options)
+            if (theirs / "secret").exists():
+                (theirs / "secret").rename(theirs / arguments[-1])
+            return answer
+
+        monkeypatch.setattr(os, call, swapping)
+        change = files.Batch.set_mode_owner if call == "lstat" else files.Batch.make_link
+        target = ["target"] if call == "symlink" else []
+        with pytest.raises(OSError, match="replaced meanwhile"), files.Batch() as batch:
+            change(batch, f"{theirs}/l", *target, uid=NOBODY)
+        assert {path.lstat().st_uid for path in theirs.iterdir()} <= {0}
 
     @root_only
     @pytest.mark.parametrize("protected", ["0", "1"])
