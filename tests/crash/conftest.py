@@ -59,19 +59,19 @@ CUT: Final = "in doubt: the last run did not see"
 
 
 class Point(NamedTuple):
-    """One system call of a run: its name, the how-manieth of that name, and what it was about."""
+    """One system call of a run: its name, its ordinal among the calls of that name, and its arguments."""
 
     call: str
     ordinal: int
     text: str
 
     def __str__(self) -> str:
-        """Spell it so that it can be found again."""
+        """Return a text by which the point can be found again."""
         return f"{self.call}#{self.ordinal} {self.text[:100]}"
 
 
 class Case(NamedTuple):
-    """What is run, and what was there before."""
+    """A command, its manifest, and the machine before it."""
 
     #: ``apply`` or ``destroy``.
     command: str
@@ -87,7 +87,7 @@ class Case(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a machine looks like: its files, what is recorded, what an eye on the state directory sees."""
+    """The observed machine: its files, its records, and the names in the state directory."""
 
     tree: Mapping[str, tuple[Any, ...]]
     state: StackState
@@ -95,20 +95,20 @@ class Seen(NamedTuple):
 
     @property
     def doubts(self) -> set[str]:
-        """The references of what was about to be changed when a run was cut."""
+        """The references with an open intent after a kill."""
         return {f"{intent.type.capitalize()}[{intent.title}]" for intent in self.state.intents.values()}
 
     @property
     def records(self) -> dict[Any, Record]:
-        """What is recorded, by key, but for when something was run."""
+        """The records by key, without the times of runs."""
         return {key: record._replace(last_run="") for key, record in self.state.records.items()}
 
 
 class Bench:
-    """One case, its machine in one directory, and how it looks when nothing goes wrong."""
+    """One case, its machine in one directory, and its result without a failure."""
 
     def __init__(self, home: Path, case: Case) -> None:
-        """Build the machine as it is before the run, and run once without harm."""
+        """Build the machine as it is before the run, and run once without a failure."""
         self.home = home
         self.case = case
         #: Where a filesystem may be mounted that loses its power.
@@ -156,13 +156,13 @@ class Bench:
         self.manifest.write_text(text, encoding="utf-8")
 
     def reset(self) -> None:
-        """Put the machine back to what it was before the run."""
+        """Restore the machine as it was before the run."""
         if self.place.exists():
             shutil.rmtree(self.place)
         shutil.copytree(self.home / "base", self.place, symlinks=True)
 
     def command(self, *tracer: str) -> subprocess.CompletedProcess[str]:
-        """Run the case's command on a machine that is as before, alone or under a tracer."""
+        """Run the case's command on the restored machine, alone or under a tracer."""
         self.reset()
         return self.again(*tracer)
 
@@ -185,7 +185,7 @@ class Bench:
         )
 
     def _enumerate(self) -> list[Point]:
-        """Give the mutating calls of the run's process from its first touch of the state directory on.
+        """Return the mutating calls of the run's process, from its first access to the state directory on.
 
         Calls are counted for each thread, as strace does.
         """
@@ -208,7 +208,7 @@ class Bench:
         return points
 
     def sample(self, seconds: float, least: int) -> Iterator[Point]:
-        """Give the points to be tried: all, or in an order that is always the same what ``seconds`` are enough for."""
+        """Yield the points to try: all, or as many as ``seconds`` allow, always in the same random order."""
         points = list(self.points)
         if not WHOLE:
             random.Random(SEED).shuffle(points)  # noqa: S311 - the same order every time is the purpose
@@ -219,9 +219,9 @@ class Bench:
             yield point
 
     def kill(self, point: Point) -> None:
-        """Kill the run at a call, which is not made any more; side by side, at the first thread's that comes so far.
+        """Kill the run at a call, which is not executed; in parallel runs at the first thread that reaches its ordinal.
 
-        There is no saying then that one does.
+        In parallel runs it is possible that no thread reaches it.
         """
         self.reset()
         done = self.again(*tracer(point, "signal=SIGKILL"))
@@ -229,30 +229,30 @@ class Bench:
         assert reached, f"{point} was not reached: {done.returncode} {done.stderr}"
 
     def kill_again(self, point: Point) -> bool:
-        """Kill the run that follows one that was killed, if it comes to that call; gives whether it did."""
+        """Kill the run after a killed one, if it reaches that call; return whether it did."""
         done = self.again(*tracer(point, "signal=SIGKILL"))
         assert done.returncode in {0, -9}, done.stderr
         return done.returncode == -9
 
     def refuse(self, point: Point, error: str) -> subprocess.CompletedProcess[str]:
-        """Run with one call answered by an error instead of being made."""
+        """Run with one call answered by an error instead of being executed."""
         self.reset()
         return self.again(*tracer(point, f"error={error}"))
 
     def carry(self, command: str, **wishes: Any) -> tuple[Report, list[Line]]:
-        """Apply or destroy with the package's own runtime; gives the report and what was said."""
+        """Apply or destroy with the package's own runtime; return the report and the log lines."""
         said: list[Line] = []
         runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", said.append))
         work: Callable[..., Report] = runtime.apply if command == "apply" else runtime.destroy
         return work(self.manifest, **wishes), said
 
     def look(self) -> Seen:
-        """Look at everything."""
+        """Return the observed machine."""
         kept = frozenset(os.listdir(self.state.parent)) if self.state.parent.exists() else frozenset()  # noqa: PTH208
         return Seen(self.tree(), SqliteStore(str(self.state)).load(StackName("crash", "default")), kept)
 
     def tree(self) -> dict[str, tuple[Any, ...]]:
-        """Give every name in the world with kind, rights and content."""
+        """Return every name in the world with kind, permissions and content."""
         found: dict[str, tuple[Any, ...]] = {}
         for path in sorted(self.world.rglob("*")):
             seen = path.lstat()
@@ -263,11 +263,11 @@ class Bench:
         return found
 
     def stamps(self) -> dict[str, int]:
-        """Give when each name of the world was last changed."""
+        """Return the time of the last change of each name in the world."""
         return {str(path): path.lstat().st_ctime_ns for path in self.world.rglob("*")}
 
     def holds(self, point: object) -> None:
-        """Check every law on the machine as a harm at ``point`` has left it; a failure names the point."""
+        """Check every law on the machine after a failure at ``point``; an error names the point."""
         try:
             lock_is_free(self)
             converges(self, nothing_is_unknown(self))
@@ -278,7 +278,7 @@ class Bench:
 
 
 def tracer(point: Point, harm: str) -> list[str]:
-    """Give the words before a command that do harm at one of its system calls.
+    """Return the words before a command that inject a failure at one of its system calls.
 
     Not with ``--seccomp-bpf``, under which strace 6.1 counts and sends no signal.
     """
@@ -290,7 +290,7 @@ def tracer(point: Point, harm: str) -> list[str]:
 
 
 def lock_is_free(bench: Bench) -> None:
-    """Nobody holds the lock of somebody who has died."""
+    """Check that the lock of a killed process is free."""
     path = Path(f"{bench.state}.lock")
     if path.exists():
         with path.open("rb") as file:
@@ -298,7 +298,7 @@ def lock_is_free(bench: Bench) -> None:
 
 
 def nothing_is_unknown(bench: Bench) -> Seen:
-    """State loads and verifies; what was made is recorded or in doubt, what is recorded was made."""
+    """Check that state is valid, created resources are recorded or in doubt, and recorded ones were created."""
     SqliteStore(str(bench.state)).check()
     seen = bench.look()
     known = {*seen.state.records, *seen.state.intents}
@@ -315,17 +315,17 @@ def nothing_is_unknown(bench: Bench) -> Seen:
 
 
 def _record(name: str) -> str:
-    """Give the file in which the provider of archives keeps what it has unpacked."""
+    """Return the file in which the provider of archives lists unpacked files."""
     return str(Path(name).with_name(f".{Path(name).name}.archive~"))
 
 
 def _auxiliary(path: str, known: set[str]) -> bool:
-    """Whether a file is one that a provider keeps beside a resource, or has not finished."""
+    """Return whether a provider keeps a file beside a resource, or has not finished it."""
     return path.endswith(".resource-api~") or str(Path(path).with_suffix("")) in known
 
 
 def converges(bench: Bench, cut: Seen) -> None:
-    """The next run needs no help and says who was cut; the one after it changes nothing."""
+    """Check that the next run succeeds and names the interrupted resources, and that a second one changes nothing."""
     report, said = bench.carry(bench.case.command)
     assert report.exit_code == 0, [str(line) for line in said]
     told = {line.subject for line in said if CUT in line.text}
@@ -341,7 +341,7 @@ def converges(bench: Bench, cut: Seen) -> None:
 
 
 def as_if_nothing_had_happened(bench: Bench, seen: Seen) -> None:
-    """The world and what is recorded of it are what an uninterrupted run leaves; nothing is owed, in doubt or left."""
+    """Check that world and records are those of an uninterrupted run, with nothing owed or in doubt."""
     assert seen.tree == bench.whole.tree
     assert seen.records == bench.whole.records
     assert dict(seen.state.outputs) == dict(bench.whole.state.outputs)
@@ -351,7 +351,7 @@ def as_if_nothing_had_happened(bench: Bench, seen: Seen) -> None:
 
 
 def only_ours_goes(bench: Bench) -> None:
-    """Destroying deletes everything that was made by us and nothing else."""
+    """Check that destroy deletes everything that we created and nothing else."""
     if bench.gone is not None:
         report, said = bench.carry("destroy")
         assert report.exit_code == 0, [str(line) for line in said]
@@ -361,19 +361,19 @@ def only_ours_goes(bench: Bench) -> None:
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """Give a directory in memory: what a sweep shows does not depend on a disk, and its time does."""
+    """Yield a directory in memory: a sweep does not depend on a disk, and is faster without one."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
         yield Path(directory)
 
 
 @pytest.fixture
 def bench(memory: Path) -> Callable[..., Bench]:
-    """Give what builds a bench: of a command, the resources of its manifest and the fields of ``Case``."""
+    """Return a function that builds a bench of a command, the resources of its manifest and the fields of ``Case``."""
     return lambda command, resources, **more: Bench(memory, Case(command, resources, **more))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A whole sweep takes as long as it takes."""
+    """Allow whole sweeps more time."""
     for item in items:
         if WHOLE and Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(3600))

@@ -33,7 +33,7 @@ def test_nothing_is_pruned_after_a_failure(bench: Bench, trouble: str, parallel:
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
-def test_prune_always_deletes_all_the_same(bench: Bench, parallel: int) -> None:
+def test_prune_always_deletes_after_a_failure(bench: Bench, parallel: int) -> None:
     """It implies ``--prune``."""
     bench.apply(OLD)
     with bench.troubled(new="raise"):
@@ -64,8 +64,8 @@ def test_nothing_is_pruned_where_a_declared_resource_is_skipped(bench: Bench) ->
     assert acted(report)["Thing[old]"] == ("delete", "skipped")
 
 
-def test_what_is_only_forgotten_is_kept_too(bench: Bench) -> None:
-    """Ownership and all else that is recorded is there when the mistake is corrected."""
+def test_orphans_that_would_be_forgotten_are_kept_too(bench: Bench) -> None:
+    """Their records, with the ownership, still exist when the error is corrected."""
     bench.apply({"Thing[old]": {"lifecycle": {"retain": True}}})
     with bench.troubled(new="raise"):
         report = bench.apply(NEW, prune=True)
@@ -88,15 +88,15 @@ def test_a_deletion_that_fails_keeps_only_what_it_depends_on(bench: Bench) -> No
     assert bench.names() == ["a", "b", "new"]
 
 
-def test_a_protected_one_that_is_undeclared_keeps_no_other(bench: Bench) -> None:
-    """Its deletion fails in the plan, and it is not declared: the others go."""
+def test_a_protected_orphan_keeps_no_other_orphan(bench: Bench) -> None:
+    """Its deletion fails in the plan, and it is not declared: the others are deleted."""
     bench.apply({"Thing[old]": {}, "Thing[kept]": {"lifecycle": {"protect": True}}})
     report = bench.apply(NEW, prune=True)
     assert acted(report)["Thing[kept]"] == ("delete", "failed")
     assert bench.names() == ["kept", "new"]
 
 
-def test_a_noop_resource_keeps_nothing_from_being_pruned(bench: Bench) -> None:
+def test_a_noop_resource_does_not_prevent_pruning(bench: Bench) -> None:
     """It has neither failed nor been skipped."""
     bench.apply(OLD)
     bench.apply({"Thing[new]": {"noop": True}}, prune=True)
@@ -104,8 +104,8 @@ def test_a_noop_resource_keeps_nothing_from_being_pruned(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
-def test_what_must_go_before_a_replacement_goes_as_long_as_nothing_has_failed(bench: Bench, parallel: int) -> None:
-    """B depends on A, which is replaced: B goes first; whatever else is pruned goes after all that is declared."""
+def test_an_orphan_that_a_replacement_waits_for_is_deleted_before_it(bench: Bench, parallel: int) -> None:
+    """B depends on A, which is replaced: B is deleted first; other orphans are deleted after all declared resources."""
     lifecycle = {"replace": "delete_first"}
     bench.apply(
         {"Thing[a]": {"image": "x", "lifecycle": lifecycle}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {}}
@@ -125,8 +125,8 @@ def test_what_must_go_before_a_replacement_goes_as_long_as_nothing_has_failed(be
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
-def test_what_is_pruned_goes_after_all_that_is_declared(bench: Bench, parallel: int) -> None:
-    """Also where no relationship says so, side by side."""
+def test_orphans_are_deleted_after_all_declared_resources(bench: Bench, parallel: int) -> None:
+    """Also in parallel runs without a relationship between them."""
     bench.apply({f"{kind}[{name}]": {} for kind in ("Thing", "Engine") for name in "abc"})
     bench.apply(
         {f"{kind}[{name}]": {} for kind in ("Engine", "Thing") for name in "xyz"}, prune=True, parallel=parallel

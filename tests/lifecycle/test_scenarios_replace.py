@@ -1,4 +1,4 @@
-"""Replacement: when, in which order, and what goes with it."""
+"""Replacement: its conditions, its order, and its dependents."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FIRST = {"replace": "delete_first"}
 
 
 def calls(bench: Bench) -> str:
-    """Give the changing calls of the last run, as ``-b +b``."""
+    """Return the changing calls of the last run, as ``-b +b``."""
     signs = {"create": "+", "delete": "-", "update": "~"}
     return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
 def test_changing_init_only_is_an_error_unless_replacing_is_allowed(bench: Bench) -> None:
-    """Both values are named, in plan and apply alike, and nothing is touched. Terraform replaces unasked."""
+    """Both values are named, in plan and apply alike, and nothing is changed. Terraform replaces without permission."""
     bench.apply({"Thing[a]": {"image": "x"}})
     site = {"Thing[a]": {"image": "y"}}
     (step,) = bench.plan(site).steps
@@ -35,14 +35,14 @@ def test_changing_init_only_is_an_error_unless_replacing_is_allowed(bench: Bench
     assert bench.world.things["thing"]["a"]["image"] == "x"
 
 
-def test_init_only_is_no_obstacle_to_deletion(bench: Bench) -> None:
-    """What goes need not be as it should be."""
+def test_a_resource_with_another_init_only_value_can_be_deleted(bench: Bench) -> None:
+    """A deletion does not compare attributes."""
     bench.apply({"Thing[a]": {"image": "x"}})
     assert acted(bench.apply({"Thing[a]": {"ensure": "absent", "image": "y"}})) == {"Thing[a]": ("delete", "success")}
 
 
 def test_a_replacement_is_two_calls_and_one_step(bench: Bench) -> None:
-    """Delete, then create with nothing there; one report, counted once, that begins once and ends once."""
+    """Delete, then create without ``is``; one report, counted once, with one start and one end."""
     bench.apply({"Thing[a]": {"image": "x"}})
     site = {"Thing[a]": {"image": "y", "lifecycle": FIRST}}
     plan = bench.plan(site)
@@ -59,8 +59,8 @@ def test_a_replacement_is_two_calls_and_one_step(bench: Bench) -> None:
     assert calls(bench) == "-a +a"
 
 
-def test_two_that_are_replaced_go_in_reverse_and_come_in_order(bench: Bench) -> None:
-    """B depends on A: B goes first and comes last."""
+def test_two_replacements_delete_in_reverse_and_create_in_order(bench: Bench) -> None:
+    """B depends on A: B is deleted first and created last."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"image": "x", "require": "Thing[a]", "lifecycle": FIRST},
@@ -72,7 +72,7 @@ def test_two_that_are_replaced_go_in_reverse_and_come_in_order(bench: Bench) -> 
 
 
 def test_a_dependent_that_is_only_updated_comes_last(bench: Bench) -> None:
-    """C uses A, which is replaced: A goes and comes, then C is changed."""
+    """C uses A, which is replaced: A is deleted and created, then C is updated."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[c]": {"size": 1, "require": "Thing[a]"},
@@ -83,8 +83,8 @@ def test_a_dependent_that_is_only_updated_comes_last(bench: Bench) -> None:
     assert calls(bench) == "-a +a ~c"
 
 
-def test_a_new_name_under_create_first_overlaps(bench: Bench) -> None:
-    """The new one is made, who uses it is changed, then the old one goes."""
+def test_create_first_with_a_new_name_creates_before_it_deletes(bench: Bench) -> None:
+    """The new one is created, its dependents are updated, then the old one is deleted."""
     site: dict[str, Any] = {
         "Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}},
         "Thing[c]": {"colour": "${Thing[web].serial}"},
@@ -99,14 +99,14 @@ def test_a_new_name_under_create_first_overlaps(bench: Bench) -> None:
 
 
 def test_create_first_needs_another_name(bench: Bench) -> None:
-    """Two things of one name cannot exist at once; that is an error, not a silent delete-first."""
+    """Two resources of one name cannot exist at once; that is an error, not a delete-first."""
     bench.apply({"Thing[a]": {"image": "x"}})
     (step,) = bench.plan({"Thing[a]": {"image": "y", "lifecycle": {"replace": "create_first"}}}).steps
     assert "same name" in step.decision.error
 
 
-def test_a_new_name_under_delete_first_goes_first(bench: Bench) -> None:
-    """The old one goes, the new one comes."""
+def test_delete_first_with_a_new_name_deletes_before_it_creates(bench: Bench) -> None:
+    """The old one is deleted, then the new one created."""
     site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": FIRST}}
     bench.apply(site)
     site["Thing[web]"]["name"] = "w2"
@@ -116,8 +116,8 @@ def test_a_new_name_under_delete_first_goes_first(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("lifecycle", [{}, {"replace": "never"}])
-def test_a_new_name_without_leave_to_replace_makes_a_second_thing(bench: Bench, lifecycle: dict[str, Any]) -> None:
-    """The first is no longer declared: reported, by its name, and deleted only by ``--prune``."""
+def test_a_new_name_without_permission_creates_a_second_resource(bench: Bench, lifecycle: dict[str, Any]) -> None:
+    """The first is no longer declared: reported by its name, and deleted only by ``--prune``."""
     bench.apply({"Thing[web]": {"name": "w1"}})
     bench.apply({"Thing[web]": {"name": "w2", "lifecycle": lifecycle}})
     assert bench.names() == ["w1", "w2"]
@@ -127,7 +127,7 @@ def test_a_new_name_without_leave_to_replace_makes_a_second_thing(bench: Bench, 
 
 
 def test_a_create_first_whose_creation_fails_keeps_the_old_one(bench: Bench) -> None:
-    """Nothing is removed; the next run tries again."""
+    """Nothing is deleted; the next run tries again."""
     site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}}
     bench.apply(site)
     site["Thing[web]"]["name"] = "w2"
@@ -139,8 +139,8 @@ def test_a_create_first_whose_creation_fails_keeps_the_old_one(bench: Bench) -> 
     assert bench.names() == ["w2"]
 
 
-def test_a_create_first_whose_removal_fails_removes_it_later(bench: Bench) -> None:
-    """The old one stays recorded, as something that is to go; later runs remove it without being asked."""
+def test_a_create_first_whose_deletion_fails_deletes_later(bench: Bench) -> None:
+    """The old one stays recorded as to be deleted; later runs delete it without ``--prune``."""
     site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}}
     bench.apply(site)
     site["Thing[web]"]["name"] = "w2"
@@ -166,7 +166,7 @@ def left_over(bench: Bench, dependent: dict[str, Any]) -> None:
     assert bench.names() == ["c", "w1", "w2"]
 
 
-def test_what_could_not_be_removed_has_a_name_of_its_own(bench: Bench) -> None:
+def test_an_old_resource_that_was_not_deleted_has_its_own_reference(bench: Bench) -> None:
     """The title belongs to its successor."""
     left_over(bench, {})
     names = {str(record.reference): record.name for record in bench.state.records.values()}
@@ -175,7 +175,7 @@ def test_what_could_not_be_removed_has_a_name_of_its_own(bench: Bench) -> None:
 
 
 def test_a_protected_dependent_keeps_the_new_one_and_not_the_old_one(bench: Bench) -> None:
-    """The old one waits for nobody, the new one for its dependent."""
+    """The deletion of the old one waits for nothing, that of the new one for its dependent."""
     left_over(bench, {"lifecycle": {"protect": True}})
     report = bench.destroy({})
     assert acted(report) == {
@@ -187,8 +187,8 @@ def test_a_protected_dependent_keeps_the_new_one_and_not_the_old_one(bench: Benc
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_records_of_one_title_resolve_to_the_living_one(bench: Bench, order: int) -> None:
-    """State that an earlier version has written, in whatever order it holds the two."""
+def test_records_of_one_title_resolve_to_the_present_one(bench: Bench, order: int) -> None:
+    """State that an earlier version has written, with the two records in any order."""
     left_over(bench, {"lifecycle": {"protect": True}})
     name = StackName("world", "default")
     records = dict(bench.state.records)
@@ -199,8 +199,8 @@ def test_records_of_one_title_resolve_to_the_living_one(bench: Bench, order: int
     assert bench.names() == ["c", "w2"]
 
 
-def test_the_old_one_stays_while_a_user_cannot_be_changed(bench: Bench) -> None:
-    """It may still use the old one, also in a later run."""
+def test_the_old_one_stays_while_a_dependent_cannot_be_updated(bench: Bench) -> None:
+    """The dependent may still use the old one, also in a later run."""
     site: dict[str, Any] = {
         "Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}},
         "Thing[c]": {"colour": "${Thing[web].serial}"},
@@ -215,7 +215,7 @@ def test_the_old_one_stays_while_a_user_cannot_be_changed(bench: Bench) -> None:
     assert bench.names() == ["c", "w2"]
 
 
-def test_a_destroyed_dependent_goes_before_the_new_one(bench: Bench) -> None:
+def test_destroy_deletes_a_dependent_before_the_new_one(bench: Bench) -> None:
     """As if the old one did not exist."""
     left_over(bench, {})
     bench.destroy({})
@@ -224,7 +224,7 @@ def test_a_destroyed_dependent_goes_before_the_new_one(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_a_delete_first_whose_deletion_fails_touches_nothing_else(bench: Bench) -> None:
+def test_a_delete_first_whose_deletion_fails_changes_nothing_else(bench: Bench) -> None:
     """The next run deletes and creates."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}}
     bench.apply(site)
@@ -236,7 +236,7 @@ def test_a_delete_first_whose_deletion_fails_touches_nothing_else(bench: Bench) 
 
 
 def test_a_delete_first_whose_creation_fails_is_created_next_time(bench: Bench) -> None:
-    """What is gone is gone; state says so, and the resource is still ours."""
+    """State shows that the old one was deleted, and the resource is still ours."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}}
     bench.apply(site)
     site["Thing[a]"]["image"] = "y"
@@ -259,8 +259,8 @@ def test_a_delete_first_whose_creation_fails_is_created_next_time(bench: Bench) 
     assert record.owned
 
 
-def test_a_wish_replaces_although_nothing_differs(bench: Bench) -> None:
-    """``--replace`` needs no leave, but ``never`` refuses it; a name that matches nothing is an error."""
+def test_a_requested_replacement_needs_no_difference(bench: Bench) -> None:
+    """``--replace`` needs no permission, but ``never`` refuses it; a name that matches nothing is an error."""
     site: dict[str, Any] = {"Thing[a]": {}}
     bench.apply(site)
     plan = bench.plan(site, replace=("Thing[a]",))
@@ -272,12 +272,12 @@ def test_a_wish_replaces_although_nothing_differs(bench: Bench) -> None:
         bench.apply(site, replace=("Thing[b]",))
 
 
-def test_what_does_not_exist_is_not_replaced_but_created(bench: Bench) -> None:
-    """A wish to replace something new is a creation."""
+def test_a_requested_replacement_of_a_new_resource_is_a_creation(bench: Bench) -> None:
+    """A resource that does not exist cannot be replaced."""
     assert acted(bench.apply({"Thing[a]": {}}, replace=("Thing[a]",))) == {"Thing[a]": ("create", "success")}
 
 
-def test_a_trigger_replaces_with_what_it_names(bench: Bench) -> None:
+def test_a_trigger_replaces_when_the_named_resource_changes(bench: Bench) -> None:
     """A change of B replaces A; without a change nothing happens."""
     site: dict[str, Any] = {"Thing[b]": {"size": 1}, "Thing[a]": {"lifecycle": {"replace_triggered_by": ["Thing[b]"]}}}
     bench.apply(site)
@@ -286,8 +286,8 @@ def test_a_trigger_replaces_with_what_it_names(bench: Bench) -> None:
     assert acted(bench.apply(site)) == {"Thing[b]": ("update", "success"), "Thing[a]": ("replace", "success")}
 
 
-def test_a_change_can_be_declared_to_need_a_replacement(bench: Bench) -> None:
-    """``replace_on_changes`` turns an update into a replacement; another attribute is updated as ever."""
+def test_replace_on_changes_replaces_instead_of_updating(bench: Bench) -> None:
+    """``replace_on_changes`` turns an update into a replacement; another attribute is updated."""
     lifecycle = {"replace_on_changes": ["size"]}
     bench.apply({"Thing[a]": {"size": 1, "lifecycle": lifecycle}})
     assert planned(bench.plan({"Thing[a]": {"size": 2, "lifecycle": lifecycle}})) == {"Thing[a]": "replace"}
@@ -296,7 +296,7 @@ def test_a_change_can_be_declared_to_need_a_replacement(bench: Bench) -> None:
     }
 
 
-def test_what_is_ignored_is_no_change_but_holds_for_what_is_made_anew(bench: Bench) -> None:
+def test_an_ignored_attribute_is_set_by_a_replacement(bench: Bench) -> None:
     """``ignore_changes`` hides a difference; a replacement for another reason uses the declared value."""
     site: dict[str, Any] = {"Thing[a]": {"size": 1, "lifecycle": {"ignore_changes": ["size"]}}}
     bench.apply(site)
@@ -307,15 +307,15 @@ def test_what_is_ignored_is_no_change_but_holds_for_what_is_made_anew(bench: Ben
 
 
 def test_a_type_that_cannot_be_created_is_not_replaced(bench: Bench) -> None:
-    """Settings are configured: a wish to replace one is an error."""
+    """Settings are only configured: a requested replacement of one is an error."""
     bench.put("setting", s={"value": 1})
     assert acted(bench.apply({"Setting[s]": {"value": 1}}, replace=("Setting[s]",))) == {
         "Setting[s]": ("replace", "failed")
     }
 
 
-def test_what_is_tainted_is_replaced_once(bench: Bench) -> None:
-    """The reason is said; afterwards it is ready."""
+def test_a_tainted_resource_is_replaced_once(bench: Bench) -> None:
+    """The reason is shown; afterwards it is ready."""
     site = {"Thing[a]": {"size": 1}}
     bench.apply(site)
     bench.mend(("thing", "a"), "taint")
@@ -326,8 +326,8 @@ def test_what_is_tainted_is_replaced_once(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {}
 
 
-def test_a_replacement_that_must_not_be_is_refused_before_its_chain_is_touched(bench: Bench) -> None:
-    """A is protected and would be replaced: B, whose removal comes before A's, stays."""
+def test_a_forbidden_replacement_changes_nothing_of_its_chain(bench: Bench) -> None:
+    """A is protected and would be replaced: B, which would be deleted before A, stays."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": {**FIRST, "protect": True}},
         "Thing[b]": {"image": "x", "require": "Thing[a]", "lifecycle": FIRST},
@@ -340,7 +340,7 @@ def test_a_replacement_that_must_not_be_is_refused_before_its_chain_is_touched(b
 
 
 def test_dependents_of_init_only_values_are_replaced_with_their_source(bench: Bench) -> None:
-    """A is replaced and its number with it; B was made from that number and is replaced, C only requires A."""
+    """A is replaced and gets another number; B was created from that number and is replaced, C only requires A."""
     site: dict[str, Any] = {
         "Thing[a]": {"image": "x", "lifecycle": FIRST},
         "Thing[b]": {"image": "${Thing[a].serial}", "lifecycle": FIRST},

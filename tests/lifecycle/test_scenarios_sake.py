@@ -1,4 +1,4 @@
-"""What is done to one resource for another's sake: never for what is not done, and never forgotten."""
+"""Steps that another resource causes: not for unchanged resources, and never forgotten."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ AGAIN = {"Thing[b]": ("replace", "success")}
 
 
 def calls(bench: Bench) -> list[tuple[str, str]]:
-    """Give who was changed in the last run."""
+    """Return the names that were changed in the last run."""
     return [(verb, name) for verb, _, name in bench.world.calls]
 
 
 @pytest.mark.parametrize("noop", [True, False])
-def test_what_is_noop_triggers_nothing(bench: Bench, noop: bool) -> None:  # noqa: FBT001 - both kinds of run
-    """Neither in a run nor in one that only tells."""
+def test_a_noop_resource_triggers_no_replacement(bench: Bench, noop: bool) -> None:  # noqa: FBT001 - both kinds of run
+    """In a real run and in a dry run."""
     bench.apply({"Thing[a]": {"size": 1}, "Thing[b]": TRIGGERED})
     site = {"Thing[a]": {"size": 2, "noop": True}, "Thing[b]": TRIGGERED}
     assert acted(bench.apply(site, noop=noop)) == {"Thing[a]": ("update", "noop")}
 
 
-def test_a_trigger_that_turns_out_to_be_in_order_replaces_nothing(bench: Bench) -> None:
-    """Its value was not known in the plan; at its turn it is the same as before."""
+def test_an_unchanged_trigger_replaces_nothing(bench: Bench) -> None:
+    """Its value was unknown in the plan, and is the same as before during apply."""
     bench.put("thing", src={"size": 1, "serial": "S"})
     site: dict[str, Any] = {
         "Thing[src]": {"size": 1},
@@ -46,8 +46,8 @@ def test_a_trigger_that_turns_out_to_be_in_order_replaces_nothing(bench: Bench) 
 
 
 @pytest.mark.parametrize("way", ["skipped", "cut before", "cut within", "not deleted", "not among the targets"])
-def test_a_replacement_for_another_is_made_up_for(bench: Bench, way: str) -> None:
-    """Whatever keeps it from being done in the run that changes the other, a later one does it, once."""
+def test_a_triggered_replacement_that_was_not_done_is_done_later(bench: Bench, way: str) -> None:
+    """If the run that changes the trigger cannot replace, for any reason, a later run does it, once."""
     first: dict[str, Any] = {"Thing[a]": {"size": 1}, "Thing[m]": {"size": 1}}
     triggered = {**TRIGGERED, "require": "Thing[m]"}
     bench.apply({**first, "Thing[b]": triggered})
@@ -69,8 +69,8 @@ def test_a_replacement_for_another_is_made_up_for(bench: Bench, way: str) -> Non
     assert acted(bench.apply(site)) == {}
 
 
-def test_what_goes_with_another_that_is_noop_is_deleted_itself(bench: Bench) -> None:
-    """The other stays, so that it would stay too."""
+def test_deleted_with_a_noop_resource_is_deleted_itself(bench: Bench) -> None:
+    """The other one stays, so it would not vanish with it."""
     kept: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[a]"}}
     bench.apply({"Thing[a]": {}, "Thing[b]": kept})
     bench.apply({"Thing[a]": {"ensure": "absent", "noop": True}, "Thing[b]": {"ensure": "absent", **kept}})
@@ -79,8 +79,8 @@ def test_what_goes_with_another_that_is_noop_is_deleted_itself(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("options", [{"targets": ("Thing[a]",)}, {"excludes": ("Engine[e]",)}])
-def test_a_refresh_of_what_the_run_is_not_about_is_owed(bench: Bench, options: dict[str, Any]) -> None:
-    """The next run that is about it refreshes it, once."""
+def test_a_refresh_of_an_excluded_resource_is_owed(bench: Bench, options: dict[str, Any]) -> None:
+    """The next run that selects it refreshes it, once."""
     bench.apply({"Thing[a]": {"size": 1, "notify": "Engine[e]"}, "Engine[e]": {}})
     site: dict[str, Any] = {"Thing[a]": {"size": 2, "notify": "Engine[e]"}, "Engine[e]": {}}
     assert acted(bench.apply(site, **options)) == {"Thing[a]": ("update", "success")}
@@ -88,8 +88,8 @@ def test_a_refresh_of_what_the_run_is_not_about_is_owed(bench: Bench, options: d
     assert acted(bench.apply(site)) == {}
 
 
-def test_a_command_that_needs_what_noop_would_yield_is_noop_too(bench: Bench) -> None:
-    """So is what waits for it not held back."""
+def test_a_command_that_needs_a_value_of_a_noop_resource_is_noop_too(bench: Bench) -> None:
+    """Its dependents are not blocked."""
     site: dict[str, Any] = {
         "Thing[a]": {"noop": True},
         "Job[j]": {"name": "${Thing[a].name}j", "size": 1, "require": "Thing[a]"},
@@ -104,16 +104,16 @@ def test_a_command_that_needs_what_noop_would_yield_is_noop_too(bench: Bench) ->
     assert calls(bench) == []
 
 
-def test_what_is_only_read_gives_what_it_is(bench: Bench) -> None:
-    """Not what is declared of it, and nobody asks for that."""
+def test_an_external_resource_yields_its_present_values(bench: Bench) -> None:
+    """Declared values do not count, and are not required."""
     bench.put("thing", a={"size": 1})
     bench.apply({"Thing[a]": {"size": 5, "lifecycle": {"external": True}}, "Thing[b]": {"size": "${Thing[a].size}"}})
     assert bench.world.things["thing"]["b"]["size"] == 1
     assert bench.world.things["thing"]["a"] == {"size": 1}
 
 
-def test_what_is_only_read_is_never_run_refreshed_or_deleted(bench: Bench) -> None:
-    """Whatever notifies it, and whoever says that it is ours."""
+def test_an_external_resource_is_never_run_refreshed_or_deleted(bench: Bench) -> None:
+    """Also if it is notified or declared ``owned``."""
     outer: dict[str, Any] = {"lifecycle": {"external": True, "owned": True}}
     bench.put("thing", x={"size": 1})
     bench.put("engine", e={"size": 1})
@@ -129,8 +129,8 @@ def test_what_is_only_read_is_never_run_refreshed_or_deleted(bench: Bench) -> No
     assert bench.names() == ["x"]
 
 
-def test_nothing_is_deleted_for_a_replacement_that_cannot_be_finished(bench: Bench) -> None:
-    """What has failed holds it back also by way of something that is in order."""
+def test_nothing_is_deleted_for_a_replacement_that_cannot_be_completed(bench: Bench) -> None:
+    """A failed dependency prevents it, also through an unchanged resource."""
     site: dict[str, Any] = {
         "Thing[a]": {"size": 1},
         "Thing[c]": {"require": "Thing[a]"},
@@ -144,8 +144,8 @@ def test_nothing_is_deleted_for_a_replacement_that_cannot_be_finished(bench: Ben
     assert ("delete", "d") not in calls(bench)
 
 
-def test_a_replacement_is_told_when_it_is_whole(bench: Bench) -> None:
-    """With create_first that is when the old one has gone: nothing is said to be replaced that then fails."""
+def test_a_replacement_is_reported_when_it_is_complete(bench: Bench) -> None:
+    """With create_first after the deletion of the old one: no replacement is reported that fails later."""
     first = {"lifecycle": {"replace": "create_first"}}
     bench.apply({"Thing[b]": {"name": "b1", **first}})
     with bench.troubled(b1="raise"):
@@ -154,8 +154,8 @@ def test_a_replacement_is_told_when_it_is_whole(bench: Bench) -> None:
     assert not [line for line in bench.lines if line.endswith("replaced")]
 
 
-def test_nothing_is_begun_after_the_first_failure(bench: Bench) -> None:
-    """With --fail-fast not even in the same call, nor when what is left of one is tried again."""
+def test_fail_fast_starts_nothing_within_a_call(bench: Bench) -> None:
+    """With --fail-fast neither in the same call, nor when the rest of a call is tried again."""
     site: dict[str, Any] = {f"Thing[{name}]": {} for name in "abcd"}
     with bench.troubled(b="raise"):
         report = bench.apply(site, fail_fast=True)
@@ -164,8 +164,8 @@ def test_nothing_is_begun_after_the_first_failure(bench: Bench) -> None:
     assert [name for _, name in calls(bench)] == ["a", "b", "b"]
 
 
-def test_outputs_that_are_not_kept_are_not_told(bench: Bench) -> None:
-    """A run with failures or targets tells what the one before has left."""
+def test_outputs_that_are_not_recorded_are_not_shown(bench: Bench) -> None:
+    """A run with failures or targets shows those of the run before."""
     outputs = {"o": "${Thing[a].size}"}
     other: dict[str, Any] = {"Thing[z]": {"size": 1}}
     assert bench.apply({"Thing[a]": {"size": 1}, **other}, outputs=outputs).outputs == {"o": 1}
@@ -176,8 +176,8 @@ def test_outputs_that_are_not_kept_are_not_told(bench: Bench) -> None:
     assert bench.apply(changed, outputs=outputs).outputs == {"o": 2}
 
 
-def test_a_noop_run_tells_what_is_not_known_as_planned(bench: Bench) -> None:
-    """The counts below are those above."""
+def test_a_noop_run_shows_unknown_values_as_planned(bench: Bench) -> None:
+    """Its counts are those of its steps."""
     site: dict[str, Any] = {"Thing[a]": {"size": 1}, "Thing[b]": {"colour": "${Thing[a].serial}"}}
     bench.apply(site)
     site = {**site, "Thing[a]": {"size": 2}}
@@ -185,16 +185,16 @@ def test_a_noop_run_tells_what_is_not_known_as_planned(bench: Bench) -> None:
     assert plan.summary.updated == report.summary.updated == 2
 
 
-def test_a_deletion_that_is_to_be_ignored_is_not_made(bench: Bench) -> None:
-    """As with any other value of ensure."""
+def test_ignore_changes_of_ensure_prevents_a_deletion(bench: Bench) -> None:
+    """As for any other attribute."""
     bench.put("thing", a={"size": 1})
     site: dict[str, Any] = {"Thing[a]": {"ensure": "absent", "lifecycle": {"ignore_changes": ["ensure"]}}}
     assert acted(bench.apply(site)) == {}
     assert bench.names() == ["a"]
 
 
-def test_a_plan_tells_what_a_failure_keeps_from_being_done(bench: Bench) -> None:
-    """The counts of the plan are those of the run, and nothing is shown as to be done that is not."""
+def test_a_plan_shows_steps_that_a_failure_blocks(bench: Bench) -> None:
+    """The counts of the plan are those of the run, and no blocked step is shown as planned."""
     bench.apply({"Thing[a]": {"image": "x"}, "Thing[c]": {"require": "Thing[a]"}})
     site: dict[str, Any] = {
         "Thing[a]": {"image": "y"},
@@ -208,7 +208,7 @@ def test_a_plan_tells_what_a_failure_keeps_from_being_done(bench: Bench) -> None
     assert (plan.summary.created, plan.summary.skipped, plan.summary.failed) == (1, 2, 1)
 
 
-def test_what_goes_with_another_need_not_be_recorded(bench: Bench) -> None:
+def test_deleted_with_applies_to_an_unrecorded_resource(bench: Bench) -> None:
     """It is replaced with the other, and recorded then."""
     bench.apply({"Thing[a]": {"image": "x"}})
     bench.put("thing", b={"size": 1})

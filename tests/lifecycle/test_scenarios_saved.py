@@ -1,4 +1,4 @@
-"""Saved plans: what was shown is what is done, or nothing is."""
+"""Saved plans: a run does exactly what was shown, or nothing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Desk:
-    """Writes manifests, saves plans of them and carries those out, as the command does."""
+    """Writes manifests, saves plans of them and applies the plans, as the command does."""
 
     def __init__(self, bench: Bench, home: Path) -> None:
-        """Keep files beneath ``home``."""
+        """Keep files below ``home``."""
         self.bench = bench
         self.site = home / "site.yaml"
         self.file = home / "plan.json"
@@ -32,7 +32,7 @@ class Desk:
         self.site.write_text(json.dumps({"project": "world", "resources": resources}), encoding="utf-8")
 
     def save(self, resources: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Plan, save, and give the document."""
+        """Plan, save, and return the document."""
         self.write(resources)
         saved.write(self.bench.runtime.plan(str(self.site), **options), str(self.file))
         document = saved.read(str(self.file))
@@ -47,7 +47,7 @@ class Desk:
         return saved.apply(self.bench.runtime, document, str(self.file))
 
     def refused(self, words: str) -> None:
-        """Apply the saved plan; it is refused as a whole, in these words."""
+        """Apply the saved plan, and check that it is refused as a whole with this message."""
         before, state = self.bench.world.copy(), self.bench.state
         with pytest.raises(ManifestError, match=words):
             self.carry_out()
@@ -56,12 +56,12 @@ class Desk:
 
 @pytest.fixture
 def desk(bench: Bench, tmp_path: Path) -> Desk:
-    """Give a desk with nothing on it."""
+    """Return an empty desk."""
     return Desk(bench, tmp_path)
 
 
-def test_a_saved_plan_is_carried_out(desk: Desk) -> None:
-    """Without the manifest's file, which may have changed or gone."""
+def test_a_saved_plan_is_applied(desk: Desk) -> None:
+    """Without the manifest's file, which may have been changed or removed."""
     desk.save({"Thing[a]": {"size": 1}, "Thing[b]": {"colour": "${Thing[a].serial}"}})
     desk.site.unlink()
     assert acted(desk.carry_out()) == {"Thing[a]": ("create", "success"), "Thing[b]": ("create", "success")}
@@ -78,8 +78,8 @@ def test_a_plan_is_applied_once(desk: Desk) -> None:
     desk.refused("stale")
 
 
-def test_a_plan_is_stale_when_the_system_has_moved(desk: Desk) -> None:
-    """Every resource that is no longer what the plan saw is named."""
+def test_a_plan_is_stale_when_the_system_has_changed(desk: Desk) -> None:
+    """Every resource that differs from the plan is named."""
     desk.bench.put("thing", a={"size": 1}, b={"size": 1}, c={"size": 1})
     desk.save({"Thing[a]": {"size": 2}, "Thing[b]": {"size": 2}, "Thing[c]": {"size": 2}})
     desk.bench.world.things["thing"]["a"]["size"] = 7
@@ -87,8 +87,8 @@ def test_a_plan_is_stale_when_the_system_has_moved(desk: Desk) -> None:
     desk.refused(r"stale: Thing\[a\], Thing\[b\] changed")
 
 
-def test_what_is_done_already_is_stale_too(desk: Desk) -> None:
-    """The plan showed a change that is none any more. Pulumi would go on."""
+def test_a_plan_is_stale_when_its_change_is_already_made(desk: Desk) -> None:
+    """The planned change is no change any more. Pulumi would continue."""
     desk.bench.put("thing", a={"size": 1})
     desk.save({"Thing[a]": {"size": 2}})
     desk.bench.world.things["thing"]["a"]["size"] = 2
@@ -96,27 +96,27 @@ def test_what_is_done_already_is_stale_too(desk: Desk) -> None:
 
 
 def test_a_plan_with_an_error_is_saved_and_refused(desk: Desk) -> None:
-    """It says itself that it is not applicable."""
+    """The document itself states that it is not applicable."""
     desk.bench.put("thing", a={"image": "x"})
     assert desk.save({"Thing[a]": {"image": "y"}})["applicable"] is False
     desk.refused("not applicable")
 
 
 def test_a_plan_with_a_secret_is_not_saved(desk: Desk) -> None:
-    """It would be written in clear."""
+    """The secret would be written in clear."""
     with pytest.raises(ResourceAPIError, match="secret"):
         desk.save({"Thing[a]": {"password": "secret1"}})
     assert not desk.file.exists()
 
 
-def test_what_is_deferred_may_be_created(desk: Desk) -> None:
-    """The plan said that it is decided at its turn."""
+def test_a_deferred_resource_may_be_created(desk: Desk) -> None:
+    """The plan showed that it is decided at its turn."""
     desk.save({"Thing[tool]": {}, "Gadget[g]": {"size": 1}})
     assert acted(desk.carry_out()) == {"Thing[tool]": ("create", "success"), "Gadget[g]": ("create", "success")}
 
 
-def test_what_is_deferred_is_never_deleted(desk: Desk) -> None:
-    """The plan did not show that; a plan that is not saved may."""
+def test_a_deferred_resource_is_never_deleted(desk: Desk) -> None:
+    """The plan did not show a deletion; a plan that is not saved may delete it."""
     site = {"Thing[tool]": {}, "Gadget[g]": {"ensure": "absent"}}
     desk.bench.put("gadget", g={"size": 1})
     desk.save(site)
@@ -129,7 +129,7 @@ def test_what_is_deferred_is_never_deleted(desk: Desk) -> None:
     assert desk.bench.names("gadget") == []
 
 
-def test_the_wishes_of_a_plan_are_kept(desk: Desk) -> None:
+def test_a_saved_plan_contains_its_options(desk: Desk) -> None:
     """Targets, pruning and replacing are in the plan, not on the command line that applies it."""
     desk.bench.apply({"Thing[a]": {}, "Thing[b]": {}, "Thing[c]": {}})
     document = desk.save(
@@ -143,8 +143,8 @@ def test_the_wishes_of_a_plan_are_kept(desk: Desk) -> None:
     }
 
 
-def test_a_document_holds_what_is_promised(desk: Desk) -> None:
-    """Every field, for the plan and for each step."""
+def test_the_document_has_the_documented_fields(desk: Desk) -> None:
+    """Every field, of the plan and of each step."""
     document = desk.save({"Thing[a]": {"size": 1}, "Thing[b]": {"colour": "${Thing[a].serial}"}})
     assert {
         "format_version",
@@ -186,8 +186,8 @@ def test_a_document_holds_what_is_promised(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [{"manifest": {}}, {"steps": None}, {"project": 3}, {"format_version": 99}])
-def test_what_is_no_plan_of_ours_is_refused(desk: Desk, spoil: dict[str, Any]) -> None:
-    """A document that was cut or made by hand is an error of its file, not a bug."""
+def test_an_invalid_document_is_refused(desk: Desk, spoil: dict[str, Any]) -> None:
+    """A truncated or edited document is an error of its file, not a crash."""
     document = desk.save({"Thing[a]": {}})
     desk.file.write_text(json.dumps(document | spoil), encoding="utf-8")
     desk.refused("plan")

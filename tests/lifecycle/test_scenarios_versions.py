@@ -1,4 +1,4 @@
-"""A type that has changed since it was recorded: older records are upgraded, newer ones refused."""
+"""A type that has changed since its resources were recorded: older records are upgraded, newer ones refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS: dict[str, dict[str, Any]] = {}
 
 
 def registry(version: int, size: str, upgrade: Callable[[int, dict[str, Any]], Any] | None = None) -> Registry:
-    """Give a registry of the type ``box`` in one of its versions, whose ``size`` is called so."""
+    """Return a registry with one version of the type ``box``, whose ``size`` has the given name."""
 
     class Provider(BaseProvider):
         def get(self, context: Any) -> Any:  # noqa: ARG002
@@ -49,13 +49,13 @@ def registry(version: int, size: str, upgrade: Callable[[int, dict[str, Any]], A
 
 
 def site(**values: int) -> dict[str, Any]:
-    """Give the manifest of one box."""
+    """Return the manifest of one box."""
     return {"project": "versions", "resources": {"Box[a]": values}}
 
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """Give the state of a run with version 2 of the type, in which the size was called so."""
+    """Return the state of a run with version 2 of the type, in which the size had the given name."""
     ROWS.clear()
     store = MemoryStore()
     Runtime(registry(2, "size"), state=store).apply(site(size=3))
@@ -80,15 +80,15 @@ def test_an_older_record_is_upgraded_before_it_is_compared(store: MemoryStore) -
     assert (record.schema_version, record.should["width"]) == (3, 3)
 
 
-def test_an_older_record_of_a_type_that_upgrades_nothing_is_taken_as_it_is(store: MemoryStore) -> None:
-    """A version without the feature says that nothing need be done."""
+def test_an_older_record_of_a_type_without_upgrade_is_used_as_it_is(store: MemoryStore) -> None:
+    """Without the feature nothing needs to be converted."""
     assert acted(Runtime(registry(3, "size"), state=store).apply(site(size=3))) == {}
     (record,) = store.load(StackName("versions", "default")).records.values()
     assert record.schema_version == 3
 
 
 def test_a_newer_record_is_refused(store: MemoryStore) -> None:
-    """Nothing is touched, and the words say what to do."""
+    """Nothing is changed, and the message tells what to do."""
     runtime = Runtime(registry(1, "size"), state=store)
     report = runtime.apply(site(size=4))
     assert acted(report) == {"Box[a]": ("update", "failed")}
@@ -99,7 +99,7 @@ def test_a_newer_record_is_refused(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, ["size"], {1: 2}, ZeroDivisionError("oops")])
-def test_an_upgrade_that_goes_wrong_fails_its_resource(store: MemoryStore, answer: Any) -> None:
+def test_a_failing_upgrade_fails_its_resource(store: MemoryStore, answer: Any) -> None:
     """Whatever it raises or returns."""
 
     def upgrade(_version: int, _values: dict[str, Any]) -> Any:

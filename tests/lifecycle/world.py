@@ -1,6 +1,6 @@
-"""A world in memory, the types that describe it, and providers that fail, lie and die on demand.
+"""A world in memory, the types that describe it, and providers that fail, report falsely or are killed on demand.
 
-One ``World`` outlives many runs, as a machine does; ``Bench`` runs manifests against it through the library.
+A ``World`` outlasts many runs, as a machine does; ``Bench`` runs manifests against it through the library.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PROJECT: Final = "world"
 
 
 class Kill(BaseException):
-    """The process is gone: nothing after this is written."""
+    """The process was killed: nothing after this is written."""
 
 
 class Crash(BaseException):
-    """What a provider lets through that is no ``Exception``."""
+    """An exception of a provider that is no ``Exception``."""
 
 
 _NAME: Final = {"name": Attribute("String", "What it is called.", kind="namevar")}
@@ -92,10 +92,10 @@ TYPES: Final = (
 
 
 class World:
-    """What exists, by type and name, and what happens to whom when it is touched."""
+    """The existing resources by type and name, and the failures that their changes meet."""
 
     def __init__(self) -> None:
-        """Begin with nothing, and nothing wrong."""
+        """Start without resources and failures."""
         self.things: dict[str, dict[str, dict[str, Any]]] = {definition.name: {} for definition in TYPES}
         #: (type, name) → what its next changes meet: fail, raise, lie, half, unmade (cannot be created), crash, kill,
         #: late (done, then killed).
@@ -106,16 +106,16 @@ class World:
         self.dead: Callable[[], None] = lambda: None
 
     def copy(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Give what exists, to be compared with later."""
+        """Return a copy of the existing resources, for later comparison."""
         return deepcopy(self.things)
 
     def row(self, key: tuple[str, Any]) -> dict[str, Any] | None:
-        """Give what exists under a type and a name, as its provider reads it."""
+        """Return the row of a resource as its provider reads it; None if it does not exist."""
         row = self.things[key[0]].get(key[1])
         return None if row is None else {"name": key[1], **({"ensure": "present"} if _ensurable(key[0]) else {}), **row}
 
     def provider(self, definition: TypeDefinition) -> type[BaseProvider]:
-        """Give the class that provides a type in this world."""
+        """Return the provider class of a type in this world."""
         world, kind = self, definition.name
 
         class Provider(BaseProvider):
@@ -139,7 +139,7 @@ class World:
         return type("Provider", (Provider,), members)
 
     def touch(self, kind: str, name: str, verb: str, context: Any) -> str:
-        """Note a call, and let happen what is wrong with a name."""
+        """Record a call, and raise or report the failure of a name, if it has one."""
         self.calls.append((verb, kind, name))
         trouble = self.trouble.get((kind, name), "")
         if trouble == "raise":
@@ -155,7 +155,7 @@ class World:
         return trouble
 
     def change(self, kind: str, name: str, is_: Mapping[str, Any] | None, should: dict[str, Any], context: Any) -> None:
-        """Do what is asked, or what the trouble of that name makes of it."""
+        """Make the requested change, or what the failure of that name leaves of it."""
         gone = not exists(should)
         verb = "delete" if gone else "create" if is_ is None else "update"
         trouble = self.touch(kind, name, verb, context)
@@ -187,10 +187,10 @@ def _ensurable(kind: str) -> bool:
 
 
 class MortalStore(MemoryStore):
-    """Keeps what was written until somebody is killed; the next run finds that, and nothing later."""
+    """A store that keeps what was written before a kill; the next run finds that, and nothing later."""
 
     def __init__(self) -> None:
-        """Begin alive."""
+        """Start alive."""
         super().__init__()
         self.dead = False
         self.fuse = -1
@@ -203,26 +203,26 @@ class MortalStore(MemoryStore):
             raise Kill
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Note what is about to be changed."""
+        """Record intents, unless killed."""
         self._live()
         super().record_intents(name, intents)
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write."""
+        """Commit, unless killed."""
         self._live()
         return super().commit(name, commit)
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
-        """Note the end of a run."""
+        """Record the end of a run, unless killed."""
         self._live()
         super().finish_run(name, run)
 
 
 class Bench:
-    """Runs manifests against a world, and holds every run to the invariants."""
+    """Runs manifests against a world, and checks the invariants of every run."""
 
     def __init__(self) -> None:
-        """Begin with an empty world and an empty state."""
+        """Start with an empty world and an empty state."""
         self.world = World()
         self.store = MortalStore()
         self.lines: list[str] = []
@@ -247,24 +247,24 @@ class Bench:
 
     @property
     def state(self) -> StackState:
-        """What is recorded."""
+        """The recorded state."""
         return self.store.load(StackName(PROJECT, "default"))
 
     def record(self, reference: str) -> Record | None:
-        """Give the record of a reference."""
+        """Return the record of a reference; None if there is none."""
         return next((record for record in self.state.records.values() if str(record.reference) == reference), None)
 
     def put(self, kind: str, **rows: Mapping[str, Any]) -> None:
-        """Let things exist that we have not made."""
+        """Make resources exist that we have not created."""
         self.world.things[kind].update({name: dict(row) for name, row in rows.items()})
 
     def names(self, kind: str = "thing") -> list[str]:
-        """Give what exists of a type."""
+        """Return the names of the existing resources of a type."""
         return sorted(self.world.things[kind])
 
     @contextmanager
     def troubled(self, **trouble: str) -> Iterator[None]:
-        """Let things of the type ``thing`` be in trouble for a while."""
+        """Make changes of the type ``thing`` fail within the block."""
         self.world.trouble = {("thing", name): what for name, what in trouble.items()}
         try:
             yield
@@ -274,7 +274,7 @@ class Bench:
     # Runs
 
     def plan(self, resources: Mapping[str, Any], **options: Any) -> Plan:
-        """Plan, holding the plan to the invariants and the world and state to standing still."""
+        """Plan, check the invariants of the plan, and that world and state do not change."""
         before, state = self.world.copy(), self.state
         plan = self.runtime.plan(manifest(resources, options), **options)
         invariants.of_plan(plan)
@@ -282,7 +282,7 @@ class Bench:
         return plan
 
     def apply(self, resources: Mapping[str, Any], **options: Any) -> Report:
-        """Apply, holding plan, report, state and world to the invariants."""
+        """Apply, and check the invariants of plan, report, state and world."""
         return self._run(self.runtime.apply, resources, options)
 
     def destroy(self, resources: Mapping[str, Any], **options: Any) -> Report:
@@ -301,7 +301,7 @@ class Bench:
         return report
 
     def killed(self, resources: Mapping[str, Any], **options: Any) -> None:
-        """Apply and be killed on the way; what was written by then is what the next run finds."""
+        """Apply and be killed; the next run finds what was written before."""
         source = manifest(resources, options)
         try:
             self.runtime.apply(source, **options)
@@ -312,13 +312,13 @@ class Bench:
         raise AssertionError(msg)
 
     def revive(self) -> None:
-        """Begin a new process after a kill."""
+        """Start a new process after a kill."""
         self.store.dead, self.store.fuse = False, -1
         self.runtime = self._runtime()
         invariants.of_state(self.state)
 
     def mend(self, key: tuple[str, Any], how: str) -> None:
-        """Forget a record by hand, or taint it."""
+        """Forget a record or taint it."""
         name = StackName(PROJECT, "default")
         if how == "forget":
             self.store.commit(name, Commit(drop=[key]))
@@ -327,7 +327,7 @@ class Bench:
 
 
 def manifest(resources: Mapping[str, Any], options: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Give the manifest of resources; the options ``moved``, ``removed`` and ``outputs`` are its keys."""
+    """Return the manifest of resources; the options ``moved``, ``removed`` and ``outputs`` are its keys."""
     more = {key: options.pop(key) for key in ("moved", "removed", "outputs") if options and key in options}
     return {"project": PROJECT, "resources": dict(resources), **more}
 
@@ -342,7 +342,7 @@ def _lifted(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def acted(report: Report) -> dict[str, tuple[str, str]]:
-    """Give what became of each step that has a report: reference → (action, status), a change before its refresh."""
+    """Return the outcome of each reported step: reference → (action, status), a change before its refresh."""
     found: dict[str, tuple[str, str]] = {}
     for each in report.steps:
         if str(each.action) != "refresh" or each.reference not in found:
@@ -351,5 +351,5 @@ def acted(report: Report) -> dict[str, tuple[str, str]]:
 
 
 def planned(plan: Plan) -> dict[str, str]:
-    """Give what a plan would do: reference → action, without what stays the same."""
+    """Return what a plan would do: reference → action, without unchanged resources."""
     return {str(step.reference): str(step.action) for step in plan.steps if str(step.action) != "same"}

@@ -1,7 +1,7 @@
-"""A bench for scenarios: the command as people run it, with types that keep their things in JSON files.
+"""A bench for scenarios: the command as users run it, with types that keep their resources in JSON files.
 
-Every run is a process of its own with a clean environment, private directories and no recorded state. Nothing of
-the package is called here: what holds in these tests holds for whoever only knows the command.
+Every run is a process of its own with a clean environment, private directories and no recorded state. The tests call
+nothing of the package, only the command.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PREAMBLE: Final = "from resource_api import *\nimport json, os, sys\nfrom pathl
 
 
 class Outcome(NamedTuple):
-    """How one run of the command ended."""
+    """The exit code and the output of one run of the command."""
 
     code: int
     out: str
@@ -47,24 +47,24 @@ class Outcome(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """The one JSON document on stdout."""
+        """The JSON document on stdout."""
         return json.loads(self.out)
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """Give the objects of a JSON stream on stdout, of one type or all."""
+        """Return the objects of a JSON stream on stdout, of one type or all."""
         found = [json.loads(line) for line in self.out.splitlines()]
         return [each for each in found if kind in (None, each["type"])]
 
     def ends(self) -> dict[str, dict[str, Any]]:
-        """Give the ``step_end`` objects of a JSON stream by reference."""
+        """Return the ``step_end`` objects of a JSON stream by reference."""
         return {each["reference"]: each for each in self.events("step_end")}
 
 
 class Bench:
-    """Runs the command; knows what the fixture types hold and how they were called."""
+    """Runs the command, and reads the resources and calls of the fixture types."""
 
     def __init__(self, home: Path) -> None:
-        """Keep everything beneath ``home``."""
+        """Keep everything below ``home``."""
         self.home = home
         self.modules = home / "modules"
         self.things_of = home / "things"
@@ -89,7 +89,7 @@ class Bench:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file of the bench, its indentation taken away."""
+        """Write a file of the bench, with its indentation removed."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
@@ -125,7 +125,7 @@ class Bench:
     def probe(self, provider: str, *, features: tuple[str, ...] = (), base: str = "BaseProvider") -> None:
         """Write the type ``probe`` (name, ensure, size, colour) with a provider given as the body of its class.
 
-        What ``set`` is to have done is remembered by ``self._done(changes)``, unless the body says otherwise.
+        ``self._done(changes)`` stores the changes of ``set``, unless the body defines it differently.
         """
         keep = """
         def _file(self):
@@ -153,16 +153,16 @@ class Bench:
         )
 
     def things(self, type_name: str) -> dict[str, dict[str, Any]]:
-        """Give what a fixture type holds, by name."""
+        """Return the resources of a fixture type, by name."""
         path = self.things_of / f"{type_name}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def put(self, type_name: str, **things: dict[str, Any]) -> None:
-        """Make things of a fixture type exist."""
+        """Make resources of a fixture type exist."""
         (self.things_of / f"{type_name}.json").write_text(json.dumps(self.things(type_name) | things), encoding="utf-8")
 
     def calls(self, type_name: str, method: str | None = None) -> list[Any]:
-        """Give how a fixture type's provider was called: (method, what) in order, or what one method was given."""
+        """Return the calls of a fixture type's provider: (method, argument) in order, or one method's arguments."""
         path = self.things_of / f"{type_name}.calls"
         if not path.exists():
             return []
@@ -178,20 +178,20 @@ def _compiled() -> None:
 
 @pytest.fixture
 def isolate() -> str:
-    """Run providers where the command does so by itself."""
+    """Return the isolation of providers; empty: as the command decides."""
     return ""
 
 
 @pytest.fixture
 def bench(tmp_path: Path, isolate: str) -> Bench:
-    """Give a bench of its own."""
+    """Return a new bench."""
     made = Bench(tmp_path)
     made.environment["RESOURCE_API_ISOLATE"] = isolate
     return made
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks most of providers in workers too: isolated or not, the report is the same."""
+    """Run the scenarios of ``ISOLATED`` in workers too: the report is the same with and without isolation."""
     module, name = str(metafunc.module.__name__).rpartition(".")[2], metafunc.function.__name__
     if "isolate" in metafunc.fixturenames and module in ISOLATED and name not in IN_PROCESS:
         metafunc.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])

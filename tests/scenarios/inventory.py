@@ -1,4 +1,4 @@
-"""The inventory service of the examples, for tests: a real server on loopback, the command in processes of its own."""
+"""The inventory service of the examples, for tests: a real server on loopback, and the command in processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ service: Any = loader.execute(f"{EXAMPLE}/server.py", "ra_test_inventory_server"
 
 
 class Outcome(NamedTuple):
-    """How one run of the command ended."""
+    """The exit code and the output of one run of the command."""
 
     code: int
     out: str
@@ -30,15 +30,15 @@ class Outcome(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """The one JSON document on stdout."""
+        """The JSON document on stdout."""
         return json.loads(self.out)
 
 
 class Site:
-    """A directory with manifests and a state, and the inventories that its hosts are in."""
+    """A directory with manifests and a state, and the inventory services of its hosts."""
 
     def __init__(self, home: Path) -> None:
-        """Keep everything beneath ``home``; no service runs yet."""
+        """Keep everything below ``home``; no service runs yet."""
         self.home = home
         self.services: list[Any] = []
         self.environment = {
@@ -53,20 +53,20 @@ class Site:
         }
 
     def serve(self, token: str = "token-one", latency: float = 0.0) -> Any:  # noqa: S107 - of a service of this test
-        """Start an inventory of its own; gives its server, which knows its hosts."""
+        """Start an inventory service, and return its server with its hosts."""
         server = service.Server(service.Inventory(), token, latency=latency)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.services.append(server)
         return server
 
     def close(self) -> None:
-        """Stop every inventory."""
+        """Stop every service."""
         for server in self.services:
             server.shutdown()
             server.server_close()
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file of the site, its indentation taken away."""
+        """Write a file of the site, with its indentation removed."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
@@ -80,18 +80,18 @@ class Site:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def recorded(self) -> dict[str, Any]:
-        """Give what is recorded, by reference."""
+        """Return the recorded resources, by reference."""
         exported = self.run("state", "export")
         return {each["reference"]: each for each in exported.document["resources"]} if not exported.code else {}
 
 
 def names(server: Any) -> list[str]:
-    """Give the names of the hosts that an inventory has."""
+    """Return the names of the hosts in an inventory."""
     return sorted(host["name"] for host in server.inventory.find(None))
 
 
 def site(home: Path) -> Iterator[Site]:
-    """Give a site for one test."""
+    """Yield a site for one test."""
     found = Site(home)
     yield found
     found.close()
