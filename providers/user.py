@@ -41,7 +41,7 @@ class Provider(BaseProvider):
             return bool(is_.get("gid_number") == should["gid"])
         return None
 
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the users in ``names``, or all; as root with the hashes of their passwords."""
         group_names: dict[int, str] = {}
         memberships: dict[str, set[str]] = {}
@@ -58,7 +58,7 @@ class Provider(BaseProvider):
                 "gid": _group_name(user.pw_gid, group_names),
                 "gid_number": user.pw_gid,
                 "groups": sorted(memberships.get(user.pw_name, ())),
-                "comment": user.pw_gecos,
+                **_comment(context, user.pw_gecos),
                 "home": user.pw_dir,
                 "shell": user.pw_shell,
                 **({"password": Sensitive(hashes[user.pw_name])} if user.pw_name in hashes else {}),
@@ -110,6 +110,11 @@ def _options(changed: Mapping[str, Any]) -> list[str | int]:
             value = changed[attribute]
             options += [option, ",".join(value) if attribute == "groups" else value]
     return options
+
+
+def _comment(context: Context, text: str) -> Resource:
+    """Return the comment, which its user may change (chfn(1)); nothing for one that the type does not accept."""
+    return {"comment": text} if text.isprintable() or context.type.accepts["comment"](text) else {}
 
 
 def _group_name(number: int, names: Mapping[int, str]) -> str | int:

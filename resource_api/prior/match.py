@@ -17,7 +17,7 @@ from resource_api.model.values.reference import Reference, enclosing_components,
 from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
 from resource_api.prior.orphans import OrphanKind, add_orphans, orphan_entry
 from resource_api.prior.provider_instances import ProviderInstances, current_name
-from resource_api.prior.schema_upgrade import upgrade
+from resource_api.prior.schema_upgrade import rename, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -100,6 +100,11 @@ def match(
     if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
         unclaimed = {key: record for key, record in state.records.items() if key not in claimed}
+        # A record under the namevars of an older version of its type is unclaimed: its name is not that of an entry.
+        present, renaming = rename(instances.state, unclaimed, functions)
+        if not renaming.empty:
+            catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
+            return catalog, prior._replace(recovery=_joined(renaming, prior.recovery))
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
     for index, record in list(predecessors.items()):
         unclaimed.pop(record.key, None)
@@ -208,6 +213,13 @@ def _recovery(catalog: Catalog, state: StackState) -> Commit:
             continue
         made.append(record._replace(status="partial"))
     return Commit(made, done=[intent.key for intent in undeclared], owed=owed)
+
+
+def _joined(first: Commit, second: Commit) -> Commit:
+    """Return one commit for a renaming and a recovery."""
+    put = {record.key: record for record in (*first.put, *second.put)}
+    owed = {**first.owed, **second.owed}
+    return second._replace(put=list(put.values()), drop=[*first.drop, *second.drop], owed=owed, paid=first.paid)
 
 
 def _recovered(state: StackState, recovery: Commit) -> StackState:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.values.errors import reason
+from resource_api.model.record import Commit
+from resource_api.model.values.errors import DefinitionError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Record
+    from resource_api.model.record import Key, Record, StackState
 
 
 def upgrade(record: Record, functions: ProviderFunctions) -> Record:
@@ -30,6 +31,40 @@ def upgrade(record: Record, functions: ProviderFunctions) -> Record:
         should=_values(record.should, version, functions),
         is_=None if record.is_ is None else _values(record.is_, version, functions),
     )
+
+
+def rename(
+    state: StackState, unclaimed: Mapping[Key, Record], functions: Callable[[str], ProviderFunctions]
+) -> tuple[StackState, Commit]:
+    """Return the state with present names for the records whose type has other namevars now, and what to write.
+
+    Only ``unclaimed`` records are looked at. The values of the namevars are the recorded ones and the defaults; a
+    record without one of them, or without its type, keeps its name, and so does one whose present name is taken.
+    """
+    present = {key: _renamed(record, functions) for key, record in unclaimed.items()}
+    present = {key: record for key, record in present.items() if record.key not in state.records}
+    if not present:
+        return state, Commit()
+    owed = {present[key].key: names for key, names in state.owed.items() if key in present}
+    commit = Commit(
+        list(present.values()), list(present), owed=owed, paid=[key for key in state.owed if key in present]
+    )
+    records = {(found := present.get(key, record)).key: found for key, record in state.records.items()}
+    kept = {key: names for key, names in state.owed.items() if key not in present}
+    return state._replace(records=records, owed={**kept, **owed}), commit
+
+
+def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> Record:
+    try:
+        definition = functions(record.instance).definition
+    except DefinitionError:
+        return record
+    namevars = definition.namevars
+    if (len(record.name) if isinstance(record.name, tuple) else 1) == len(namevars):
+        return record
+    defaults = {name: attribute.fresh_default() for name, attribute in definition.defaults}
+    values = {**defaults, **record.should, **(record.is_ or {})}
+    return record._replace(name=definition.name_of(values)) if values.keys() >= set(namevars) else record
 
 
 def _values(values: Mapping[str, Any], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from resource_api.model.values.errors import DefinitionError, ResourceError
 from resource_api.model.values.text import escape
 from resource_api.plan import drift as drifting
 from resource_api.plugins.provider_pool import ProviderPool
-from resource_api.prior.schema_upgrade import upgrade
+from resource_api.prior.schema_upgrade import rename, upgrade
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import gc_paused
@@ -39,7 +39,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
         known = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
         instances = configure_instances(catalog._replace(instances=known), runtime.store.load(name), providers)
-        state = instances.state
+        state, renaming = rename(instances.state, instances.state.records, providers.functions)
         snapshot = Snapshot(providers)
         drifted: list[Record] = []
         failures: list[str] = []
@@ -48,6 +48,8 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
             failures += _read_again(runtime, snapshot, state, records, drifted)
         if not instances.commit.empty:
             runtime.store.commit(name, instances.commit)
+        if not renaming.empty:
+            runtime.store.commit(name, renaming)
         if drifted:
             runtime.store.commit(name, Commit(drifted))
     if failures:

@@ -101,6 +101,16 @@ def test_a_user_is_created_as_declared() -> None:
     assert not Path("/home/elsewhere").exists()
 
 
+@pytest.mark.parametrize("wanted", [{"ensure": "absent"}, {"comment": "a"}])
+def test_no_comment_of_a_user_blocks_a_change(wanted: dict[str, str]) -> None:
+    """Old versions of chfn(1) let users write control characters into it."""
+    apply(comment="ra-test comment")
+    passwd = FILES[0]
+    passwd.write_bytes(passwd.read_bytes().replace(b"ra-test comment", b"\x01\x1b[2J\xff"))
+    summary = apply(**wanted)
+    assert (summary.updated, summary.deleted) in {(1, 0), (0, 1)}
+
+
 def test_all_attributes_but_the_number_are_updated() -> None:
     """Only declared attributes change."""
     old = {"gid": "ra-test-one", "groups": ["audio"], "comment": "a", "shell": "/bin/bash", "home": "/home/a"}

@@ -30,15 +30,22 @@ RECORD: Final = Record("thing", "a", "a", {}, {"ensure": "present"}, {"name": "a
 
 
 def matched(
-    record: Record, resources: Mapping[str, Any], *, prune: bool = False, **sections: Any
+    record: Record,
+    resources: Mapping[str, Any],
+    *,
+    prune: bool = False,
+    definition: TypeDefinition = TYPE,
+    **sections: Any,
 ) -> tuple[Catalog, Prior]:
     """Match one record with a manifest."""
     registry = Registry()
-    registry.register_type(TYPE)
-    registry.register_provider("thing", type("Things", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: [])))
+    registry.register_type(definition)
+    registry.register_provider(
+        definition.name, type("Things", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: []))
+    )
     catalog = Runtime(registry).compile({"resources": dict(resources), **sections})
     instances = ProviderInstances(StackState("project", "stack", records={record.key: record}))
-    return match(catalog, instances, prune=prune, functions=lambda _: ProviderFunctions(TYPE, {}))
+    return match(catalog, instances, prune=prune, functions=lambda _: ProviderFunctions(definition, {}))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +65,24 @@ def test_an_orphan_has_a_kind_and_an_entry_that_is_absent(
     assert prior.orphans == {1: kind}
     assert catalog.entries[1].key == record.key
     assert catalog.entries[1].absent
+
+
+@pytest.mark.parametrize(("prune", "declared"), [(False, "a"), (False, "b"), (True, "b")])
+def test_a_record_gets_the_name_of_the_present_namevars(*, prune: bool, declared: str) -> None:
+    """Its type has got a second namevar with a default; declared or not, its former key is dropped."""
+    former = Record("place", "a", "a", {}, {"ensure": "present", "name": "a"}, {"name": "a"}, owned=True)
+    named = former._replace(name=("a", "root"))
+    place = TypeDefinition(
+        name="place",
+        attributes={**TYPE.attributes, "user": Attribute("String", kind="namevar", default="root")},
+        title_patterns=[{"pattern": r"(?P<name>.+)\z"}],
+    )
+    catalog, prior = matched(former, {f"Place[{declared}]": {}}, prune=prune, definition=place)
+    assert (prior.recovery.put, prior.recovery.drop) == ([named], [former.key])
+    assert prior.state.records == {named.key: named}
+    assert prior.records == ({0: named} if declared == "a" else {})
+    assert [record.key for record in prior.undeclared] == ([] if declared == "a" or prune else [named.key])
+    assert [entry.key for entry in catalog.entries[1:]] == ([named.key] if prune else [])
 
 
 def test_an_undeclared_record_is_left_alone_without_prune() -> None:
