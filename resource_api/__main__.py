@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Final
 
@@ -14,9 +15,14 @@ def main() -> None:
     """Run the command line and end the process with the documented exit code."""
     # A run makes many objects and hardly any cycles: collecting more often, or at the end, frees nothing.
     gc.set_threshold(_YOUNG, 50, 50)
-    from resource_api.cli.main import run  # noqa: PLC0415 - importing click alone would cause some fifteen collections
+    try:
+        # Importing click alone would cause some fifteen collections.
+        from resource_api.cli.main import run  # noqa: PLC0415 - see above
 
-    code = run()
+        code = run()
+    except MemoryError:
+        os.write(2, b"Error: out of memory; give this command more, then run it again\n")
+        code = 1
     gc.freeze()
     sys.exit(code)
 

@@ -6,7 +6,7 @@ What the commands do is in ``commands/``.
 from __future__ import annotations
 
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli.output import Output
 from resource_api.cli.signals import Interrupts, exit_despite_threads
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
+
+
+_OUT_OF_MEMORY: Final = "out of memory; give this command more, then run it again"
 
 
 class Session:
@@ -101,7 +104,7 @@ class Session:
         return code
 
     def exit_code(self, report: Report) -> int:
-        """Return the documented code: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 130 or 143 after a signal."""
+        """Return the documented code: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N."""
         if self.interrupts.came:
             return self.interrupts.exit_code
         if not self.settings["detailed_exitcodes"] or report.exit_code not in {0, 1}:
@@ -117,6 +120,8 @@ class Session:
             code = self._fail(error.problems, error.exit_code)
         except ResourceAPIError as error:
             code = self._fail([Problem(None, str(error), code=_code(error))], error.exit_code)
+        except MemoryError as error:
+            code = self._fail([Problem(None, _OUT_OF_MEMORY, code="memory")], 1, error)
         except Exception as error:  # noqa: BLE001 - the last resort
             text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"
             code = self._fail([Problem(None, text, code="bug", hint="-d shows where")], 70, error)

@@ -1,4 +1,4 @@
-"""Signals: the first lets the running segment finish, the second stops child processes, the third ends the process.
+"""Signals: the first lets running calls finish, the second stops child processes, the third ends the process.
 
 During a run a handler only sets a flag; it raises an exception only within a provider's call, never in code that writes
 state.
@@ -37,7 +37,7 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """130 after an interrupt, 143 after a termination; 1 when no signal came."""
+        """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP; 1 when no signal came."""
         return 128 + self._signal if self._signal else 1
 
     @property
@@ -61,7 +61,7 @@ class Interrupts:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         self._signal = number
-        self._run.cancelled = True
+        self._run.cancel()
         if self._count == 1 and self._run.applying:
             # The signal may have come in the middle of a write to the very stream that this line goes to.
             with suppress(RuntimeError):

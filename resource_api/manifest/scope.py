@@ -7,7 +7,7 @@ as plain functions, facts as a mapping: nothing is read or called.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.declaration import MISSING
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Contents = Callable[[ContentSpec, str], Content]
 
 
+#: How many named values and outputs the evaluation of one path may look up.
+_MAX_LOOKUPS: Final = 20_000
+
+
 class TextInput(str):
     """An input from the command line: text that is coerced to the declared data type."""
 
@@ -42,6 +46,23 @@ class FileInput(TextInput):
     __slots__ = ()
 
 
+class _Expansion:
+    """What the evaluation of one path has looked up so far, to bound it like the aliases of YAML."""
+
+    __slots__ = ("characters", "lookups")
+
+    def __init__(self) -> None:
+        self.lookups = self.characters = 0
+
+    def add(self, path: Path, found: Any) -> None:
+        """Count what a named value or an output evaluated to. Raise ``ValueError`` beyond the limits."""
+        self.lookups += 1
+        self.characters += len(found) if type(found) is str else 0
+        if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
+            msg = f"{path}: values that refer to each other expand beyond the limit"
+            raise ValueError(msg)
+
+
 class _Lookup(NamedTuple):
     """How one evaluation looks names up."""
 
@@ -51,6 +72,8 @@ class _Lookup(NamedTuple):
     expand_components: bool = True
     #: The names of the values that are being evaluated, to find circles.
     inside: tuple[str, ...] = ()
+    #: What it has looked up; None: it has not begun.
+    expansion: _Expansion | None = None
 
 
 class Scope:
@@ -89,15 +112,17 @@ class Scope:
         """
         return partial(self._resolve, _Lookup(of_resource, call, expand_components))
 
-    def resolve_name(self, written: Reference, inside: tuple[str, ...] = ()) -> Reference | None:
+    def resolve_name(
+        self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
+    ) -> Reference | None:
         """Return a reference with the expressions in its title evaluated: inputs, values and facts.
 
         None where it uses an invalid input or value, which has been reported. Raises ``ValueError`` with a message for
-        users. ``inside``: the values that are being evaluated.
+        users. ``inside``: the values that are being evaluated, and ``expansion`` what that has looked up.
         """
         if "${" not in written.title:
             return written
-        lookup = _Lookup(_refuse_resource, _refuse_function, expand_components=False, inside=inside)
+        lookup = _Lookup(_refuse_resource, _refuse_function, False, inside, expansion)  # noqa: FBT003 - its fields
         found = expression.evaluate(str(written), partial(self._resolve, lookup))
         if is_unknown(found):
             return None
@@ -169,7 +194,7 @@ class Scope:
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, place))
 
     def _resolve(self, lookup: _Lookup, written: Path) -> Any:
-        path = self._with_name(written, lookup.inside)
+        path = self._with_name(written, lookup.inside, lookup.expansion)
         if path is None:
             return UNKNOWN
         if path.root == "inputs":
@@ -182,11 +207,13 @@ class Scope:
             return self._output(path, lookup)
         return lookup.of_resource(path)
 
-    def _with_name(self, written: Path, inside: tuple[str, ...] = ()) -> Path | None:
+    def _with_name(
+        self, written: Path, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
+    ) -> Path | None:
         """Return a path with the expressions in its resource's title evaluated; None as in ``resolve_name``."""
         if not isinstance(written.root, tuple) or "${" not in written.root.title:
             return written
-        found = self.resolve_name(written.root, inside)
+        found = self.resolve_name(written.root, inside, expansion)
         return None if found is None else written._replace(root=found)
 
     def _input(self, path: Path) -> Any:
@@ -231,8 +258,11 @@ class Scope:
         if len(inside) > document.MAX_DEPTH:
             msg = f"{path}: values refer to each other more than {document.MAX_DEPTH} deep"
             raise ValueError(msg)
-        resolve = partial(self._resolve, lookup._replace(inside=inside))
-        return expression.follow_keys(expression.evaluate(value, resolve), path, path.keys[1:])
+        expansion = lookup.expansion or _Expansion()
+        resolve = partial(self._resolve, lookup._replace(inside=inside, expansion=expansion))
+        found = expression.evaluate(value, resolve)
+        expansion.add(path, found)
+        return expression.follow_keys(found, path, path.keys[1:])
 
     def _read_inputs(self, given: Mapping[str, Any]) -> None:
         for name in given:

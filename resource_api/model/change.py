@@ -15,7 +15,7 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive, copy_resource, is_flat, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from resource_api.model.type_definition import Name, TypeDefinition
 
@@ -68,24 +68,37 @@ class Change(NamedTuple):
 class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
     """The argument of ``set``: name → ``Change``, in dependency order.
 
-    Iteration skips a name once a prerequisite in the same call has failed. Each look returns views that cannot be
-    written, with copies of nested values: what a provider does to one of them, neither the runtime nor the next look
-    sees.
+    Iteration skips a name once a prerequisite in the same call has failed, and ends once the run is interrupted. Each
+    look returns views that cannot be written, with copies of nested values: what a provider does to one of them,
+    neither the runtime nor the next look sees.
     """
 
-    def __init__(self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool]) -> None:
-        """Keep ``changes``; ``blocked`` is called for each name when iteration reaches it."""
+    def __init__(
+        self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool], interrupted: Callable[[], bool]
+    ) -> None:
+        """Keep ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it."""
         self.offered = changes
         self.blocked = blocked
+        #: The names that the provider has got from this mapping: with no other can it have begun.
+        self.begun: set[Name] = set()
+        self._interrupted = interrupted
 
     def __getitem__(self, name: Name) -> Change:
         """Return one change, which the caller may keep."""
         is_, should = self.offered[name]
+        self.begun.add(name)
         return Change(None if is_ is None else _read_only(is_), _read_only(should))
 
     def __iter__(self) -> Iterator[Name]:
-        """Yield the names in dependency order, without the blocked ones."""
-        return (name for name in self.offered if not self.blocked(name))
+        """Yield the names in dependency order, without the blocked ones; after an interrupt none but the first."""
+        first = True
+        for name in self.offered:
+            if not first and self._interrupted():
+                return
+            if not self.blocked(name):
+                first = False
+                self.begun.add(name)
+                yield name
 
     def __len__(self) -> int:
         """Return the number of requested changes, blocked ones included."""
@@ -160,11 +173,24 @@ def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str
     return found
 
 
-def state_differences(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return (attribute, is, should) for each difference between two states that both exist."""
+def state_differences(
+    definition: TypeDefinition, is_: Mapping[str, Any] | None, should: Mapping[str, Any], hidden: Collection[str]
+) -> list[Difference]:
+    """Return each difference between two states that both exist.
+
+    Parameters are no part of a state. ``get`` returns no ``write_only`` values: those in ``hidden`` are different.
+    """
     if is_ is None or not exists(is_) or not exists(should):
         return []
-    return [(name, is_.get(name), value) for name, value in should.items() if not same_value(is_.get(name), value)]
+    found = []
+    for name, value in should.items():
+        attribute = definition.attributes.get(name)
+        if attribute is not None and attribute.kind == "parameter":
+            continue
+        unreadable = attribute is not None and attribute.write_only and name not in is_
+        if name in hidden if unreadable else not same_value(is_.get(name), value):
+            found.append(Difference(name, is_.get(name), value))
+    return found
 
 
 def change_status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:

@@ -7,9 +7,10 @@ Resource API, "Runtime Environment"). Which methods are called when is decided i
 
 from __future__ import annotations
 
+import _thread
 import threading
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values.errors import ProviderError, reason
 from resource_api.model.values.reference import split_instance
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.plugins.worker.proxy import WorkerProvider
+
+
+#: Seconds that ``close`` of a provider waits for its ``cancel`` to return.
+_CANCELLATION: Final = 2.0
 
 
 class ProviderPool:
@@ -54,13 +59,17 @@ class ProviderPool:
         #: The contexts of pure functions.
         self._pure_contexts: list[Context] = []
         self._functions: dict[str, ProviderFunctions] = {}
+        #: Instances whose ``cancel`` has been called, each with a lock that is held until it returns.
+        self._cancelling: dict[str, _thread.LockType] = {}
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Have the providers cancelled with the run; return itself."""
+        self.run.on_cancel = self.cancel
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close every instance; a ``BaseException`` that is no ``Exception`` is an interruption."""
+        self.run.on_cancel = None
         self.close(interrupted=error is not None and not isinstance(error, Exception))
 
     def select_versions(self, versions: Mapping[str, str]) -> None:
@@ -112,10 +121,37 @@ class ProviderPool:
         """Whether any pure function has logged something above the level info, or concealed a secret."""
         return any(context.wrote_output for context in self._pure_contexts)
 
+    def cancel(self) -> None:
+        """Call ``cancel`` of each instance, in a thread each, beside what runs. Safe in a signal handler.
+
+        In a handler, this thread may hold any lock: of the provider, and those of ``threading`` that starting takes.
+        """
+        for instance in list(self._made):
+            if instance not in self._cancelling and (call := self._end_method(instance, "cancel")) is not None:
+                returned = self._cancelling[instance] = _thread.allocate_lock()
+                returned.acquire()
+                try:
+                    _thread.start_new_thread(self._cancel, (instance, call, returned))
+                except RuntimeError:  # no more threads: ``close`` calls it
+                    del self._cancelling[instance]
+
+    def _cancel(self, instance: str, call: Callable[[], None], returned: _thread.LockType) -> None:
+        try:
+            # This process is not protected: the call that runs beside restores it.
+            call()
+        except BaseException as error:  # noqa: BLE001 - the thread ends
+            self.run.log.write("warning", instance, f"cancel of its provider failed: {reason(error)}")
+        finally:
+            returned.release()
+
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance; after an interruption, ``cancel`` is called on each of them before."""
+        """Close every instance; after an interruption, ``cancel`` is called before on each that has not had it."""
         for instance in list(self._made) if interrupted else ():
-            self._call_at_end(instance, "cancel")
+            if instance not in self._cancelling:
+                self._call_at_end(instance, "cancel")
+        for returned in self._cancelling.values():
+            returned.acquire(timeout=_CANCELLATION)
+        self._cancelling.clear()
         for instance in self._made.keys() & self._isolated:
             # Workers end side by side.
             self._made[instance].begin_close()
@@ -189,15 +225,20 @@ class ProviderPool:
         self._functions.pop(instance, None)
 
     def _call_at_end(self, instance: str, method: str) -> None:
-        """Call ``cancel`` or ``close`` of a provider that has it; an exception of one does not concern the others.
-
-        A provider that was used for pure functions only has begun nothing that must be closed.
-        """
-        call = getattr(self._made[instance], method, None)
-        if call is None or not (instance in self._configured or instance in self._isolated):
+        """Call ``cancel`` or ``close`` of a provider that has it; an exception of one does not concern the others."""
+        if (call := self._end_method(instance, method)) is None:
             return
         try:
             with process_guard.protected():
                 call()
         except Exception as error:  # noqa: BLE001 - contained: everything else is over already
             self.run.log.write("warning", instance, f"{method} of its provider failed: {reason(error)}")
+
+    def _end_method(self, instance: str, method: str) -> Callable[[], None] | None:
+        """Return ``cancel`` or ``close`` of a provider, None where it has none or needs none.
+
+        A provider that was used for pure functions only has begun nothing that must be closed.
+        """
+        used = instance in self._configured or instance in self._isolated
+        call: Callable[[], None] | None = getattr(self._made[instance], method, None) if used else None
+        return call

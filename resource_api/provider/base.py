@@ -60,7 +60,7 @@ class BaseProvider:
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
     It changes nothing, and returns a value of the function's data type.
 
-    Any provider may have ``cancel()``, called first when a run ends by an interruption, and ``close()``, called last.
+    Any provider may have ``cancel()``, called in another thread at the first interrupt, and ``close()``, called last.
     """
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
@@ -79,7 +79,7 @@ class BaseProvider:
         """Bring every name in ``changes`` from ``is_`` to ``should``.
 
         1. ``changes`` is in dependency order; go through it once. Its iterator leaves out names whose prerequisite
-           in the same call has failed by then.
+           in the same call has failed by then, and ends once the run is interrupted.
         2. ``should`` holds what is declared, defaults and parameters, nothing else; ``ensure: absent`` deletes.
         3. Progress and failures are reported to ``context``; the return value is ignored; afterwards ``get`` decides.
         """

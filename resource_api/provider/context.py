@@ -15,7 +15,7 @@ from resource_api.model.values.errors import ProviderError, ResourceError, reaso
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -53,7 +53,10 @@ class RunContext:
     def __init__(self, log: Log) -> None:
         """Begin a run that logs to ``log``."""
         self.log = log
+        #: Whether the run has been asked to stop; ``cancel`` sets it.
         self.cancelled = False
+        #: Is called when the run is asked to stop; None: nobody is to be notified.
+        self.on_cancel: Callable[[], None] | None = None
         #: Whether segments are being carried out: then a signal only sets ``cancelled``.
         self.applying = False
         #: Whether programs have been stopped, and none is to be started for a change any more.
@@ -66,6 +69,12 @@ class RunContext:
     def provider_call(self) -> AbstractContextManager[None]:
         """Return a context in which a provider is called while the other threads of the run go on."""
         return nullcontext() if self.threads is None else self.threads.unlocked()
+
+    def cancel(self) -> None:
+        """Begin nothing new, and call ``cancel`` of the providers at the first call. Safe in a signal handler."""
+        first, self.cancelled = not self.cancelled, True
+        if first and self.on_cancel is not None:
+            self.on_cancel()
 
     def stop_soon(self) -> None:
         """Start no programs any more, and give calls side by side a few seconds to end. Safe in a signal handler."""
@@ -250,8 +259,8 @@ class Context:
     def report_change(self, names: list[Name], is_: Any, should: Any) -> None:
         """Report a finished change of ``names``, attribute by attribute, with default messages."""
         for name in names:
-            for attribute, before, after in state_differences(is_, should):
-                difference = Difference(attribute, before, after)
+            hidden = subject.hidden if (subject := self.subjects.get(name)) else ()
+            for difference in state_differences(self.type, is_, should, hidden):
                 self.outcomes.add_attribute(name, difference, describe_difference(self.type, difference))
             word = change_status(is_, should)
             self.outcomes.set_status([name], word)

@@ -14,7 +14,7 @@ from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.type_definition import Name, TypeDefinition
@@ -27,6 +27,8 @@ class Subject(NamedTuple):
     title: str
     loglevel: str = "notice"
     parent: str = ""
+    #: The ``write_only`` attributes whose values are new: what was read does not show it.
+    hidden: Sequence[str] = ()
 
 
 class Outcome:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import ProviderError, nearest, reason
+from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive, is_secret, same_value
 
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 class RowChecker:
     """Checks the rows of one run.
 
-    ``strict`` decides about a row that breaks a rule: ``error`` refuses it, ``warning`` warns once per type and message
-    and corrects it, ``off`` corrects it without a word.
+    ``strict`` decides about a row that breaks a rule: ``error`` refuses it, ``warning`` corrects it and warns once per
+    type and message, naming the first resource, ``off`` corrects it without a word.
     """
 
     def __init__(self, strict: str, warn: Callable[[str, str], None]) -> None:
-        """Make a checker; ``warn`` is called with the name of a type and a message."""
+        """Make a checker; ``warn`` is called with the reference of a resource and a message."""
         self.strict = strict
         self._write_warning = warn
         self._warned: set[tuple[str, str]] = set()
@@ -69,7 +70,7 @@ class RowChecker:
                 if self.strict == "error":
                     wrong[canonical] = message
                 else:
-                    self._warn(definition, message)
+                    self._warn(definition, canonical, message)
                     found[canonical] = row
         return found, wrong
 
@@ -100,7 +101,7 @@ class RowChecker:
             message = f"get returned the undeclared attribute {show(strange)}" + (f"; {hint}" if hint else "")
             if self.strict == "error":
                 return message
-            self._warn(definition, message)
+            self._warn(definition, _name(definition, row), message)
             clean = {key: value for key, value in row.items() if key in known}
         try:
             problems = check_values(definition, clean)
@@ -113,7 +114,7 @@ class RowChecker:
             message = "get returned " + "; ".join(problem.message for problem in problems)
             if self.strict == "error":
                 return message
-            self._warn(definition, message)
+            self._warn(definition, _name(definition, row), message)
         return clean
 
     def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
@@ -124,16 +125,16 @@ class RowChecker:
             if message and (self.strict == "error" or first_unknown(canonical) is not None):
                 return message
             if message:
-                self._warn(definition, message)
+                self._warn(definition, _name(definition, row), message)
         elif all(map(is_, map(row.get, canonical), canonical.values())):
             # Usually a copy of the row with the same values: keep one of the two.
             canonical = row
         return _complete(definition, canonical)
 
-    def _warn(self, definition: TypeDefinition, message: str) -> None:
+    def _warn(self, definition: TypeDefinition, name: Name, message: str) -> None:
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
-            self._write_warning(definition.name, message)
+            self._write_warning(str(Reference(definition.name, _shown(name))), message)
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:

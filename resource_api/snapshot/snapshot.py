@@ -74,7 +74,7 @@ class Snapshot:
         """Make an empty snapshot."""
         self.providers = providers
         self.strict = strict
-        self._checker = RowChecker(strict, lambda name, message: providers.run.log.write("warning", name, message))
+        self._checker = RowChecker(strict, lambda *line: providers.run.log.write("warning", *line))
         self._instances: dict[str, _Rows] = {}
         #: The number of changes made so far: a row is fresh if it was read in the present epoch.
         self.epoch = 0

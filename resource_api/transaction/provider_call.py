@@ -17,7 +17,7 @@ from resource_api.system import process_guard
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
@@ -41,6 +41,8 @@ class ProviderCaller:
         """Prepare to call; the provider is made at the first call."""
         self._definition = definition
         self._providers = providers
+        #: The names that a ``set`` of this caller has got to: with no other has anything begun.
+        self.begun: set[Name] = set()
 
     def set(
         self,
@@ -56,8 +58,11 @@ class ProviderCaller:
         """
         context = self._context(runs, noop=noop)
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
-        offered = Changes(changes, lambda name: left_out(name, context))
-        return self._call(runs, context, lambda provider: provider.set(context, offered, **extra))
+        offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
+        try:
+            return self._call(runs, context, lambda provider: provider.set(context, offered, **extra))
+        finally:
+            self.begun |= offered.begun
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
         """Call ``refresh`` and return what it raised, or None; earlier reports are dropped. Raises ``CallStopped``."""
@@ -67,8 +72,11 @@ class ProviderCaller:
         return self._call(runs, context, lambda provider: provider.refresh(context, [run.name for run in runs]))
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool) -> Context:
-        entries = ((run.name, run.step.entry) for run in runs)
-        subjects = {name: Subject(entry.title, entry.meta.loglevel, entry.parent) for name, entry in entries}
+        hidden = self._definition.write_only
+        subjects = {
+            run.name: Subject(entry.title, entry.meta.loglevel, entry.parent, _hidden(run, hidden) if hidden else ())
+            for run, entry in ((run, run.step.entry) for run in runs)
+        }
         return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
 
     def _call(self, runs: Sequence[OperationRun], context: Context, call: Callable[[Any], None]) -> Exception | None:
@@ -83,6 +91,11 @@ class ProviderCaller:
         finally:
             _note_reports(runs, context)
         return None
+
+
+def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:
+    """Return the ``write_only`` attributes of an operation that get another value."""
+    return [difference.attribute for difference in run.decision.differences if difference.attribute in write_only]
 
 
 def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:

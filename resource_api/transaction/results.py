@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Why operations are skipped after the first failure.
 HALTED: Final = "an earlier resource failed (--fail-fast)"
+#: Why operations are skipped after an interrupt.
+INTERRUPTED: Final = "the run was interrupted"
 
 
 class Results:

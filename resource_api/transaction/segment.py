@@ -1,8 +1,8 @@
 """Carries out one segment: intents, one ``set``, a verifying ``get``, one commit, then refreshes.
 
 When ``set`` raises, the resources without a reported status are read again, and those that are not as they should be
-are tried once more, one by one, so that a bad resource fails alone. Which operations share a segment is decided by
-``scheduler``, what is to be done with each by ``reevaluate``.
+are tried once more, one by one, so that a bad resource fails alone; a single one is not, and after an interrupt none
+is. Which operations share a segment is decided by ``scheduler``, what is to be done with each by ``reevaluate``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from resource_api.model.values.values import is_unknown
 from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.prerequisites import Prerequisites
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
-from resource_api.transaction.results import HALTED
+from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.verify import missing, verified
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Segment:
         self._imperative = "imperative" in self._definition.features
         self._runs = runs
         self._snapshot = parts.snapshot
+        self._run = parts.snapshot.providers.run
         self._results = parts.results
         self._refreshes = parts.refreshes
         self._events = parts.events
@@ -154,18 +155,24 @@ class Segment:
         self._read_again(undecided)
         for run in undecided:
             if not self._blocked(run.name) and (self._missing(run) or run.sets_write_only):
-                self._retry(run, error)
+                self._retry(run, error, alone=len(runs) == 1)
         if not any(run.result.error for run in undecided):
             self._events.log.write("warning", self._definition.name, f"set raised: {reason(error)}")
 
-    def _retry(self, run: OperationRun, error: Exception) -> None:
-        """Call ``set`` for one operation of a call that raised ``error``."""
-        if self._snapshot.providers.run.stopping:
+    def _retry(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
+        """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was a call for this one."""
+        if self._interrupted(run):
+            self._results.skip(run, INTERRUPTED)
+            return
+        if self._run.cancelled or self._run.stopping:
             _set_error(run, error)
             return
         run.result = NO_RESULT
         if self._halted():
             self._results.skip(run, HALTED)
+            return
+        if alone:
+            _set_error(run, error)
             return
         again = self._caller.set([run], {run.name: self._change_from_now(run)}, self._left_out, noop=False)
         self._snapshot.changed()
@@ -186,6 +193,10 @@ class Segment:
         """Return whether nothing more is begun in this segment, because something has failed with ``--fail-fast``."""
         return self._options.fail_fast and any(run.failing for run in self._runs)
 
+    def _interrupted(self, run: OperationRun) -> bool:
+        """Return whether the run was interrupted before anything began with an operation."""
+        return self._run.cancelled and run.name not in self._caller.begun
+
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
         """End the operations of a call that was interrupted, by what is there now, and write their outcome."""
         self._snapshot.changed()
@@ -199,10 +210,10 @@ class Segment:
                 self._results.fail(run, run.result.error, logged=True)
             elif self._is_done(run):
                 self._results.complete(run)
-            elif why:
+            elif why and not self._interrupted(run):
                 self._results.fail(run, why)
             else:
-                self._results.skip(run, "the run was interrupted")
+                self._results.skip(run, INTERRUPTED)
         self._commit(runs)
 
     # Verifying
@@ -263,6 +274,8 @@ class Segment:
         self._take_observation(run)
         if unreported and self._blocked(run.name) and not self._is_done(run):
             self._results.skip_if_blocked(run)
+        elif unreported and self._interrupted(run) and not self._is_done(run):
+            self._results.skip(run, INTERRUPTED)
         elif unreported and not self._imperative and self._halted() and not self._is_done(run):
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
@@ -298,8 +311,16 @@ class Segment:
                 notified.append(run)
             elif not run.finished:
                 self._results.unchanged(run)
-        if not notified:
-            return
+        if self._run.cancelled:
+            # What is not refreshed now is owed to the next run.
+            for run in notified:
+                if not run.finished:
+                    self._results.skip(run, INTERRUPTED)
+        elif notified:
+            self._call_refresh(notified)
+
+    def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
+        """Call ``refresh`` and end the operations."""
         for run in notified:
             run.started = run.started or time.monotonic()
         try:

@@ -1,8 +1,8 @@
 """Carries out a plan, segment by segment: re-evaluate, one ``set``, one verifying ``get``, one commit.
 
 Segments run one after another in the order of the plan, or side by side (``--parallel``) as far as relationships allow.
-A failed resource skips those that depend on it and nothing else; the first interrupt lets the running segments finish,
-and whatever ends the run, the results are written. Modules that only changes need are imported when there are any.
+A failed resource skips those that depend on it and nothing else; after the first interrupt nothing new begins, and
+whatever ends the run, the results are written. Modules that only changes need are imported when there are any.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.provider_call import CallStopped
 from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.refreshes import Refreshes
-from resource_api.transaction.results import HALTED, Results
+from resource_api.transaction.results import HALTED, INTERRUPTED, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.scheduler import Schedule
 
-_INTERRUPTED: Final = "the run was interrupted"
 _IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
 
@@ -181,7 +180,7 @@ class Transaction:
                 why = f"its call did not end after the interrupt; {_IN_DOUBT}"
                 self._results.fail(OperationRun(operation), why)
             elif operation.number not in schedule.ended:
-                self._results.skip(OperationRun(operation), _INTERRUPTED)
+                self._results.skip(OperationRun(operation), INTERRUPTED)
 
     # One segment
 
@@ -262,10 +261,10 @@ class Transaction:
                 if run.started and not run.finished:
                     self._results.fail(run, f"its call was interrupted; {_IN_DOUBT}")
                 elif not run.finished:
-                    self._results.skip(run, _INTERRUPTED)
+                    self._results.skip(run, INTERRUPTED)
 
     def _halted(self) -> str:
         """Return why no operation is begun any more; empty: operations are begun."""
         if self.stopped or self._context.cancelled:
-            return _INTERRUPTED
+            return INTERRUPTED
         return HALTED if self._plan.options.fail_fast and self._results.failures else ""

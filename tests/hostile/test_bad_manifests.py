@@ -220,6 +220,38 @@ def test_a_long_chain_is_no_problem(box: Box) -> None:
     assert done.text.endswith("Good[9999] => Good[0]\n")
 
 
+TEN_TIMES: Final = {
+    "texts": lambda name: name * 10,
+    "lists": lambda name: [name] * 10,
+    "titles": lambda name: f"${{Good[{name * 10}].size}}",
+}
+
+
+@pytest.mark.parametrize("form", TEN_TIMES)
+@pytest.mark.parametrize("start", ["x", "${Good[other].colour}"])
+def test_values_that_expand_too_far_are_refused_at_once(box: Box, form: str, start: str) -> None:
+    """Ten lines that mean ten thousand million texts: like aliases, with the line of the one that goes too far."""
+    values: dict[str, Any] = {"v0": start}
+    for number in range(1, 11):
+        values[f"v{number}"] = TEN_TIMES[form](f"${{values.v{number - 1}}}")
+    body = {"values": values, "resources": {"Good[other]": {}, "Good[a]": {"tree": "${values.v10}"}}}
+    box.write("site.json", json.dumps(body, indent=0))
+    begun = time.monotonic()
+    done = box.run("validate", "site.json")
+    assert time.monotonic() - begun < 5
+    assert done.code == 65
+    assert "site.json:" in done.text
+    if form != "titles":
+        assert re.search(r"site.json:\d+:\d+: .*values that refer to each other expand beyond the limit", done.text)
+
+
+@pytest.mark.parametrize("kilobytes", [20_000, 24_000, 28_000])
+def test_too_little_memory_is_no_bug(box: Box, kilobytes: int) -> None:
+    """It says so, also where not even the modules can be loaded, and is not to be reported."""
+    done = box.run_shell(f'ulimit -v {kilobytes}; exec "$@" plan site.json')
+    assert (done.code, done.text) == (1, "Error: out of memory; give this command more, then run it again\n")
+
+
 def test_nothing_read_is_ever_evaluated(box: Box) -> None:
     """Templates, formats and commands of other tools are text."""
     texts = ["{{7*7}}", "%s", "{0.__class__}", "$(id)", "`id`", "\\g<0>", "$${inputs.x}", "<%= 1 %>", "!!python/none"]

@@ -13,9 +13,12 @@ import pytest
 if TYPE_CHECKING:
     from tests.hostile.conftest import Box
 
-#: What a terminal would obey: C0 but line feed and tab, DEL, C1, separators, bidirectional controls.
-OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-CONTROLS: Final = "".join(map(chr, [*range(1, 32), *range(0x7F, 0xA0), 0x2028, 0x202E, 0x2066, 0x200F]))
+#: What a terminal would obey: C0 but line feed and tab, DEL, C1, separators, bidirectional and invisible characters.
+OBEYED: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"
+)
+INVISIBLE: Final = (0x61C, 0x200B, 0x200F, 0x2028, 0x202E, 0x2066, 0xFEFF)
+CONTROLS: Final = "".join(map(chr, [*range(1, 32), *range(0x7F, 0xA0), *INVISIBLE]))
 
 DONE: Final = {"before": {"size": 1}, "after": {"size": 2}, "dependent": {"size": 3}}
 

@@ -198,8 +198,8 @@ def test_below_error_the_run_goes_on(bench: Bench, strict: str, level: str | Non
     warnings = [line for line in done.lines if line.startswith("Warning")]
     assert bool(warnings) is (level is not None)
     if level:
-        assert any("wibble" in line for line in warnings)
-        assert any("size" in line for line in warnings)
+        assert any(line.startswith("Warning: Probe[b]: ") and "wibble" in line for line in warnings)
+        assert any(line.startswith("Warning: Probe[a]: ") and "size" in line for line in warnings)
         assert not any("wobble" in line for line in warnings)
     assert bench.things("probe")["a"]["size"] == 2
 

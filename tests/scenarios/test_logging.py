@@ -145,6 +145,46 @@ def test_processed_reports_the_same_without_a_context(bench: Bench) -> None:
     assert sum("from 0 to 1" in line for line in lines) == 1
 
 
+@pytest.mark.parametrize("way", ["processed", "processing"])
+def test_only_what_differs_is_reported_as_a_change(bench: Bench, way: str) -> None:
+    """A parameter is no state, and ``get`` returns no write_only value, whether it is new or not."""
+    bench.type(
+        "probe",
+        """
+        "name": Attribute("String", "n", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+        "size": Attribute("Optional[Integer]", "s"),
+        "speed": Attribute("Optional[Integer]", "p", kind="parameter"),
+        "pin": Attribute("Optional[String]", "w", write_only=True),
+        """,
+        provider="""
+        def get(self, context):
+            file = Path(os.environ["BENCH"], "probe.json")
+            return list(json.loads(file.read_text()).values()) if file.exists() else []
+        def set(self, context, changes):
+            rows = {name: {"name": name, "size": should["size"]} for name, (_, should) in changes.items()}
+            Path(os.environ["BENCH"], "probe.json").write_text(json.dumps(rows))
+            for name, (is_, should) in changes.items():
+                """
+        + {
+            "processed": "context.processed(name, is_, should)",
+            "processing": "with context.processing(name, is_, should): pass",
+        }[way]
+        + "\n",
+    )
+    state = ("--state", f"sqlite:{bench.things_of / 'state.db'}")
+    manifest = "project: p\nresources: {{'Probe[a]': {{size: {}, speed: 9, pin: {}}}}}"
+    assert bench.stream(manifest.format(1, "one"), *state).code == 0
+
+    def reported(size: int, pin: str) -> list[str]:
+        done = bench.stream(manifest.format(size, pin), *state)
+        assert done.code == 0
+        return [line.removeprefix("Notice: Probe[a]: ") for line in done.lines if line.startswith("Notice: Probe[a]")]
+
+    assert reported(2, "one") == ["size changed from 1 to 2", "Updated"]
+    assert reported(3, "two") == ["size changed from 2 to 3", "pin changed <sensitive>", "Updated"]
+
+
 def test_failing_fails_in_any_case(bench: Bench) -> None:
     """Also when nothing is raised in it."""
     bench.probe(

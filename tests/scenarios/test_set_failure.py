@@ -99,6 +99,25 @@ def test_set_raising_for_one_fails_it_alone(bench: Bench) -> None:
     assert [line for line in done.lines if "stuck" in line] == ["Error: Probe[b]: b is stuck"]
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, done: bool) -> None:
+    """Nobody else can be the reason: what is sent is not sent twice, and no time limit lasts twice as long."""
+    bench.probe(
+        f"""
+        def set(self, context, changes):
+            for name, (is_, should) in changes.items():
+                context.notice(f"POST {{name}}")
+                if {done}:
+                    self._put(name, dict(should))
+                raise OSError("no answer")
+        """
+    )
+    ended = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {require: 'Probe[a]'}}")
+    assert [line for line in ended.lines if "POST" in line] == ["Notice: probe: POST a"]
+    assert ended.ends()["Probe[a]"].get("error") == (None if done else "no answer")
+    assert statuses(ended.ends())["Token[1]"] == ("success" if done else "skipped")
+
+
 def test_names_with_a_status_keep_it_when_set_raises(bench: Bench) -> None:
     """What was reported as failed is not tried again, what was reported as done is verified all the same."""
     bench.probe(

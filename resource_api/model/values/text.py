@@ -13,8 +13,10 @@ from resource_api.model.values._lazy_regex import regex
 if TYPE_CHECKING:
     import re
 
-#: C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
-_UNSAFE: Final = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: C0, DEL, C1, line and paragraph separators, bidirectional controls, invisible characters, lone surrogates.
+_UNSAFE: Final = regex(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ud800-\udfff\ufeff]"
+)
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -29,6 +29,11 @@ def never_blocked(_name: Name) -> bool:
     return False
 
 
+def never_interrupted() -> bool:
+    """Return that the run is not interrupted."""
+    return False
+
+
 class CallTimeout(Exception):  # noqa: N818 - caught by name, never shown
     """A call has not ended at its deadline, nor in the grace period after it."""
 
@@ -44,6 +49,8 @@ class WorkerCall:
         self._config = config
         self._seconds = None if context.deadline is None else context.deadline - time.monotonic()
         self._cancelled = False
+        #: The names of ``set`` with which the provider has begun.
+        self._begun: set[Name] = set()
 
     def run(self, worker: WorkerProcess, arguments: Sequence[Any], *, fresh: bool) -> Frame:
         """Conduct the call and return its last frame, see ``result``; ``fresh`` has the provider made anew.
@@ -56,7 +63,9 @@ class WorkerCall:
         blocked: Callable[[Name], bool] = never_blocked
         if self._method == "set":
             changes = arguments[0]
-            blocked = changes.blocked
+            blocked, self._begun = changes.blocked, changes.begun
+            # Until the worker reports it, with each of them may have been begun.
+            self._begun.update(changes.offered)
             left_out = [name for name in changes.offered if blocked(name)]
             arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
         worker.begin_call()
@@ -100,6 +109,9 @@ class WorkerCall:
         """Answer a request of the worker, or take over what it reports."""
         if frame.kind == "blocked":
             worker.send("answer", value=blocked(frame.body["name"]))
+        elif frame.kind == "begun":
+            self._begun.clear()
+            self._begun.update(frame.body["names"])
         elif frame.kind in {"open", "member", "read"}:
             kind, answer = worker.assets.answer(frame.kind, frame.body)
             worker.send(kind, **answer)

@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -36,8 +37,8 @@ _MAX_LINE: Final = 1 << 16  # bytes of a line; a longer one is split
 _TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
 _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
 _BOOT: Final = (
-    "import json, sys; options = json.loads(sys.argv[4]); sys.path[:] = options['path'];"
-    " from resource_api.plugins.worker.server import main; main(*map(int, sys.argv[1:4]), options['directories'],"
+    "import json, sys; options = json.loads(sys.argv[5]); sys.path[:] = options['path'];"
+    " from resource_api.plugins.worker.server import main; main([*map(int, sys.argv[1:5])], options['directories'],"
     " options['trust'])"
 )
 
@@ -62,10 +63,12 @@ class WorkerProcess(Process):
 
         ``log`` is called with each line that it writes to its standard output (1) or error (2).
         """
-        requests, replies, lifeline = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        #: The ends of the pipes: requests, replies, and one whose closing shows the worker that this process is gone.
-        self._theirs = (requests[0], replies[1], lifeline[0])
-        self._ours = (requests[1], replies[0], lifeline[1])
+        requests, replies, lifeline, interrupts = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
+        #: The ends of the pipes: requests, replies, one whose closing shows the worker that this process is gone, and
+        #: one on which a byte means that the run is interrupted.
+        self._theirs = (requests[0], replies[1], lifeline[0], interrupts[0])
+        self._ours = (requests[1], replies[0], lifeline[1], interrupts[1])
+        self._interrupting = threading.Lock()
         self._log = log
         self._lines = {STDOUT: LineSplitter(), STDERR: LineSplitter()}
         self._frames: deque[Frame] = deque()
@@ -98,6 +101,12 @@ class WorkerProcess(Process):
         with suppress(BrokenPipeError):
             while data and not self._closed:
                 data = data[os.write(self._ours[0], data) :]
+
+    def interrupt(self) -> None:
+        """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so."""
+        with self._interrupting, suppress(BrokenPipeError):
+            if not self._closed:
+                os.write(self._ours[3], b"!")
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
         """Wait for the next frame; ``check`` is called now and then, and ends the waiting by raising.
@@ -215,7 +224,8 @@ class WorkerProcess(Process):
         )
 
     def _leave(self) -> None:
-        self._closed = True
+        with self._interrupting:
+            self._closed = True
         super()._leave()
         _close(self._ours)
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Changes
 from resource_api.model.values.errors import DefinitionError, ProviderError
 from resource_api.plugins.worker import protocol
-from resource_api.plugins.worker.call import CallTimeout, WorkerCall, apply_report, never_blocked, result
+from resource_api.plugins.worker.call import (
+    CallTimeout,
+    WorkerCall,
+    apply_report,
+    never_blocked,
+    never_interrupted,
+    result,
+)
 from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
 from resource_api.provider.context import Context
 
@@ -50,7 +57,7 @@ class WorkerProvider:
 
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
         """Bring every name from ``is_`` to ``should``."""
-        offered = changes if isinstance(changes, Changes) else Changes(changes, never_blocked)
+        offered = changes if isinstance(changes, Changes) else Changes(changes, never_blocked, never_interrupted)
         self._workers.call(context, "set", offered)
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
@@ -85,8 +92,8 @@ class WorkerProvider:
         return lambda context, **inputs: self._workers.call(context, name, inputs)
 
     def cancel(self) -> None:
-        """Have ``cancel`` of each provider called before it is closed."""
-        self._workers.interrupted = True
+        """Have ``cancel`` of each provider called: now, beside what runs, or before it is closed."""
+        self._workers.interrupt()
 
     def begin_close(self) -> None:
         """Ask the workers to end, and do not wait."""
@@ -154,6 +161,12 @@ class _WorkerPool:
             self._seen_changes[worker] = self._changes if self._changes == before + changed else -1
             self._idle.append(worker)
         return result(last)
+
+    def interrupt(self) -> None:
+        """Report to each worker that the run is interrupted."""
+        self.interrupted = True
+        for worker in list(self._seen_changes):
+            worker.interrupt()
 
     def begin_close(self) -> None:
         """Ask the idle workers to end."""

@@ -25,7 +25,7 @@ from resource_api.provider.outcomes import CallOutcomes
 from resource_api.system.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from resource_api.model.change import Difference
     from resource_api.model.type_definition import Name, TypeDefinition
@@ -114,6 +114,8 @@ class WorkerRun(RunContext):
         self._call = 0
         self._calling = False
         self._cancelled = False
+        #: Whether the run is interrupted, and not only the current call to be ended.
+        self.interrupted = False
         self._any_failed = False
         channel.decoder.content = requesting_content(self.request)
         super().__init__(Log(level, self._send_line))
@@ -122,6 +124,8 @@ class WorkerRun(RunContext):
     @property
     def cancelled(self) -> bool:
         """Whether the runtime has asked the current call to end soon."""
+        if self.interrupted:
+            return True
         with self._lock:
             while self._calling and not self._cancelled and self._channel.has_input():
                 self._cancelled = self._channel.receive().kind == "cancel"
@@ -155,6 +159,10 @@ class WorkerRun(RunContext):
     def blocked(self, name: Name) -> bool:
         """Request whether a prerequisite of a name has failed; while nothing has failed in this call, none can have."""
         return self._any_failed and bool(self.request("blocked", name=name))
+
+    def report_begun(self, names: Collection[Name]) -> None:
+        """Report with which names of ``set`` the provider has begun."""
+        self._channel.send("begun", names=list(names))
 
     def request(self, kind: str, **body: Any) -> Any:
         """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""

@@ -6,6 +6,7 @@ The provider is made, given a context and guarded as it is in the runtime. Which
 
 from __future__ import annotations
 
+import _thread
 import fcntl
 import os
 import select
@@ -40,7 +41,7 @@ from resource_api.system.process import process
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.type_definition import Name, TypeDefinition
 
 #: Methods that need a configured provider.
 _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due"})
@@ -50,11 +51,13 @@ _BATCHED: Final = frozenset({"validate", "insync"})
 _OPTIONAL: Final = frozenset({"check_config", "diff_config"})
 
 
-def main(requests: int, replies: int, lifeline: int, directories: Sequence[str], trust: Sequence[str]) -> None:
+def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str]) -> None:
     """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``.
 
-    Code beneath the directories of ``trust`` is not checked.
+    ``descriptors``: the worker's ends of the pipes, see ``process``. Code beneath the directories of ``trust`` is not
+    checked.
     """
+    requests, replies, lifeline, interrupts = descriptors
     _end_with_runtime(lifeline)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
@@ -65,7 +68,9 @@ def main(requests: int, replies: int, lifeline: int, directories: Sequence[str],
             channel.send("ready", protocol=protocol.VERSION)
             return
         registry = Registry(ModulePath(directories, distributions=False), trust)
-        _Server(channel, registry, hello).serve()
+        server = _Server(channel, registry, hello)
+        _thread.start_new_thread(server.await_interrupt, (move_descriptor(interrupts),))
+        server.serve()
     except Disconnected:
         os._exit(DISCONNECTED)
 
@@ -95,6 +100,13 @@ class _Server:
             import faulthandler  # noqa: PLC0415 - only for debugging
 
             faulthandler.enable()
+
+    def await_interrupt(self, interrupts: int) -> None:
+        """Wait in a thread until the run is interrupted, then call ``cancel`` of the provider beside what runs."""
+        with suppress(OSError):
+            if os.read(interrupts, 1):
+                self._run.interrupted = True
+                self._providers.cancel()
 
     def serve(self) -> None:
         """Load the type, report that it is ready, and answer calls until the frame ``close``."""
@@ -172,7 +184,12 @@ class _Server:
             return call(context, **arguments[0])
         if method == "set":
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
-            call(context, self._changes(**arguments[0]), **extra)
+            changes = self._changes(**arguments[0])
+            try:
+                call(context, changes, **extra)
+            finally:
+                if self._run.cancelled:
+                    self._run.report_begun(changes.begun)
             return None
         return _plain_data(context.type, method, call(*call_arguments(method, context, arguments)))
 
@@ -187,8 +204,12 @@ class _Server:
         )
 
     def _changes(self, offered: Sequence[Any], blocked: Sequence[Any]) -> Changes:
-        blocked_before = set(blocked)
-        return Changes(dict(offered), lambda name: name in blocked_before or self._run.blocked(name))
+        before = set(blocked)
+
+        def is_blocked(name: Name) -> bool:
+            return name in before or self._run.blocked(name)
+
+        return Changes(dict(offered), is_blocked, lambda: self._run.cancelled)
 
 
 def _answer_question(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _KILL: Final = 5.0  # seconds until processes that SIGKILL has not ended are left to the kernel
+_SET_DEATH_SIGNAL: Final = 1
 _SET_SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37
 
@@ -68,6 +69,17 @@ def read(pid: int) -> Row:
 def adopt_orphans() -> None:
     """Make the calling process the parent of its orphaned descendants; call ``prepare`` before a fork."""
     prepare()(_SET_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel kill the calling process when the thread that forked it has ended; ``prepare`` comes first.
+
+    ``parent`` is the process of that thread: where it has gone already, the calling process ends. The setting survives
+    exec, but for programs that are set-user-ID, set-group-ID or have capabilities; what is forked does not inherit it.
+    """
+    prepare()(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(255)
 
 
 @cache

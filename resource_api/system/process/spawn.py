@@ -13,8 +13,10 @@ import gc
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from functools import cache, partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -48,7 +50,45 @@ def starter() -> Callable[[Invocation, int, int, int], Any]:
     as a user who may delay that, and this process must not wait for it without a limit.
     Call this before creating the descriptors: the import of ``sh`` may open some.
     """
-    return partial(_spawn, _sh())
+    sh = _sh()
+    return lambda *arguments: _in_lasting_thread(partial(_spawn, sh, *arguments))
+
+
+def _in_lasting_thread(start: Callable[[], Any]) -> Any:
+    """Return what ``start`` returns, called in a thread that lasts as long as this process.
+
+    The kernel kills a program when the thread that has started it ends (``process_tree.end_with``), and threads of
+    providers and of ``--parallel`` may end before the program.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return start()
+    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    try:
+        _lasting_thread(os.getpid()).put((start, answers))
+    except RuntimeError:  # no more threads
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
+    started, error = answers.get()
+    if error is not None:
+        raise error
+    return started
+
+
+@cache
+def _lasting_thread(_pid: int) -> SimpleQueue[Any]:
+    """Return the queue of the thread that starts programs in a process; a forked process has a thread of its own."""
+    tasks: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_start_programs, args=(tasks,), daemon=True, name="programs").start()
+    return tasks
+
+
+def _start_programs(tasks: SimpleQueue[Any]) -> None:
+    while True:
+        start, answers = tasks.get()
+        try:
+            answers.put((start(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again where the program was asked for
+            answers.put((None, error))
+        del start, answers
 
 
 @cache
@@ -83,10 +123,11 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
     process_tree.prepare()
-    cwd, enter = invocation.cwd, _enter
+    cwd = invocation.cwd
+    enter: Callable[[], Any] = partial(_enter, os.getpid())
     if invocation.identity is not None:
         identity.prepare()
-        cwd, enter = "/", partial(_execute_as, invocation.identity, invocation, report)
+        cwd, enter = "/", partial(_execute_as, invocation.identity, invocation, report, os.getpid())
     stdin = _stdin(invocation.input)
     options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": cwd}
     options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}
@@ -119,8 +160,9 @@ def _stdin(data: bytes | None) -> int:
     return fd
 
 
-def _enter() -> None:
-    """Prepare the child: make it a subreaper, and reset signals, their mask and the umask as at login."""
+def _enter(parent: int) -> None:
+    """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask."""
+    process_tree.end_with(parent)
     process_tree.adopt_orphans()
     os.umask(0o022)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -128,7 +170,7 @@ def _enter() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _execute_as(user: identity.Identity, invocation: Invocation, report: int) -> NoReturn:
+def _execute_as(user: identity.Identity, invocation: Invocation, report: int, parent: int) -> NoReturn:
     """Execute the program in the child, as another user; never return.
 
     Before the change of identity all descriptors of this process are closed, except the child's report: also the one
@@ -138,7 +180,8 @@ def _execute_as(user: identity.Identity, invocation: Invocation, report: int) ->
     try:
         identity.assume(user)
         os.chdir(invocation.cwd)
-        _enter()
+        # Only now: a change of identity would undo it.
+        _enter(parent)
         words = [_encoded(word) for word in (invocation.path, *invocation.arguments)]
         variables = {_encoded(name): _encoded(value) for name, value in invocation.env.items()}
         os.execve(words[0], words, variables)  # noqa: S606 - as the module does with sh

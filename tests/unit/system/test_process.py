@@ -435,3 +435,72 @@ def test_a_program_costs_no_fixed_wait() -> None:
     # On a busy machine the first runs may be slow.
     assert any(seconds() < 0.05 for _ in range(100))
     assert not process._running
+
+
+#: Starts a program through ``Process`` in the thread that its argument names, and waits.
+RUN = """
+import os, sys, threading, time
+from resource_api.system.process import identity
+from resource_api.system.process.process import Invocation, Process
+
+directory, thread, script, user = sys.argv[1:]
+as_user = identity.find(user) if user else None
+
+def start():
+    arguments = ("-c", script, "test", directory)
+    process = Process(Invocation("/bin/sh", arguments, {"PATH": os.environ["PATH"]}, identity=as_user))
+    list(process.chunks(lambda: 20))
+
+if thread == "main":
+    start()
+else:
+    threading.Thread(target=start).start()
+    time.sleep(30)
+"""
+LATE = "echo $$ > $1/sh.pid; sleep 1; echo late > $1/late"
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Callable[..., None]:
+    """Return a function that has a process run a script and is killed once there are some ``*.pid``."""
+    tmp_path.chmod(0o777)
+
+    def kill(script: str, thread: str = "main", user: str = "", count: int = 1) -> None:
+        runtime = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path), thread, script, user])
+        pids(tmp_path, count)
+        runtime.kill()
+        runtime.wait()
+
+    return kill
+
+
+@pytest.mark.parametrize("user", ["", "nobody"])
+@pytest.mark.parametrize("thread", ["main", "another"])
+def test_a_program_ends_when_this_process_is_killed(
+    tmp_path: Path, killed: Callable[..., None], thread: str, user: str
+) -> None:
+    """Whatever thread has started it, and as whatever user: it does nothing while another run holds the lock."""
+    for directory in tmp_path.parents[:2] if user else ():
+        directory.chmod(0o755)
+    killed(LATE, thread, user)
+    assert gone(pids(tmp_path, 1))
+    time.sleep(1.2)
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_daemon_survives_the_death_of_this_process(tmp_path: Path, killed: Callable[..., None], daemon: str) -> None:
+    """A service that a provider has started runs on."""
+    killed(f"{daemon}/daemon.pid; echo $$ > $1/sh.pid; exit", "another", count=2)
+    time.sleep(0.3)
+    assert state(int((tmp_path / "daemon.pid").read_text())) in "SR"
+
+
+def test_a_program_outlives_the_thread_that_has_started_it() -> None:
+    """It may be read in another thread."""
+    started: list[Process] = []
+    thread = threading.Thread(target=lambda: started.append(Process(shell("sleep 0.5; echo done"))))
+    thread.start()
+    thread.join()
+    with started[0] as running:
+        said = b"".join(chunk for _, chunk in running.chunks(patience(20)))
+    assert (running.exit_code, said) == (0, b"done\n")
