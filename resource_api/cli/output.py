@@ -42,7 +42,9 @@ class Output:
         self._json_log = settings.get("log_format") == "json"
         self.color = _colored(settings.get("color", "auto"), self.stdout)
         self.log = Log(_threshold(settings), self._sink(settings))
-        sys.stdout, sys.stderr = line_stream(self._provider_printed, 1), line_stream(self._provider_printed, 2)
+        sys.stdout, sys.stderr = (
+            line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
+        )
         if stream:
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
 

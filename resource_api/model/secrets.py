@@ -50,6 +50,6 @@ def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []
-    mask = Mask()
+    mask = Mask(runs=False)
     mask.add([each if is_secret(each) else Sensitive(each) for each in known if not has_sealed(each)])
     return [name for name in candidates if mask.document(row[name]) != row[name]]

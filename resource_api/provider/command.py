@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.provider.context import calling_context, current
-from resource_api.system.process.line_splitter import decode
 
 if TYPE_CHECKING:
     import os
@@ -92,7 +91,7 @@ class Command:
         if self._skip(run):
             return CommandResult(0, "", "")
         stdout = run.stdout()
-        return CommandResult(run.exit_code, stdout, decode(run.stderr))
+        return CommandResult(run.exit_code, stdout, run.stderr)
 
     def _skip(self, run: ProgramRun) -> bool:
         context = run.context

@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.errors import CommandError
+from resource_api.model.values.masking import Mask
 from resource_api.system.process import identity, trusted_path
 from resource_api.system.process.line_splitter import LineSplitter, decode
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
@@ -62,17 +63,18 @@ class ProgramRun:
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
         shown = shlex.join(self.argv)
-        self.shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
+        self._mask = Mask() if context is None else context.mask
+        self.shown = shown if len(shown) <= _MAX_SHOWN else f"{self._mask(shown)[:_MAX_SHOWN]}..."
         self.context = context
         self.exit_code = 0
-        self.stderr = b""
+        self._stderr = b""
         self._stderr_level = context.stderr_level if context is not None else "warning"
         self._seconds = seconds
         self._invocation = invocation
 
     def stdout(self) -> str:
         """Run the program to its end and return its stdout."""
-        chunks, size, logged = [], 0, LineSplitter()
+        chunks, size, logged = [], 0, LineSplitter(self._mask)
         with closing(self.output()) as output:
             for stdout in output:
                 chunks.append(stdout)
@@ -105,14 +107,14 @@ class ProgramRun:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
         seconds_left = self._timer()
         self.log("debug", [f"Executing '{self.shown}'{self._as_user}"])
-        lines = LineSplitter()
+        lines = LineSplitter(self._mask)
         try:
             with self._start() as process:
                 for stream, chunk in process.chunks(seconds_left):
                     if stream == STDOUT:
                         yield chunk
                     else:
-                        self.stderr = (self.stderr + chunk)[-_TAIL:]
+                        self._stderr = (self._stderr + chunk)[-_TAIL - self._mask.longest :]
                         self.log(self._stderr_level, lines.feed(chunk, _TAIL))
         except ChildProcessError:
             self.fail("has ended, but something else in this process took its exit code")
@@ -123,6 +125,13 @@ class ProgramRun:
         if process.failure is not None:
             self._fail_to_start(process.failure)
         self.exit_code = process.exit_code or 0
+
+    @property
+    def stderr(self) -> str:
+        """The last 64 KiB of stderr, which do not begin within a secret."""
+        text = decode(self._stderr)
+        start = len(decode(self._stderr[:-_TAIL]))
+        return text[self._mask.boundary(text, start) :] if start else text
 
     def _log_end(self) -> None:
         """Log how it ended."""
@@ -137,8 +146,9 @@ class ProgramRun:
 
     def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
         """Raise ``CommandError`` with ``what`` this program did and the last lines of its stderr."""
-        stderr = decode(self.stderr)
-        last = "; ".join([line.strip() for line in stderr.splitlines() if line.strip()][-5:])[-2000:]
+        stderr = self.stderr
+        masked = self._mask(stderr)
+        last = "; ".join([line.strip() for line in masked.splitlines() if line.strip()][-5:])[-2000:]
         message = f"'{self.shown}' {what}: {last}" if last else f"'{self.shown}' {what}"
         raise CommandError(message, self.argv, exit_code, stderr) from None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.masking import Mask
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import ThreadPool
 
@@ -140,6 +141,11 @@ class Context:
     def stderr_level(self) -> str:
         """The log level of what programs write to stderr; output of a guard (``onlyif``) is no warning."""
         return "debug" if self.reading and self._only else "warning"
+
+    @property
+    def mask(self) -> Mask:
+        """The secrets that are known in this process, for texts that are shortened before they are logged."""
+        return self._run.log.mask
 
     @property
     def subjects(self) -> Mapping[Name, Subject]:

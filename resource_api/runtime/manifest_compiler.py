@@ -71,7 +71,7 @@ class ManifestCompiler:
         def python(raw: bytes, file: str) -> Document:
             from resource_api.manifest import python_manifest  # noqa: PLC0415 - only for Python manifests
 
-            return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add)
+            return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs)
 
         manifest = source if isinstance(source, Manifest) else reading.read(source, python, self._registry.trust.open)
         providers.select_versions({declared.instance: declared.version for declared in manifest.providers.values()})
@@ -97,7 +97,7 @@ class ManifestCompiler:
             return None
         from resource_api.manifest import python_component  # noqa: PLC0415 - only where there are components
 
-        return python_component.blueprint(*found, self._facts, self._log.mask.add)
+        return python_component.blueprint(*found, self._facts, self._log.mask.add_inputs)
 
 
 def _content_reader() -> Callable[[ContentSpec, str], Content]:

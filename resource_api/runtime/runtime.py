@@ -263,7 +263,7 @@ class Runtime(ResourceReader):
     def _masked(self, catalog: Catalog) -> Catalog:
         """Mask the secrets of a catalog in everything that is logged from now on."""
         for value in catalog.scope.inputs.values():
-            self.log.mask.add(value)
+            self.log.mask.add_inputs(value)
         for entry in catalog.entries:
             if entry.definition.sensitive:
                 self.log.mask.add(entry.should)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
+from resource_api.system.process.line_splitter import LineSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +71,8 @@ class Log:
             return
         with self._lock:
             mask = self.mask
-            lines = [Line(level, mask(subject), mask(text)) if mask else Line(level, subject, text) for text in texts]
+            lines = [Line(level, subject, text) for text in texts]
+            lines = [_masked(line, mask) for line in lines] if mask else lines
             if self._pending is None:
                 for line in lines:
                     self._show([line])
@@ -101,6 +103,13 @@ class Log:
             finally:
                 lines, self._pending = self._pending, None
                 self._show(lines)
+
+
+def _masked(line: Line, mask: Mask) -> Line:
+    """Return a line with its secrets masked; subject and text are searched together, because nearly none has any."""
+    level, subject, text = line
+    both = f"{subject}\n{text}"
+    return line if mask(both) is both else Line(level, mask(subject), mask(text))
 
 
 def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
@@ -160,13 +169,13 @@ class _StreamSink:
                 self._write = lambda _lines: None
 
 
-def line_stream(write: Callable[[str], None], descriptor: int) -> TextIO:
+def line_stream(write: Callable[[str], None], descriptor: int, mask: Mask) -> TextIO:
     """Return a replacement for a standard stream that calls ``write`` with each line that foreign code prints.
 
     The lines can then be masked, escaped, and written in the log's format. ``descriptor`` is what ``fileno`` returns:
-    programs that the code starts write there.
+    programs that the code starts write there. A very long line is cut at no secret of ``mask``.
     """
-    return _UnclosableStream(_LineStream(write, descriptor), "utf-8", "backslashreplace", write_through=True)
+    return _UnclosableStream(_LineStream(write, descriptor, mask), "utf-8", "backslashreplace", write_through=True)
 
 
 class _UnclosableStream(io.TextIOWrapper):
@@ -177,10 +186,10 @@ class _UnclosableStream(io.TextIOWrapper):
 
 
 class _LineStream(io.RawIOBase):
-    def __init__(self, write: Callable[[str], None], descriptor: int) -> None:
+    def __init__(self, write: Callable[[str], None], descriptor: int, mask: Mask) -> None:
         self._write_line = write
         self._descriptor = descriptor
-        self._rest = b""
+        self._lines = LineSplitter(mask)
 
     @property
     def name(self) -> int:
@@ -193,17 +202,13 @@ class _LineStream(io.RawIOBase):
         return self._descriptor
 
     def write(self, data: Any) -> int:
-        *lines, self._rest = (self._rest + bytes(data)).split(b"\n")
-        if len(self._rest) > _LONGEST:
-            lines, self._rest = [*lines, self._rest], b""
-        for line in lines:
+        for line in self._lines.feed(bytes(data), _LONGEST):
             self._emit(line)
         return len(data)
 
     def flush(self) -> None:
-        if self._rest:
-            self._emit(self._rest)
-            self._rest = b""
+        for line in self._lines.rest():
+            self._emit(line)
 
-    def _emit(self, line: bytes) -> None:
-        self._write_line(line.decode("utf-8", "backslashreplace"))
+    def _emit(self, line: str) -> None:
+        self._write_line(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

@@ -1,72 +1,130 @@
 """Masks known secret values in texts that leave the process.
 
-The first protection of secrets is the ``Sensitive`` type; this one covers what programs print and exceptions quote.
-Streams are for ``system.log``.
+The first protection of secrets is the ``Sensitive`` type; this one covers what programs print and exceptions quote. The
+forms in which a secret is found are listed in ``docs/secrets.md``; how they are written is in ``spellings``. Streams
+are for ``system.log``.
+
+A text is searched by windows of four bytes, at every eighth byte. All windows that the known forms can show there are
+in one set of integers: a text that has none of them, which is nearly every text, costs one call of ``isdisjoint``.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import Content
+from resource_api.model.values.spellings import ESCAPES, LONG, encoded, written
 from resource_api.model.values.values import Sensitive
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from resource_api.model.values.spellings import Escape
+
+    #: The first character of a secret in a text, and the one after its last.
+    Span = tuple[int, int]
+
+_MASKED: Final = "<sensitive>"
 #: Shorter secrets would mask ordinary words.
 _SHORTEST: Final = 6
-_MASKED: Final = "<sensitive>"
+#: An input of fewer characters cannot be masked at all; one below ``_SHORTEST`` is masked where it is a whole word.
+SHORTEST_INPUT: Final = 4
+#: A run of this many characters is masked ...
+_RUN: Final = 12
+#: ... if it is from a secret of this many, without white space.
+_SHORTEST_WITH_RUNS: Final = 24
+#: Bytes of a window, and from one window of a text to the next.
+_WINDOW: Final = 4
+_STEP: Final = 8
+#: Fewer bytes may contain no whole window at a multiple of ``_STEP``; a run always contains one.
+_SHORTEST_WINDOWED: Final = _WINDOW + _STEP - 1
+#: Escapes are undone at most so often: JSON in JSON is two.
+_NESTED: Final = 2
+#: A form is at most so many times as long as its secret.
+_WIDEST: Final = 6
 
 
 class Mask:
-    """The secret values of a run; a call returns a text in which each of them is ``<sensitive>``."""
+    """The secret values of a run; a call returns a text in which each of them is ``<sensitive>``.
 
-    def __init__(self) -> None:
+    Without ``runs`` secrets are found only as a whole.
+    """
+
+    def __init__(self, *, runs: bool = True) -> None:
         """Start without secrets."""
-        self._spellings: set[str] = set()
-        #: The number of spellings in the pattern, and the pattern: another thread may add spellings meanwhile.
-        self._pattern: tuple[int, re.Pattern[str]] | None = None
+        self._with_runs = runs
+        #: The secrets, and whether each was declared as an input.
+        self._known: set[tuple[str, bool]] = set()
+        #: Those that may not be in the index yet; it is built when a text is masked. Several threads may do so at once:
+        #: each adds the same, and what another thread adds meanwhile is still pending.
+        self._pending: dict[tuple[str, bool], None] = {}
+        #: All windows of runs, and the first ones of every other form.
+        self._windows: set[int] = set()
+        #: The forms that begin before a window, and by how many bytes.
+        self._forms: dict[int, list[tuple[bytes, int]]] = {}
+        #: The texts of which runs are masked, and the runs of the first so many of them.
+        self._run_texts: list[str] = []
+        self._runs: tuple[int, set[str]] = (0, set())
+        #: Forms that are too short for a window, those that count as whole words only, and the pattern for so many.
+        self._short: set[str] = set()
+        self._words: set[str] = set()
+        self._pattern: tuple[int, re.Pattern[str] | None] = (0, None)
+        #: The length in bytes of the longest form.
+        self.longest = 0
 
     def add(self, value: Any) -> None:
         """Add every secret in ``value``, at any depth."""
+        self._add(value, declared=False)
+
+    def add_inputs(self, value: Any) -> None:
+        """Add every secret in inputs: those of four characters too, and runs of each line of a long one."""
+        self._add(value, declared=True)
+
+    def _add(self, value: Any, *, declared: bool) -> None:
         if isinstance(value, Sensitive):
-            self._learn(value.reveal())
+            self._learn(value.reveal(), declared=declared)
         elif isinstance(value, dict):
             for item in value.values():
-                self.add(item)
+                self._add(item, declared=declared)
         elif isinstance(value, (list, tuple)):
             for item in value:
-                self.add(item)
+                self._add(item, declared=declared)
 
-    def _learn(self, secret: Any) -> None:
+    def _learn(self, secret: Any, *, declared: bool) -> None:
         if isinstance(secret, Content):
             secret = [secret.sha256, *(secret.given if secret.origin == "files" else [secret.given])]
         if isinstance(secret, dict):
             secret = list(secret.values())
         if isinstance(secret, (list, tuple)):
             for item in secret:
-                self._learn(item)
-        elif isinstance(secret, (str, int, float)) and not isinstance(secret, bool):
-            self._spellings.update(spelt for spelt in _spellings(str(secret)) if len(spelt) >= _SHORTEST)
+                self._learn(item, declared=declared)
+        elif isinstance(secret, (str, bytes, int, float)) and not isinstance(secret, bool):
+            text = secret.decode("utf-8", "surrogateescape") if isinstance(secret, bytes) else str(secret)
+            found = text, declared
+            if len(text) >= SHORTEST_INPUT and found not in self._known:
+                self._known.add(found)
+                self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
+                self._pending[found] = None
 
     def __bool__(self) -> bool:
         """Whether there is any secret."""
-        return bool(self._spellings)
+        return bool(self._known)
 
     def __call__(self, text: str) -> str:
-        """Return ``text`` with every secret masked, the longest first."""
-        if not self._spellings:
+        """Return ``text`` with every secret masked."""
+        if not self._known or not (spans := self._spans(text)):
             return text
-        made = self._pattern
-        if made is None or made[0] != len(self._spellings):
-            spellings = sorted(self._spellings, key=_by_start)
-            made = self._pattern = len(spellings), re.compile(_any_of(spellings))
-        return made[1].sub(_MASKED, text)
+        pieces, position = list[str](), 0
+        for start, end in _merged(spans):
+            pieces += text[position:start], _MASKED
+            position = end
+        return "".join(pieces) + text[position:]
 
     def document(self, value: Any) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
-        if not self._spellings:
+        if not self._known:
             return value
         if isinstance(value, str):
             return self(value)
@@ -76,41 +134,150 @@ class Mask:
             return [self.document(item) for item in value]
         return value
 
+    def boundary(self, text: str, position: int) -> int:
+        """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret."""
+        if self._known:
+            position = next((end for start, end in _merged(self._spans(text)) if start < position < end), position)
+        return position
 
-def _spellings(text: str) -> set[str]:
-    """Return a secret in the forms in which programs, exceptions and protocols write it."""
-    if len(text) == 1 and text.isascii() and text.isprintable():
-        return {text}  # a locked account, for example: too short to be masked in any form
-    from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 - only with a secret
-    from urllib.parse import quote, quote_plus  # noqa: PLC0415 - the same
+    def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
+        if self._pending:
+            self._build()
+        data = text.encode("utf-8", "surrogatepass")
+        clean = self._windows.isdisjoint(memoryview(data)[: len(data) & -_WINDOW].cast("I")[:: _STEP // _WINDOW])
+        spans = [] if clean else list(self._found(text, data))
+        if (pattern := self._pattern[1]) is not None:
+            spans += [match.span() for match in pattern.finditer(text)]
+        if nested and ("\\" in text or "%" in text or "&" in text or "''" in text or '""' in text):
+            for escape in ESCAPES:
+                spans += self._spans_under(escape, text, nested - 1)
+        return spans
 
-    data = text.encode("utf-8", "surrogateescape")
-    return {
-        *(text, text.strip(), *(line.strip() for line in text.splitlines())),
-        "".join(map(_visible, text)),
-        *(repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]),
-        *(repr(data)[2:-1], data.hex(), data.hex().upper(), text.replace("'", "'\"'\"'")),
-        *(quote(data), quote(data, safe=""), quote_plus(data), quote_plus(data, safe="/")),
-        *(b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode().rstrip("=")),
-    }
+    def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
+        """Return the places of secrets that are found once one kind of escapes is undone."""
+        plain = escape.undo(text)
+        if plain == text or not (found := self._spans(plain, nested)):
+            return []
+        origins = escape.origins(text)
+        return [(origins[start][0], origins[end - 1][1]) for start, end in found]
+
+    def _found(self, text: str, data: bytes) -> Iterator[Span]:
+        """Yield the places of whole forms and of runs, both around the windows that may be of a secret."""
+        ascii_only, runs = len(text) == len(data), None
+        for position, window in zip(range(0, len(data), _STEP), _windows(data)[:: _STEP // _WINDOW], strict=False):
+            if window not in self._windows:
+                continue
+            for form, offset in self._forms.get(window, ()):
+                start = position - offset
+                if start >= 0 and data.startswith(form, start):
+                    first = start if ascii_only else _characters(data[:start])
+                    yield first, first + _characters(form)
+            if runs is None:
+                runs = self._indexed_runs()
+                if not ascii_only:
+                    yield from _runs_in(text, runs, range(len(text)))
+            if ascii_only:
+                yield from _runs_in(text, runs, range(max(0, position + _WINDOW - _RUN), position + 1))
+
+    def _indexed_runs(self) -> set[str]:
+        """Return all runs; they are collected at the first text that may have one."""
+        count, runs = self._runs
+        if count < len(self._run_texts):
+            new, runs = self._run_texts[count:], set(runs)
+            for secret in new:
+                runs.update(secret[i : i + _RUN] for i in range(len(secret) - _RUN + 1))
+            self._runs = count + len(new), runs
+        return runs
+
+    def _build(self) -> None:
+        """Put the pending secrets into the index."""
+        pending = list(self._pending)
+        for text, declared in pending:
+            self._index(text, declared=declared)
+        while (count := len(self._short) + len(self._words)) != self._pattern[0]:
+            self._pattern = count, _pattern(list(self._short), list(self._words))
+        for found in pending:
+            self._pending.pop(found, None)
+
+    def _index(self, text: str, *, declared: bool) -> None:
+        if declared and len(text) < _SHORTEST:
+            self._words.add(text)
+        encodings = encoded(text)
+        for form in written(text) | encodings:
+            data = form.encode("utf-8", "surrogatepass")
+            if len(data) >= _SHORTEST_WINDOWED:
+                self._index_form(data)
+            elif len(form) >= _SHORTEST:
+                self._short.add(form)
+        if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:
+            for line in {line.strip() for line in (text, *(text.splitlines() if declared else ()))}:
+                if len(line) >= _SHORTEST_WITH_RUNS and line.split() == [line]:
+                    self._index_runs(line)
+            for form in encodings if len(text) <= LONG else ():
+                self._index_runs(form)
+
+    def _index_form(self, data: bytes) -> None:
+        for offset in range(_STEP):
+            window = _window(data, offset)
+            self._windows.add(window)
+            forms = self._forms.setdefault(window, [])
+            if (data, offset) not in forms:
+                forms.append((data, offset))
+
+    def _index_runs(self, text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        for offset in range(_WINDOW):
+            self._windows.update(_windows(data[offset:]))
+        self._run_texts.append(text)
 
 
-def _visible(character: str) -> str:
-    """Return a character as logs and plans show it."""
-    return character if character.isprintable() else repr(character)[1:-1]
+def _windows(data: bytes) -> memoryview:
+    """Return the windows at every fourth byte, as integers."""
+    return memoryview(data)[: len(data) // _WINDOW * _WINDOW].cast("I")
 
 
-def _by_start(spelling: str) -> tuple[str, int]:
-    return spelling[:2], -len(spelling)
+def _window(data: bytes, position: int) -> int:
+    return _windows(data[position : position + _WINDOW])[0]
 
 
-def _any_of(spellings: list[str]) -> str:
+def _runs_in(text: str, runs: set[str], starts: range) -> Iterator[Span]:
+    return ((start, start + _RUN) for start in starts if text[start : start + _RUN] in runs)
+
+
+def _characters(data: bytes) -> int:
+    """Return the number of characters that begin in ``data``."""
+    return len(data) if data.isascii() else len(data.decode("utf-8", "ignore"))
+
+
+def _merged(spans: Iterable[Span]) -> Iterable[Span]:
+    """Yield spans in their order, those that overlap as one."""
+    start = end = -1
+    for first, last in sorted(spans):
+        if first < end:
+            end = max(end, last)
+            continue
+        if end > 0:
+            yield start, end
+        start, end = first, last
+    if end > 0:
+        yield start, end
+
+
+def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
+    """Return a pattern of short forms, the longest first, and of words that stand alone."""
+    alternatives = [_any_of(sorted(short, key=lambda form: (form[:2], -len(form))))] if short else []
+    if words:
+        alternatives.append(f"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, sorted(words)))})(?![0-9A-Za-z])")
+    return re.compile("|".join(alternatives))
+
+
+def _any_of(forms: list[str]) -> str:
     """Return a pattern grouped by the first two characters; plain alternatives would be tried one by one."""
     groups = []
-    for first, same_first in groupby(spellings, key=lambda spelling: spelling[0]):
+    for first, same_first in groupby(forms, key=lambda form: form[0]):
         inner = [
-            f"{re.escape(second)}(?:{'|'.join(re.escape(spelling[2:]) for spelling in same_start)})"
-            for second, same_start in groupby(same_first, key=lambda spelling: spelling[1])
+            f"{re.escape(second)}(?:{'|'.join(re.escape(form[2:]) for form in same_start)})"
+            for second, same_start in groupby(same_first, key=lambda form: form[1])
         ]
         groups.append(f"{re.escape(first)}(?:{'|'.join(inner)})")
     return "|".join(groups)

@@ -30,6 +30,7 @@ from resource_api.system.process.spawn import Invocation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from resource_api.model.values.masking import Mask
     from resource_api.plugins.worker.protocol import Frame
 
 _CHUNK: Final = 1 << 16
@@ -56,12 +57,15 @@ class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
 class WorkerProcess(Process):
     """A process that serves one provider. One thread at a time may use it."""
 
-    def __init__(self, directories: Sequence[str], log: Callable[[int, str], None], trust: Sequence[str] = ()) -> None:
+    def __init__(
+        self, directories: Sequence[str], log: Callable[[int, str], None], mask: Mask, trust: Sequence[str] = ()
+    ) -> None:
         """Start the process; ``directories`` is its module path. Raise ``OSError`` if it cannot be started.
 
         Code beneath the directories of ``trust`` is not checked.
 
-        ``log`` is called with each line that it writes to its standard output (1) or error (2).
+        ``log`` is called with each line that it writes to its standard output (1) or error (2), cut at
+        no secret of ``mask``.
         """
         requests, replies, lifeline, interrupts = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
         #: The ends of the pipes: requests, replies, one whose closing shows the worker that this process is gone, and
@@ -70,7 +74,7 @@ class WorkerProcess(Process):
         self._ours = (requests[1], replies[0], lifeline[1], interrupts[1])
         self._interrupting = threading.Lock()
         self._log = log
-        self._lines = {STDOUT: LineSplitter(), STDERR: LineSplitter()}
+        self._lines = {STDOUT: LineSplitter(mask), STDERR: LineSplitter(mask)}
         self._frames: deque[Frame] = deque()
         self._decoder = Decoder()
         self.begin_call()

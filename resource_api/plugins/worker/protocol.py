@@ -94,6 +94,8 @@ class Decoder:
         self._buffer = bytearray()
         #: Makes assets and archives from what a frame holds of them.
         self.content: Callable[[str, str, str, Any], Content] = unreadable_content
+        #: Is called with each secret that arrives.
+        self.on_secret: Callable[[Sensitive[Any]], object] = id
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
@@ -115,7 +117,10 @@ class Decoder:
         tag = found.get(_TAG)
         if tag is None:
             return found
-        return self.content(tag, *found["value"]) if tag in KINDS else _DECODERS[tag](found["value"])
+        value: Any = self.content(tag, *found["value"]) if tag in KINDS else _DECODERS[tag](found["value"])
+        if tag == "sensitive":
+            self.on_secret(value)
+        return value
 
 
 class _Encoder:
@@ -219,11 +224,15 @@ _ERRORS: Final[Mapping[str, type[BaseException]]] = {
 }
 
 
-def encode_error(error: BaseException) -> dict[str, Any]:
-    """Return the body of the frame for an error: its class, the nearest class that both sides have, text, fields."""
+def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return the body of the frame for an error: its class, the nearest class that both sides have, text, fields.
+
+    A text that is too long is masked before it is cut.
+    """
     base = next(each for each in type(error).__mro__ if _ERRORS.get(each.__name__) is each)
     try:
-        text = str(error)[:_MAX_ERROR]
+        text = str(error)
+        text = text if len(text) <= _MAX_ERROR else mask(text)[:_MAX_ERROR]
     except Exception:  # noqa: BLE001 - a foreign class may do anything
         text = ""
     more = vars(error) if isinstance(error, errors.ResourceAPIError) else {}

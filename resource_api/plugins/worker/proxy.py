@@ -206,7 +206,7 @@ class _WorkerPool:
     def _start(self) -> WorkerProcess:
         name = self._definition.name
         try:
-            worker = WorkerProcess(self._directories, self._log_output, self._trust)
+            worker = WorkerProcess(self._directories, self._log_output, self._run.log.mask, self._trust)
         except OSError as error:
             msg = f"the worker of '{name}' cannot be started: {error.strerror}"
             raise ProviderError(msg) from error

@@ -119,7 +119,8 @@ class WorkerRun(RunContext):
         self._any_failed = False
         channel.decoder.content = requesting_content(self.request)
         super().__init__(Log(level, self._send_line))
-        self.log.mask = _SendingMask(channel)
+        self.log.mask = mask = _SendingMask(channel)
+        channel.decoder.on_secret = mask.arrived
 
     @property
     def cancelled(self) -> bool:
@@ -204,7 +205,7 @@ class _SendingOutcomes(CallOutcomes):
 
 
 class _SendingMask(Mask):
-    """Sends secrets to the runtime, which masks them."""
+    """Sends secrets to the runtime, which masks them; here they are known for texts that must be shortened."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
@@ -212,4 +213,9 @@ class _SendingMask(Mask):
 
     def add(self, value: Any) -> None:
         if is_secret(value):
+            super().add(value)
             self._channel.send("conceal", value=value)
+
+    def arrived(self, secret: Any) -> None:
+        """Add a secret that the runtime has sent."""
+        super().add(secret)

@@ -148,7 +148,7 @@ class _Server:
         except Disconnected:
             raise
         except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
-            self._channel.send("raised", **protocol.encode_error(error))
+            self._channel.send("raised", **protocol.encode_error(error, self._run.log.mask))
             return False
         return True
 
@@ -221,7 +221,7 @@ def _answer_question(
     except Disconnected:
         raise
     except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
-        return {"raised": protocol.encode_error(error)}
+        return {"raised": protocol.encode_error(error, context.mask)}
 
 
 def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:

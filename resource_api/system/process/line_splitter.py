@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from resource_api.model.values.masking import Mask
+
 
 class LineSplitter:
-    """Collects chunks and returns whole lines; ``size`` is the number of bytes without a line end so far."""
+    """Collects chunks and returns whole lines; ``size`` is the number of bytes without a line end so far.
 
-    def __init__(self) -> None:
+    A line that is too long is cut where ``mask`` knows of no secret: it is masked afterwards, piece by piece.
+    """
+
+    def __init__(self, mask: Mask | None = None) -> None:
         """Start at the beginning of a line."""
         self.size = 0
+        self._mask = mask or Mask()
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
@@ -20,7 +26,15 @@ class LineSplitter:
             self._pending, self.size = [], 0
         self._pending.append(tail)
         self.size += len(tail)
-        return lines + self.rest() if limit is not None and self.size > limit else lines
+        return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
+
+    def _cut(self) -> list[str]:
+        """Return the beginning of the line: what remains is long enough for a secret that has begun."""
+        text = decode(b"".join(self._pending))
+        end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))
+        self._pending = [text[end:].encode("utf-8", "surrogateescape")]
+        self.size = len(self._pending[0])
+        return [text[:end]] if end else []
 
     def rest(self) -> list[str]:
         """Return the incomplete line at the end; an empty list when there is none."""
