@@ -155,8 +155,11 @@ class Recorder:
             return []
         changed = [run.step.entry.index for run in ended if run.number in results.changed]
         entries = [entry for index in changed for entry in dependents.get(index, ())]
-        records = self._plan.prior.records
-        return [records[e.index]._replace(status="tainted") for e in entries if not results.succeeded(e.index)]
+        records, numbers = self._plan.prior.records, results.operations_of
+        left = [e.index for e in entries if not results.succeeded(e.index)]
+        # One that was removed for its replacement is recorded so.
+        left = [index for index in left if results.changed.isdisjoint(numbers.get(index, ()))]
+        return [records[index]._replace(status="tainted") for index in left]
 
     def _pending(self, run: OperationRun) -> Record | None:
         """Return the record of a resource that was removed for its replacement, while that is not made yet."""

@@ -118,11 +118,19 @@ class Reevaluation:
             known.append(run)
         return known
 
-    def _known_values(self, step: Step, should: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-        """Return what should be with the values that have become known, and what is wrong with them; empty: nothing."""
+    def _known_values(
+        self, step: Step, should: Mapping[str, Any], lost: Collection[str] = ()
+    ) -> tuple[Mapping[str, Any], str]:
+        """Return what should be with the values that have become known, and what is wrong with them; empty: nothing.
+
+        The attributes ``lost`` stay unknown.
+        """
         entry, catalog = step.entry, self._plan.catalog
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
+            if name in lost:
+                values[name] = UNKNOWN
+                continue
             try:
                 found = catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
@@ -211,6 +219,8 @@ class Reevaluation:
         """Return a resource that must be replaced with this one and must not be; empty: there is none."""
         for other in self._groups.get(index, ()):
             step = self._step(other)
+            if not self._results.changed.isdisjoint(self._results.operations_of[other]):
+                continue  # removed already
             decision = self._decision_now(step)
             if decision.error or (step.decision.forbidden and decision.action is Action.REPLACE):
                 return str(step.reference)
@@ -232,14 +242,28 @@ class Reevaluation:
         return self._decisions_now[index]
 
     def _decide_now(self, step: Step) -> Decision:
-        should, problem = self._known_values(step, step.should) if step.entry.pending else (step.should, "")
+        entry = step.entry
+        sources = entry.sources.items()
+        lost = {name: str(each.reference) for name, found in sources for each in found if self._is_lost(each.index)}
+        should, problem = self._known_values(step, step.should, lost) if entry.pending else (step.should, "")
         if problem:
             return Decision(Action.REPLACE, error=problem)
-        sources = step.entry.sources.items()
-        lost = {name: str(each.reference) for name, found in sources for each in found if self._is_removed(each.index)}
-        functions = self._providers.functions(step.entry.instance)
-        row = self._snapshot.observation(step.entry.instance, step.entry.name).row
-        return decide(step.entry, row, should, functions, self._inputs(step)._replace(lost_sources=lost))
+        functions = self._providers.functions(entry.instance)
+        row = self._snapshot.observation(entry.instance, entry.name).row
+        inputs = self._inputs(step)._replace(lost_sources=lost)
+        if is_triggered(step) and not self._has_changed_trigger(step):
+            inputs = inputs._replace(replacement=None)
+        return decide(entry, row, should, functions, inputs)
+
+    def _has_changed_trigger(self, step: Step) -> bool:
+        """Return whether a resource that triggers a replacement has changed, or is about to be replaced."""
+        indexes = [trigger.index for trigger in trigger_entries(self._plan.catalog, step.entry)]
+        numbers = (number for index in indexes for number in self._results.operations_of.get(index, ()))
+        return not self._results.changed.isdisjoint(numbers) or any(map(self._is_removed, indexes))
+
+    def _is_lost(self, index: int) -> bool:
+        """Return whether a resource is or is about to be deleted to be replaced, and is not created yet."""
+        return not (index in self._runs and self._runs[index].finished) and self._is_removed(index)
 
     def _is_removed(self, index: int) -> bool:
         """Return whether a resource is or was deleted to be replaced, as far as nothing of its group forbids that."""

@@ -69,6 +69,26 @@ def test_a_triggered_replacement_that_was_not_done_is_done_later(bench: Bench, w
     assert acted(bench.apply(site)) == {}
 
 
+def test_what_was_removed_for_a_trigger_is_recorded_as_gone(bench: Bench) -> None:
+    """Although it was skipped later, because what it needs could not be created."""
+    first = {"replace": "delete_first"}
+    site: dict[str, Any] = {
+        "Thing[a]": {"image": "x", "lifecycle": first},
+        "Thing[c]": {"image": "${Thing[a].name}", "lifecycle": first},
+        "Gizmo[b]": {"require": "Thing[c]", "lifecycle": {"replace_triggered_by": ["Thing[a]"]}},
+    }
+    bench.apply(site)
+    site["Thing[a]"]["image"] = "y"
+    with bench.troubled(c="unmade"):
+        bench.apply(site)
+    record = bench.record("Gizmo[b]")
+    assert record is not None
+    assert (record.is_, record.status, bench.names("gizmo")) == (None, "pending", [])
+    bench.apply(site)
+    assert (bench.names(), bench.names("gizmo")) == (["a", "c"], ["b"])
+    assert acted(bench.apply(site)) == {}
+
+
 def test_deleted_with_a_noop_resource_is_deleted_itself(bench: Bench) -> None:
     """The other one stays, so it would not vanish with it."""
     kept: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[a]"}}

@@ -263,6 +263,33 @@ def test_one_that_must_not_go_keeps_its_siblings(bench: Bench, parallel: int) ->
     }
 
 
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_a_group_is_decided_alike_while_it_is_removed(bench: Bench, parallel: int) -> None:
+    """L is made from H and K, and removed first; that its sources go then forbids nothing."""
+    site = deep(1)
+    site["Thing[L]"] = {"image": "${Thing[H].name} ${Gizmo[K].serial}", "lifecycle": FIRST}
+    bench.apply(site)
+    renumber(bench, "D")
+    site["Gizmo[D]"]["size"] = 2
+    assert bench.apply(site, parallel=parallel).exit_code == 0
+    assert calls(bench) == "~D -L -K -H +H +K +L"
+    assert planned(bench.plan(site)) == {}
+
+
+def test_nothing_is_deleted_ahead_for_a_trigger_that_is_not_decided(bench: Bench) -> None:
+    """L is triggered by T, which cannot be replaced and fails; that it would change is known only at its turn."""
+    site = deep(1)
+    site["Thing[T]"] = {"image": "${Gizmo[K].serial}"}
+    site["Thing[L]"] = {"image": "${Gizmo[K].name}", "lifecycle": {**FIRST, "replace_triggered_by": ["Thing[T]"]}}
+    site["Gizmo[K]"]["size"] = 1
+    bench.apply(site)
+    renumber(bench, "K")
+    site["Gizmo[D]"]["size"] = site["Gizmo[K]"]["size"] = 2
+    report = bench.apply(site)
+    assert acted(report)["Thing[T]"][1] == "failed"
+    assert "-" not in calls(bench)
+
+
 def test_a_target_takes_nothing_along_unless_it_is_really_replaced(bench: Bench) -> None:
     """K is no target: H fails only if it would have to be replaced."""
     bench.apply(deep(1))
