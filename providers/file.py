@@ -171,13 +171,13 @@ class Provider(BaseProvider):
             if is_ is None or is_.get("target") != should["target"]:
                 batch.make_link(path, should["target"], **owner)
             else:
-                batch.set_mode_owner(path, **owner)
+                batch.set_mode_owner(path, **owner, former_uid=is_.get("uid"))
         elif ensure == "directory" and found == "absent":
             batch.make_directory(path, mode=mode, **owner)
         elif ensure == "file" and (content := _content(path, is_, should, owner["uid"])) is not None:
             batch.replace(path, content, mode=mode, **owner)
         else:
-            batch.set_mode_owner(path, mode=mode, **owner)
+            batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
     def _id(self, lookup: Callable[[int | str], int], owner: int | str | None) -> int | None:
         """Return the number of a user or group, looked up once per call of ``set``; None for None."""

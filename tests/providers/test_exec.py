@@ -7,6 +7,7 @@ import pwd
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -263,6 +264,60 @@ def test_a_program_of_another_user_gets_nothing_of_root() -> None:
     script = "ls /proc/self/fd | tr '\\n' ' '; echo; cut -d' ' -f7 /proc/self/stat; grep NoNewPrivs /proc/self/status"
     assert sh(script, user="games").output == ["0 1 2 3 ", "0", "NoNewPrivs:\t0"]
     assert "denied" in sh("cat /proc/$PPID/environ", user="games").report.steps[0].error
+
+
+@as_root
+def test_before_it_is_executed_its_user_can_neither_read_nor_delay_it(tmp_path: Path) -> None:
+    """The child still contains the memory of root: it is held here after its change of identity, and looked at."""
+    program = "from resource_api import Command; Command('true', timeout=2)(user='games', cwd='/tmp')"
+    watch = ["-f", "-o", str(tmp_path / "trace"), "-e", "trace=chdir", "-e", "inject=chdir:delay_enter=6s:when=2"]
+    argv = ["strace", *watch, sys.executable, "-c", program]
+    with subprocess.Popen(argv, env={"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True) as running:
+        games, top, child = pwd.getpwnam("games").pw_uid, psutil.Process(running.pid), None
+        until = time.monotonic() + 10
+        while child is None and time.monotonic() < until:
+            child = next((each for each in top.children(recursive=True) if is_of(each, games)), None)
+        assert child is not None
+        place = Path(f"/proc/{child.pid}")
+        assert len(list((place / "fd").iterdir())) == 4  # the fourth is for the report of an error
+        assert (place / "environ").stat().st_uid == 0
+        for look in (["cat", place / "environ"], ["cat", place / "mem"], ["ls", place / "fd"]):
+            argv = ["setpriv", f"--reuid={games}", "--clear-groups", *map(str, look)]
+            assert "Permission denied" in subprocess.run(argv, capture_output=True, text=True, check=False).stderr
+        assert "timed out after 2 s" in running.communicate()[1]
+
+
+def is_of(process: psutil.Process, uid: int) -> bool:
+    """Return whether a process runs as that user, with all its ids."""
+    try:
+        return set(process.uids()) == {uid}
+    except psutil.NoSuchProcess:
+        return False
+
+
+@as_root
+def test_only_root_can_become_another_user() -> None:
+    """The caller's own name changes nothing but the variables; any other one is an error that says so."""
+    script = """
+import os
+from resource_api import Command, CommandError
+from resource_api.provider import command_run
+os.setgroups([]), os.setresgid(*[65534] * 3), os.setresuid(*[65534] * 3)
+print(Command("id")("-un", user="nobody").stdout.strip())
+try:
+    Command("id")("-un", user="games")
+except CommandError as error:
+    print(error)
+"""
+    preload = "import ctypes, grp, pwd, sh, glob, logging\n"
+    done = subprocess.run(
+        [sys.executable, "-c", preload + script],
+        env={"PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == ["nobody", "'id -un' was not started as 'games': Operation not permitted"]
 
 
 @as_root

@@ -233,3 +233,18 @@ def test_a_file_that_another_user_holds_open_is_not_taken_over(theirs: Path) -> 
     os.chown(path, NOBODY, NOBODY)
     assert change(path, read(path), ensure="file", owner="root") == ""
     assert (path.stat().st_ino, path.read_text()) == (before, "right")
+
+
+@root_only
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_what_was_swapped_since_it_was_read_gets_no_new_owner(theirs: Path, kind: str) -> None:
+    """A neighbour who moves something of root to a name of his own after it was read does not get it."""
+    mine, secret = theirs / "mine", theirs / "secret"
+    for path in (mine, secret):
+        path.mkdir(mode=0o700) if kind == "directory" else path.touch(0o600)
+    os.chown(mine, NOBODY, NOBODY)
+    seen = read(mine)
+    mine.rename(theirs / "away")
+    secret.rename(mine)
+    assert "replaced meanwhile" in change(mine, seen, ensure=kind, owner="nobody", mode="0750")
+    assert (mine.stat().st_uid, stat.S_IMODE(mine.stat().st_mode)) == (0, 0o700 if kind == "directory" else 0o600)

@@ -258,16 +258,25 @@ class Batch:
         self.directories.forget()
 
     def set_mode_owner(
-        self, path: str, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
+        self,
+        path: str,
+        *,
+        mode: int | None = None,
+        uid: int | None = None,
+        gid: int | None = None,
+        former_uid: int | None = None,
     ) -> None:
         """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present one.
 
         ACLs, attributes of users and file capabilities end as with ``replace``.
         Raise ``OSError``: EPERM for a file with other hard links in a directory that other users can write to (it
-        may be a link to a file of another user), EAGAIN when the file is replaced meanwhile.
+        may be a link to a file of another user), EAGAIN when the file is replaced meanwhile, or no longer belongs to
+        ``former_uid``, if that is given.
         """
         directory, name = self.directories.place(path)
         seen = os.lstat(name, dir_fd=directory.fd)
+        if former_uid not in {None, seen.st_uid}:
+            raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
         if stat.S_ISLNK(seen.st_mode):
             change_link_owner(directory.fd, name, Permissions(None, uid, gid))
             self._pending.entries(directory.path)
