@@ -1,4 +1,4 @@
-"""What people may do after a crash instead of running the same again: it loses nothing either."""
+"""Other commands after a crash than the same run again: nothing is lost either."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RESOURCES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def machine(bench: Make) -> Any:
-    """Give a small apply to something that is new."""
+    """Return a small apply on a new machine."""
     machine = bench("apply", RESOURCES, foreign=FOREIGN)
     assert len(machine.points) >= FLOOR
     return machine
 
 
 def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None:
-    """However often runs are cut, the first one that is not brings everything in order."""
+    """After any number of killed runs, the first complete one converges."""
     order = random.Random(7)  # noqa: S311 - the same choice every time is the purpose
     reached = 0
     for point in machine.sample(2, 5):
@@ -44,8 +44,8 @@ def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None
     assert reached
 
 
-def test_destroying_right_after_a_kill_leaves_nothing_of_ours(machine: Any) -> None:
-    """What a run was about to make is ours, whether it came to recording it or not."""
+def test_destroy_after_a_kill_deletes_everything_of_ours(machine: Any) -> None:
+    """Also a resource that was created and not yet recorded."""
     for point in machine.sample(2, 5):
         machine.kill(point)
         report, said = machine.carry("destroy")
@@ -56,8 +56,8 @@ def test_destroying_right_after_a_kill_leaves_nothing_of_ours(machine: Any) -> N
         assert not after.state.intents
 
 
-def test_a_run_of_one_target_after_a_kill_forgets_nothing_about_the_others(machine: Any) -> None:
-    """What was not looked at is still in doubt, and ours."""
+def test_a_targeted_run_after_a_kill_keeps_the_other_intents(machine: Any) -> None:
+    """Resources that it does not read are still in doubt, and ours."""
     for point in machine.sample(2, 5):
         machine.kill(point)
         report, _ = machine.carry("apply", targets=("Thing[@/last]".replace("@", str(machine.world)),))

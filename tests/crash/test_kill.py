@@ -1,6 +1,6 @@
-"""SIGKILL at the mutating system calls of a run: the next one needs no help, and nothing is lost or left.
+"""SIGKILL at the mutating system calls of a run: the next run needs no help, and nothing is lost or left over.
 
-``CRASH_SWEEP_WHOLE=1`` sweeps every point; else a sample, in an order that is always the same, within a time.
+``CRASH_SWEEP_WHOLE=1`` sweeps every point; otherwise a sample, always in the same order, within a time limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MINE = {"etc/ours": "found here\n", "etc/near": "not ours\n", "etc/theirs": "the
 
 
 def thirty(word: str) -> dict[str, dict[str, Any]]:
-    """Give thirty resources of three types in seven segments, with relationships and one refresh."""
+    """Return thirty resources of three types in seven segments, with relationships and one refresh."""
     found: dict[str, dict[str, Any]] = {"File[@/etc]": {"ensure": "directory", "mode": "0750"}}
     found["File[@/etc/ours]"] = {"content": "found here\n"}
     found["File[@/etc/near]"] = {"content": f"near {word}\n"}
@@ -38,7 +38,7 @@ def thirty(word: str) -> dict[str, dict[str, Any]]:
 
 
 def sweep(bench: Any, seconds: float, *, least: int, floor: int) -> None:
-    """Kill the run at its points, one after the other; fewer points than there must be are a broken sweep."""
+    """Kill the run at its points, one after the other; too few points are an error of the sweep."""
     assert len(bench.points) >= floor
     swept = 0
     for point in bench.sample(seconds, least):
@@ -49,7 +49,7 @@ def sweep(bench: Any, seconds: float, *, least: int, floor: int) -> None:
 
 
 def test_the_fixture_is_an_apply_of_thirty_resources() -> None:
-    """The sweep is about as much as it says."""
+    """The sweep covers them all."""
     assert len(thirty("one")) == 30
 
 
@@ -58,13 +58,13 @@ def test_a_first_apply_may_be_killed_at_any_system_call(bench: Make) -> None:
     sweep(bench("apply", thirty("one"), foreign=MINE), 3, least=6, floor=340)
 
 
-def test_an_apply_side_by_side_may_be_killed_at_any_system_call(bench: Make) -> None:
-    """Several calls are under way then, and several resources in doubt."""
+def test_a_parallel_apply_may_be_killed_at_any_system_call(bench: Make) -> None:
+    """Several calls are running then, and several resources in doubt."""
     sweep(bench("apply", thirty("one"), foreign=MINE, parallel=4), 4, least=6, floor=300)
 
 
-def test_an_apply_that_changes_what_an_earlier_one_made_may_be_killed_at_any_system_call(bench: Make) -> None:
-    """Updates, creations, deletions that are declared, and a refresh of what already runs."""
+def test_an_apply_that_changes_existing_resources_may_be_killed_at_any_system_call(bench: Make) -> None:
+    """Updates, creations, declared deletions, and a refresh of a running service."""
     after = thirty("another")
     for title in ("Thing[@/x1]", "File[@/late0]", "File[@/d/link]"):
         after[title] = {"ensure": "absent"}
@@ -73,12 +73,12 @@ def test_an_apply_that_changes_what_an_earlier_one_made_may_be_killed_at_any_sys
 
 
 def test_a_destroy_may_be_killed_at_any_system_call(bench: Make) -> None:
-    """What we made goes, what was there before us stays."""
+    """Resources of ours are deleted, adopted ones stay."""
     sweep(bench("destroy", thirty("one"), before=[thirty("one")], foreign=MINE), 2, least=5, floor=200)
 
 
 def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
-    """Deleted first and not yet made again is no end: the next run makes it, and it is ours as before."""
+    """After the deletion the next run creates it, and it is ours as before."""
 
     def made(mode: str) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {"File[@/conf]": {"content": mode}}
@@ -99,8 +99,8 @@ def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
     sweep(bench("apply", made("0640"), before=[first], foreign=foreign), 2, least=5, floor=150)
 
 
-def test_a_replacement_that_makes_the_new_one_first_may_be_killed_at_any_system_call(bench: Make) -> None:
-    """The old one goes in the end, whenever the run was cut."""
+def test_a_create_first_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
+    """The old one is finally deleted, wherever the run was killed."""
 
     def moved(place: str) -> dict[str, dict[str, Any]]:
         return {
@@ -112,8 +112,8 @@ def test_a_replacement_that_makes_the_new_one_first_may_be_killed_at_any_system_
     sweep(bench("apply", moved("new"), before=[moved("old")], foreign=MINE), 2, least=5, floor=100)
 
 
-def test_what_cannot_be_read_back_is_in_doubt_when_it_was_cut(bench: Make) -> None:
-    """Whether an errand is due decides whether it is run again: at most once more, and only if it was cut."""
+def test_a_killed_imperative_resource_is_in_doubt(bench: Make) -> None:
+    """``due`` decides whether it runs again: at most once more, and only if it was interrupted."""
     resources = {
         "Errand[@/one]": {"text": "one", "notify": "Daemon[@/daemon]"},
         "File[@/conf]": {"content": "conf"},
@@ -131,8 +131,8 @@ def test_what_cannot_be_read_back_is_in_doubt_when_it_was_cut(bench: Make) -> No
             assert len(lines) <= (2 if ("errand", str(machine.world / name)) in cut.state.intents else 1), point
 
 
-def test_what_a_kill_leaves_beside_the_database_goes_with_the_next_run(bench: Make) -> None:
-    """Also when everything had been written already, and only a copy of it was being made."""
+def test_the_next_run_removes_files_that_a_kill_left_beside_the_database(bench: Make) -> None:
+    """Also if everything had been written, and only a copy of it was being made."""
     machine = bench("apply", {"Thing[@/one]": {"text": "one"}})
     point = next(point for point in machine.points if point.call == "pwrite64" and "/state.db.0>" in point.text)
     machine.kill(point)

@@ -1,4 +1,4 @@
-"""System calls of the state that the system refuses: an error that says so, the old state, a next run that works."""
+"""System calls that the system refuses: an error that names them, the old state, and a next run that works."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def of_leftovers(point: Any) -> bool:
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_what_the_system_refuses_ends_the_run_and_loses_nothing(bench: Make, error: str) -> None:
-    """Exit code 74 and the path, or the call was for people only; then the next run needs no help."""
+def test_a_refused_system_call_ends_the_run_and_loses_nothing(bench: Make, error: str) -> None:
+    """Exit code 74 and the path, unless the call was not essential; then the next run needs no help."""
     machine = bench("apply", RESOURCES)
     machine.points = [point for point in machine.points if "/state" in point.text and not of_leftovers(point)]
     assert len(machine.points) >= FLOOR
@@ -46,8 +46,8 @@ def test_what_the_system_refuses_ends_the_run_and_loses_nothing(bench: Make, err
     assert 74 in codes
 
 
-def test_a_disk_without_space_ends_the_run_and_space_is_all_that_it_takes(bench: Make) -> None:
-    """At whatever point space runs out: a run with space converges, and one more changes nothing."""
+def test_a_full_disk_ends_the_run_and_the_next_run_with_space_converges(bench: Make) -> None:
+    """At any point; one more run changes nothing."""
     machine = bench("apply", RESOURCES)
     words = [sys.executable, "-m", "resource_api", "apply", str(machine.manifest)]
     script = """

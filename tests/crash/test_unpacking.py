@@ -1,4 +1,4 @@
-"""SIGKILL at the mutating system calls of a run that unpacks archives: what was made is known, and goes or is done."""
+"""SIGKILL at the mutating system calls of a run that unpacks archives: unpacked files are completed or removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MINE = {"site/css/mine": "mine\n", "site/same": "same\n"}
 
 
 def unpacked(**files: str) -> dict[str, dict[str, Any]]:
-    """Give an archive of texts, and a file that needs it; ``__`` in a name is a slash."""
+    """Return an archive of texts, and a file that requires it; ``__`` in a name is a slash."""
     texts = {name.replace("__", "/"): {"asset": {"text": text}} for name, text in files.items()}
     return {
         "Archive[@/site]": {"source": {"archive": {"files": texts}}, "mode": "0640"},
@@ -27,18 +27,18 @@ ONE = unpacked(same="same\n", index="one\n", css__a="a\n", turned="file\n", gone
 TWO = unpacked(same="same\n", index="two\n", css__b="b\n", turned__x="x\n", around="file\n", new__y="y\n")
 
 
-def test_an_archive_may_be_cut_at_any_system_call_while_it_is_unpacked(bench: Make) -> None:
-    """Into a directory with something of somebody else."""
+def test_unpacking_may_be_killed_at_any_system_call(bench: Make) -> None:
+    """Into a directory that contains files of others."""
     sweep(bench("apply", ONE, foreign=MINE), 3, least=6, floor=60)
 
 
-def test_an_archive_may_be_cut_at_any_system_call_while_another_takes_its_place(bench: Make) -> None:
+def test_replacing_an_archive_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Files become directories and the other way round."""
     sweep(bench("apply", TWO, before=[ONE], foreign=MINE), 3, least=6, floor=60)
 
 
-def test_an_archive_may_be_cut_at_any_system_call_while_it_is_removed(bench: Make) -> None:
-    """What did not come from it is still there."""
+def test_removing_an_archive_may_be_killed_at_any_system_call(bench: Make) -> None:
+    """Files of others still exist."""
     machine = bench("destroy", ONE, before=[ONE], foreign=MINE)
     assert {"site", "site/css", "site/css/mine"} <= machine.whole.tree.keys()
     assert "site/index" not in machine.whole.tree

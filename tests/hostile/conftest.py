@@ -1,4 +1,4 @@
-"""A private place with a good type, a bad one, a manifest of both, and the command run there as people run it."""
+"""A private directory with a good type, a bad one, a manifest of both, and the command run there as users run it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TYPE = TypeDefinition(
 
 
 class Done(NamedTuple):
-    """How the command ended and what it wrote."""
+    """The exit code and the output of the command."""
 
     code: int
     out: bytes
@@ -50,27 +50,27 @@ class Done(NamedTuple):
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """Every line of stdout as the JSON object that it must be."""
+        """Every line of stdout as a JSON object."""
         return [json.loads(line) for line in self.out.decode().splitlines()]
 
     @property
     def steps(self) -> dict[str, dict[str, Any]]:
-        """What became of each resource that acted, by reference."""
+        """The reported step of each changed resource, by reference."""
         return {event["reference"]: event for event in self.events if event["type"] == "step_end"}
 
     @property
     def text(self) -> str:
-        """What people would see on stderr."""
+        """The text on stderr."""
         return self.err.decode()
 
 
 class Box:
-    """A directory with ``types/``, ``providers/``, a manifest and the shelves that the providers keep."""
+    """A directory with ``types/``, ``providers/``, a manifest and the files of the providers."""
 
     modules = MODULES
 
     def __init__(self, path: Path) -> None:
-        """Lay out the good type; on the shelf of the bad one lie ``b``, too small, and ``d``, as it should be."""
+        """Write the good type; of the bad type ``b`` exists with a smaller size, and ``d`` as declared."""
         self.path = path
         self.env = {
             "PATH": os.environ["PATH"],
@@ -86,11 +86,11 @@ class Box:
         self.manifest()
 
     def type(self, name: str, *features: str) -> None:
-        """Write a type of the common shape."""
+        """Write a type with the common attributes."""
         self.write(f"types/{name}.py", TYPE.format(name=name, features=set(features)))
 
     def bad(self, case: str, *features: str) -> None:
-        """Make the provider in ``modules/bad`` that of the bad type; what is no Python at all ends in ``.txt``."""
+        """Make the provider in ``modules/bad`` that of the bad type; invalid Python has the suffix ``.txt``."""
         self.type("bad", *features)
         (file,) = (MODULES / "bad").glob(f"{case}.*")
         self.provider("bad", file.read_text(encoding="utf-8"))
@@ -120,17 +120,17 @@ class Box:
         return path
 
     def shelve(self, kind: str, things: dict[str, Any]) -> None:
-        """Put things on a shelf before a run."""
+        """Make resources exist before a run."""
         self.write(f"{kind}.json", json.dumps(things))
 
     def shelf(self, kind: str) -> dict[str, Any]:
-        """Give what lies on a shelf."""
+        """Return the existing resources."""
         path = self.path / f"{kind}.json"
         things: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return things
 
     def calls(self, kind: str, method: str) -> list[list[str]]:
-        """Give the names of every call of a provider's method so far."""
+        """Return the names in every call of a provider's method so far."""
         path = self.path / f"{kind}.calls"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [names for called, names in map(json.loads, lines) if called == method]
@@ -141,12 +141,12 @@ class Box:
         return [sys.executable, "-P", "-m", "resource_api"]
 
     def run(self, *arguments: str, **options: Any) -> Done:
-        """Run the command here; ``options`` are those of ``subprocess.run``."""
+        """Run the command in the box; ``options`` are those of ``subprocess.run``."""
         done = command.run(arguments, cwd=self.path, env=self.env, **options)
         return Done(done.returncode, done.stdout or b"", done.stderr or b"")
 
     def run_shell(self, line: str) -> Done:
-        """Run a line of bash here, in which ``"$@"`` is the command."""
+        """Run a line of bash in the box, in which ``"$@"`` is the command."""
         done = subprocess.run(
             ["bash", "-c", line, "bash", *self.command],
             cwd=self.path,
@@ -158,13 +158,13 @@ class Box:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start the command here, to be signalled."""
+        """Start the command in the box, to send it signals."""
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([*self.command, *arguments], cwd=self.path, env=self.env, **{**given, **options})
 
 
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
-    """Give a box of its own to each test."""
+    """Return a new box for each test."""
     assert shutil.which("sleep")
     return Box(tmp_path)

@@ -1,6 +1,6 @@
-"""Manifests that are wrong or worse, given to the command: an error of ours with a position, at once, and no traceback.
+"""Invalid and malicious manifests, given to the command: an error with a position, at once, and no traceback.
 
-What the readers refuse, with which words, is tried where they are; here it is that nothing else ever comes out.
+The messages of the readers are tested with the readers; here nothing else may be printed.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ CORPUS: Final = [
 
 
 def validate(box: Box, file: str, text: str | bytes) -> tuple[Done, float]:
-    """Validate a manifest; give how that went and how long it took."""
+    """Validate a manifest; return the result and its duration."""
     (box.path / file).write_bytes(text if isinstance(text, bytes) else text.encode())
     start = time.monotonic()
     done = box.run("validate", file)
@@ -144,8 +144,8 @@ def validate(box: Box, file: str, text: str | bytes) -> tuple[Done, float]:
 
 
 @pytest.mark.parametrize(("file", "name", "text"), CORPUS, ids=[f"{file[5:]}: {name}" for file, name, _ in CORPUS])
-def test_a_wrong_manifest_is_an_error_with_a_place(box: Box, file: str, name: str, text: str | bytes) -> None:
-    """At exit code 65, within a second, with no traceback; nothing in it is executed."""
+def test_an_invalid_manifest_is_an_error_with_a_position(box: Box, file: str, name: str, text: str | bytes) -> None:
+    """Exit code 65, within a second, without a traceback; nothing in it is executed."""
     done, seconds = validate(box, file, text)
     assert done.code in ({0, 65} if name in FINE else {65}), (done.code, done.text[-500:])
     assert "Traceback" not in done.text
@@ -174,8 +174,8 @@ SLACK: Final = 1.0
 
 
 @pytest.mark.parametrize("name", PYTHON)
-def test_a_wrong_python_manifest_is_an_error_too(box: Box, name: str) -> None:
-    """The author's mistake is shown with its file; what their code raises ends nothing."""
+def test_an_invalid_python_manifest_is_an_error_with_its_file(box: Box, name: str) -> None:
+    """An exception in the author's code is reported with its file."""
     done, _ = validate(box, "site.py", PYTHON[name])
     assert done.code == 65, (done.code, done.text[-500:])
     assert "Traceback" not in done.text
@@ -185,8 +185,8 @@ def test_a_wrong_python_manifest_is_an_error_too(box: Box, name: str) -> None:
 @pytest.mark.parametrize(
     "path", ["nobody.yaml", ".", "/dev/null", "site.txt", "no\nsuch.yaml", "x" * 300, "fifo.yaml.d/"]
 )
-def test_what_is_no_file_is_an_error(box: Box, path: str) -> None:
-    """A manifest that is missing, a directory, a device, or of no known kind."""
+def test_a_path_that_is_no_readable_file_is_an_error(box: Box, path: str) -> None:
+    """A manifest that is missing, a directory, a device, or of an unknown kind."""
     (box.path / "site.txt").write_text("resources: {}\n")
     done = box.run("validate", path)
     assert done.code in {64, 65}, (done.code, done.text)
@@ -194,8 +194,8 @@ def test_what_is_no_file_is_an_error(box: Box, path: str) -> None:
     assert done.text.count("\n") <= 3
 
 
-def test_broken_manifests_are_json_for_programs(box: Box) -> None:
-    """Each command that takes one ends its output as documented."""
+def test_invalid_manifests_are_reported_as_json(box: Box) -> None:
+    """With ``--json`` each command ends its output as documented."""
     box.write("site.yaml", "resources:\n  Good[a]: {sise: 1}\n  Good[b]: {colour: 1}\n")
     for command in ("validate", "plan"):
         document = json.loads(box.run(command, "site.yaml", "--json").out)
@@ -208,8 +208,8 @@ def test_broken_manifests_are_json_for_programs(box: Box) -> None:
     assert done.events[-1]["exit_code"] == 65
 
 
-def test_a_long_chain_is_no_problem(box: Box) -> None:
-    """Ten thousand resources, each requiring the one before: no recursion; turned into a ring, the ring is named."""
+def test_a_long_chain_is_compiled_without_recursion(box: Box) -> None:
+    """Ten thousand resources, each requiring the one before; if they form a cycle, the cycle is named."""
     chain: dict[str, Any] = {f"Good[{n}]": {"require": f"Good[{n - 1}]"} if n else {} for n in range(10_000)}
     box.manifest(chain)
     assert box.run("validate", "site.json").code == 0
@@ -252,7 +252,7 @@ def test_too_little_memory_is_no_bug(box: Box, kilobytes: int) -> None:
     assert (done.code, done.text) == (1, "Error: out of memory; give this command more, then run it again\n")
 
 
-def test_nothing_read_is_ever_evaluated(box: Box) -> None:
+def test_no_text_of_a_manifest_is_evaluated(box: Box) -> None:
     """Templates, formats and commands of other tools are text."""
     texts = ["{{7*7}}", "%s", "{0.__class__}", "$(id)", "`id`", "\\g<0>", "$${inputs.x}", "<%= 1 %>", "!!python/none"]
     box.manifest({f"Good[{n}]": {"colour": text} for n, text in enumerate(texts)})
@@ -264,7 +264,7 @@ def test_nothing_read_is_ever_evaluated(box: Box) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_bytes_are_a_manifest_or_an_error(box: Box, seed: int) -> None:
-    """Good manifests with pieces cut, doubled and replaced by noise, many at a time in one process."""
+    """Valid manifests with parts cut, doubled and replaced by noise, many in one process."""
     box.write("mutants.py", MUTANTS)
     done = box.run_shell(f'"$1" -P mutants.py {seed} 300')
     assert done.code == 0, done.err.decode()[-2000:]

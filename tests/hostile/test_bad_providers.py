@@ -1,6 +1,6 @@
-"""Providers that break their word, one sin each (``modules/bad``): they fail alone, with their reason.
+"""Providers that violate one rule each (``modules/bad``): they fail alone, with their reason.
 
-In every manifest stand good resources of another type around the bad ones, and one that depends on a bad one.
+Every manifest also has good resources of another type, of which one depends on a bad one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MODULES: Final = Path(__file__).resolve().parent / "modules" / "bad"
 
 @pytest.fixture(params=["", "1"], ids=["here", "in_a_worker"])
 def box(box: Box, request: pytest.FixtureRequest) -> Box:
-    """Run each provider in this process, and in one of its own: what comes of it is the same."""
+    """Run each provider in this process, and in a worker: the result is the same."""
     box.env["RESOURCE_API_ISOLATE"] = request.param
     return box
 
 
 class Case(NamedTuple):
-    """A sin: which of the four bad resources fail, what is said of them, and what the type promises."""
+    """A violation: which of the four bad resources fail, the expected messages, and the features of the type."""
 
     fails: str
     says: str
@@ -161,7 +161,7 @@ GOOD: Final = {"before": {"size": 1}, "after": {"size": 2}, "dependent": {"size"
 
 
 def apply(box: Box, case: str, features: str) -> Done:
-    """Apply the manifest with a bad provider; whatever it does, stdout is JSON, and nobody sees our insides."""
+    """Apply the manifest with a bad provider; stdout is always JSON, and no traceback is shown."""
     box.bad(case, *features.split())
     done = box.run("apply", "site.json", "--json")
     assert done.events[-1]["type"] == "summary"
@@ -172,8 +172,8 @@ def apply(box: Box, case: str, features: str) -> Done:
     return done
 
 
-def test_every_sin_is_tried() -> None:
-    """A file that no table names would be a test that nobody runs."""
+def test_every_bad_provider_is_tested() -> None:
+    """Each file in ``modules/bad`` is in a table."""
     assert {path.stem for path in MODULES.iterdir() if path.is_file()} == {
         *FAILING,
         *HARMLESS,
@@ -184,8 +184,8 @@ def test_every_sin_is_tried() -> None:
 
 
 @pytest.mark.parametrize("case", FAILING)
-def test_what_is_wrong_fails_alone(box: Box, case: str) -> None:
-    """With reference and reason; its siblings and every good resource converge; what cannot be read is never set."""
+def test_a_faulty_provider_fails_alone(box: Box, case: str) -> None:
+    """With reference and reason; every good resource converges; unreadable resources are never set."""
     sin = FAILING[case]
     done = apply(box, case, sin.features)
     assert done.code == 1
@@ -205,8 +205,8 @@ def test_what_is_wrong_fails_alone(box: Box, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", HARMLESS)
-def test_what_is_odd_but_keeps_its_word_converges(box: Box, case: str) -> None:
-    """Each effect happens once, whatever became of the process around it."""
+def test_an_unusual_but_correct_provider_converges(box: Box, case: str) -> None:
+    """Each effect happens once, whatever the provider does to the process."""
     done = apply(box, case, HARMLESS[case])
     assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD), done.text
     assert [len(names) for names in box.calls("good", "set")] == [1, 2]
@@ -214,8 +214,8 @@ def test_what_is_odd_but_keeps_its_word_converges(box: Box, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_judged_or_loaded_touches_nothing(box: Box, case: str) -> None:
-    """The line of the resource and the file at fault are named."""
+def test_a_provider_that_cannot_be_loaded_changes_nothing(box: Box, case: str) -> None:
+    """The line of the resource and the faulty file are named."""
     sin = REFUSED[case]
     done = apply(box, case, sin.features)
     assert done.code == 65
@@ -229,8 +229,8 @@ def test_what_cannot_be_judged_or_loaded_touches_nothing(box: Box, case: str) ->
     assert box.calls("bad", "set") == []
 
 
-def test_a_file_that_cannot_be_loaded_is_the_only_thing_said(box: Box) -> None:
-    """What merely refers to its resources is not wrong."""
+def test_only_the_file_that_cannot_be_loaded_is_reported(box: Box) -> None:
+    """References to its resources are not errors too."""
     done = apply(box, "load_raises", "")
     assert {event["reference"] for event in done.events if event["type"] == "diagnostic"} == {
         f"Bad[{name}]" for name in "abcd"
@@ -238,8 +238,8 @@ def test_a_file_that_cannot_be_loaded_is_the_only_thing_said(box: Box) -> None:
 
 
 @pytest.mark.parametrize("case", ENDING)
-def test_what_is_no_exception_ends_the_run_in_order(box: Box, case: str) -> None:
-    """The bad one has failed with its reason, what was not yet begun is skipped, what was done before is done."""
+def test_a_base_exception_ends_the_run_in_order(box: Box, case: str) -> None:
+    """The bad resource has failed with its reason, later steps are skipped, finished ones stay."""
     done = apply(box, case, "")
     assert done.code == 1
     assert done.steps["Good[before]"]["status"] == "success"
@@ -251,16 +251,16 @@ def test_what_is_no_exception_ends_the_run_in_order(box: Box, case: str) -> None
 
 
 @pytest.mark.parametrize("case", ["set_exits", "set_interrupts", "set_stops_generators"])
-def test_what_was_done_before_the_run_ended_has_succeeded(box: Box, case: str) -> None:
-    """A status that was reported before stands."""
+def test_a_status_reported_before_the_end_of_the_run_counts(box: Box, case: str) -> None:
+    """The resource has succeeded."""
     done = apply(box, case, "")
     assert box.shelf("bad")["a"] == AFTER["a"]
     assert done.steps["Bad[a]"]["status"] == "success"
 
 
 @pytest.mark.parametrize("case", UNBEGUN)
-def test_an_interrupt_that_nobody_sent_is_a_failure(box: Box, case: str) -> None:
-    """Only a signal gives 130; nothing is touched."""
+def test_a_keyboard_interrupt_without_a_signal_is_a_failure(box: Box, case: str) -> None:
+    """Only a signal leads to 130; nothing is changed."""
     done = apply(box, case, "")
     assert done.code == 1
     assert "KeyboardInterrupt" in done.text
@@ -269,8 +269,8 @@ def test_an_interrupt_that_nobody_sent_is_a_failure(box: Box, case: str) -> None
 
 @pytest.mark.parametrize("case", ["get_raises", "load_raises", "get_exits"])
 @pytest.mark.parametrize("arguments", ["plan site.json", "resource bad", "apply site.json --noop"])
-def test_other_commands_fail_in_order_too(box: Box, case: str, arguments: str) -> None:
-    """Whatever is asked of a bad provider, the answer is an error, one of the documented codes, and no traceback."""
+def test_other_commands_report_a_bad_provider_too(box: Box, case: str, arguments: str) -> None:
+    """An error with one of the documented exit codes, and no traceback."""
     box.bad(case)
     box.manifest({"Bad[a]": {"size": 1}})
     done = box.run(*arguments.split(), "--module-path", str(box.path))
@@ -279,8 +279,8 @@ def test_other_commands_fail_in_order_too(box: Box, case: str, arguments: str) -
     assert "Traceback" not in done.text
 
 
-def test_a_file_of_a_provider_never_gets_our_lines(box: Box) -> None:
-    """It closed stderr, opened a file, and the file got the number: what we say next still goes to stderr."""
+def test_a_file_of_a_provider_never_receives_our_log_lines(box: Box) -> None:
+    """A provider closed stderr and opened a file with its number: later log lines still go to stderr."""
     box.bad("closes_stderr")
     done = box.run("apply", "site.json")
     assert (box.path / "mine.txt").read_text(encoding="utf-8") == "mine alone\n"

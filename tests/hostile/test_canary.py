@@ -1,4 +1,4 @@
-"""Unique secrets go through every command; no byte of them comes out, whatever a provider does with them."""
+"""Unique secrets go through every command; no byte of them appears in any output, whatever a provider does."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ outputs:
 
 
 def spellings(secret: str) -> Iterator[bytes]:
-    """Give the ways in which a secret could be written down."""
+    """Return the encodings in which a secret could be written."""
     data = secret.encode()
     yield from (data, data[::-1], secret[::-1].encode(), data.hex().encode(), data.hex().upper().encode())
     yield from (repr(secret)[1:-1].encode(), repr(data)[2:-1].encode())
@@ -86,7 +86,7 @@ def spellings(secret: str) -> Iterator[bytes]:
 
 
 def windows(secret: str) -> set[bytes]:
-    """Give every stretch of every spelling."""
+    """Return every part of every encoding."""
     return {each[i : i + WINDOW] for each in spellings(secret) for i in range(len(each) - WINDOW + 1)}
 
 
@@ -135,18 +135,18 @@ class Canary:
 
 @pytest.fixture(params=[False, True], ids=["digests", "encrypted"])
 def either(request: pytest.FixtureRequest, box: Box, tmp_path_factory: pytest.TempPathFactory) -> Canary:
-    """Give a canary in a box of its own, whose state has no key, and one whose state is encrypted."""
+    """Return a canary in a new box, once without a key, once with an encrypted state."""
     return Canary(box, tmp_path_factory.mktemp("elsewhere"), key=request.param)
 
 
 @pytest.fixture
 def canary(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Canary:
-    """Give a canary in a box of its own, whose state has no key."""
+    """Return a canary in a new box without a key."""
     return Canary(box, tmp_path_factory.mktemp("elsewhere"), key=False)
 
 
-def test_the_search_finds_what_it_looks_for(canary: Canary) -> None:
-    """A secret in any spelling, whole or cut, is found; a run without one is silent."""
+def test_the_search_finds_a_secret_in_any_encoding(canary: Canary) -> None:
+    """Whole or in part; in a run without a secret it finds nothing."""
     assert canary.found(b"nothing") == []
     for spelt in spellings(canary.password):
         assert canary.found(b"... " + spelt[5:-5] + b" ...")
@@ -164,15 +164,15 @@ def test_no_command_shows_a_secret(either: Canary, command: str) -> None:
 
 
 def test_no_secret_is_recorded_in_clear(either: Canary) -> None:
-    """What a secret flows into is recorded sealed, like the secret itself; so is what a provider repeats it in."""
+    """Values that contain a secret are recorded sealed, as are values in which a provider repeats one."""
     assert either.run("apply site.yaml", "nothing").code == 0
     shown = either.run("state show Leaky[b]", "nothing").out.decode()
     assert "echo: <sensitive>" in shown
     assert either.found(*(path.read_bytes() for path in (either.box.path / "state").iterdir())) == []
 
 
-def test_a_secret_that_is_replaced_shows_no_more_than_the_new_one(either: Canary) -> None:
-    """Neither in the plan, nor while it is applied, nor as drift."""
+def test_neither_the_old_nor_the_new_secret_is_shown(either: Canary) -> None:
+    """Neither in the plan, nor during apply, nor as drift."""
     assert either.run("apply site.yaml", "nothing").code == 0
     either.rotate()
     for command in ("plan site.yaml", "plan site.yaml --json", "apply site.yaml -d --json", "refresh site.yaml --json"):
@@ -182,8 +182,8 @@ def test_a_secret_that_is_replaced_shows_no_more_than_the_new_one(either: Canary
 
 
 @pytest.mark.parametrize("leak", ["kill", "raise"])
-def test_a_run_that_is_cut_leaves_no_secret(either: Canary, leak: str) -> None:
-    """Killed in the middle of what it does, and taken up again; the traces of both are looked through."""
+def test_a_killed_run_leaves_no_secret(either: Canary, leak: str) -> None:
+    """Nor does the run that continues it."""
     cut = either.run("apply site.yaml -d", leak)
     assert cut.code == (-9 if leak == "kill" else 1)
     assert either.found(cut.out, cut.err) == []
@@ -192,10 +192,8 @@ def test_a_run_that_is_cut_leaves_no_secret(either: Canary, leak: str) -> None:
     assert either.found(after.out, after.err) == []
 
 
-def test_a_saved_plan_shows_no_secret_and_does_what_it_hides(
-    box: Box, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """From saving it to applying it; and the same for an exported state."""
+def test_a_saved_plan_shows_no_secret_and_can_be_applied(box: Box, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The same for an exported state."""
     encrypted = Canary(box, tmp_path_factory.mktemp("elsewhere"), key=True)
     for command in (
         "plan site.yaml -o plan.json",
@@ -213,7 +211,7 @@ def test_a_saved_plan_shows_no_secret_and_does_what_it_hides(
 
 
 def test_what_a_worker_writes_to_its_descriptors_is_masked(canary: Canary) -> None:
-    """And what its children write there: with a process of their own, providers have descriptors of their own."""
+    """Output of its children too."""
     done = canary.run("apply site.yaml --isolate", "descriptor")
     assert done.code == 0, done.text
     assert done.text.count("<sensitive>") > 1
@@ -222,8 +220,8 @@ def test_what_a_worker_writes_to_its_descriptors_is_masked(canary: Canary) -> No
 
 @pytest.mark.parametrize("leak", LEAKS)
 @pytest.mark.parametrize("options", ["-d --json", "-d --log-format json --color always"])
-def test_no_provider_spills_a_secret(canary: Canary, leak: str, options: str) -> None:
-    """Whatever it prints, logs or raises is masked before it leaves the process."""
+def test_no_provider_reveals_a_secret(canary: Canary, leak: str, options: str) -> None:
+    """Everything that it prints, logs or raises is masked in the output of the process."""
     done = canary.run(f"apply site.yaml {options}", leak)
     assert done.code in {0, 1, 65}
     assert canary.found(done.out, done.err) == []
@@ -263,8 +261,8 @@ resources:
 """
 
 
-def test_a_title_takes_no_secret(canary: Canary) -> None:
-    """A name is shown everywhere."""
+def test_a_title_cannot_contain_a_secret(canary: Canary) -> None:
+    """Titles are shown everywhere."""
     canary.box.write("site.yaml", SECRET_TITLE.format(token=canary.token))
     canary.box.env["LEAK"] = "nothing"
     done = canary.box.run("validate", "site.yaml")
@@ -281,8 +279,8 @@ def test_a_title_takes_no_secret(canary: Canary) -> None:
         "print(m.inputs.password.reveal())\n    raise SystemExit(m.inputs.password.reveal())",
     ],
 )
-def test_a_python_manifest_spills_no_secret(canary: Canary, spill: str, options: str) -> None:
-    """Its inputs are masked from before its code runs, in exceptions, in titles and in what it prints."""
+def test_a_python_manifest_reveals_no_secret(canary: Canary, spill: str, options: str) -> None:
+    """Its inputs are masked before its code runs: in exceptions, in titles and in what it prints."""
     text = f"INPUTS = {{'password': {{'type': 'Sensitive[String]'}}}}\n\ndef manifest(m):\n    {spill}\n"
     canary.box.write("site.py", text)
     canary.box.env["LEAK"] = "nothing"
@@ -293,8 +291,8 @@ def test_a_python_manifest_spills_no_secret(canary: Canary, spill: str, options:
 
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("options", ["-d", "--json"])
-def test_a_broken_manifest_is_not_quoted(canary: Canary, case: str, options: str) -> None:
-    """An error names the line and never shows what stands there."""
+def test_the_text_of_an_invalid_manifest_is_not_shown(canary: Canary, case: str, options: str) -> None:
+    """An error names only the line."""
     text = BROKEN[case].format(token=canary.token)
     canary.box.write("site.yaml", text)
     canary.box.env["LEAK"] = "nothing"
@@ -304,15 +302,15 @@ def test_a_broken_manifest_is_not_quoted(canary: Canary, case: str, options: str
 
 
 def test_a_secret_on_the_command_line_is_refused_without_being_shown(canary: Canary) -> None:
-    """Everybody can read a command line; that is said, and nothing more."""
+    """The message explains that everybody can read a command line."""
     canary.box.env["LEAK"] = "nothing"
     done = canary.box.run("plan", "site.yaml", "-i", f"password={canary.token}")
     assert done.code == 64
     assert canary.found(done.out, done.err) == []
 
 
-def test_a_crash_of_ours_shows_no_secret(canary: Canary) -> None:
-    """A traceback with -d shows neither locals nor a secret in the error's own words."""
+def test_a_traceback_shows_no_secret(canary: Canary) -> None:
+    """With -d it shows neither local variables nor a secret in the error's message."""
     canary.box.write("sitecustomize.py", CRASH)
     canary.box.env["PYTHONPATH"] += f":{canary.box.path}"
     done = canary.run("apply site.yaml -d", "nothing")
@@ -333,8 +331,8 @@ transaction.Transaction.run = broken
 '''
 
 
-def test_a_number_that_is_secret_breaks_no_json(canary: Canary) -> None:
-    """Masking happens in texts, so that a secret of digits leaves timestamps and counts valid."""
+def test_a_secret_number_keeps_the_json_valid(canary: Canary) -> None:
+    """Only texts are masked, so timestamps and counts that contain its digits stay valid."""
     canary.token = "20" + "26" + "11"
     canary.box.write("site.yaml", MANIFEST.format(token=json.dumps("0.0000")))
     done = canary.run("apply site.yaml --json", "nothing")

@@ -1,4 +1,4 @@
-"""What each command must not load, counted: start-up time is what people feel first."""
+"""The modules that each command must not load: start-up time is what users notice first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ os._exit(0)
 
 
 def loaded(box: Box, *arguments: str) -> tuple[int, set[str]]:
-    """Give the exit code of a command and the top-level modules that it has loaded."""
+    """Return the exit code of a command and the top-level modules that it has loaded."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", TELL, *arguments], cwd=box.path, env=box.env, capture_output=True, check=False
     )
@@ -39,8 +39,8 @@ def loaded(box: Box, *arguments: str) -> tuple[int, set[str]]:
     return code, {name.partition(".")[0] for name in names}
 
 
-def test_the_version_costs_click_alone(box: Box) -> None:
-    """No other package, and nothing of ours but the command itself."""
+def test_the_version_loads_only_click(box: Box) -> None:
+    """No other package, and none of our modules but the command itself."""
     code, names = loaded(box, "--version")
     assert code == 0
     assert "click" in names
@@ -73,8 +73,8 @@ def test_the_version_loads_no_module_of_ours_but_the_command(box: Box) -> None:
         ("apply site.json", HEAVY - {"sqlite3"}),
     ],
 )
-def test_a_command_loads_what_it_uses(box: Box, arguments: str, unwanted: frozenset[str]) -> None:
-    """An apply has nothing to do here: it says nothing, runs nothing, and finds no mistake to explain."""
+def test_a_command_loads_only_what_it_uses(box: Box, arguments: str, unwanted: frozenset[str]) -> None:
+    """An apply without changes logs nothing, runs no program, and has no errors to explain."""
     box.manifest({"Good[a]": {"size": 1, "parts": ["x"]}})
     assert box.run("apply", "site.json").code == 0
     code, names = loaded(box, *arguments.split())
@@ -83,7 +83,7 @@ def test_a_command_loads_what_it_uses(box: Box, arguments: str, unwanted: frozen
 
 
 def test_the_library_loads_nothing_until_it_is_used(box: Box) -> None:
-    """Importing it costs neither click nor sh, sets up no logging and takes no signal."""
+    """Importing it loads neither click nor sh, configures no logging and installs no signal handler."""
     program = (
         "import sys, signal, logging\nbefore = set(sys.modules), [signal.getsignal(n) for n in range(1, 32)]\n"
         "import resource_api\n"
@@ -112,7 +112,7 @@ def test_using_the_library_loads_neither_click_nor_sh(box: Box) -> None:
 
 @pytest.mark.parametrize(("arguments", "budget"), [("--version", 1.6), ("resource user root", 3.0), ("types", 3.0)])
 def test_starting_costs_little_more_than_click(box: Box, arguments: str, budget: float) -> None:
-    """Processor time of the whole process, as multiples of ``import click``; pairs, so that a busy machine is fair."""
+    """Processor time of the whole process, as a multiple of ``import click``, measured in pairs."""
     box.env |= {"PYTHONPYCACHEPREFIX": str(box.path / "cache")}
     del box.env["PYTHONDONTWRITEBYTECODE"]
     ours = [*box.command, *arguments.split()]
@@ -123,7 +123,7 @@ def test_starting_costs_little_more_than_click(box: Box, arguments: str, budget:
 
 
 def seconds(box: Box, command: list[str]) -> float:
-    """Give the processor time that a command takes, in user and system mode."""
+    """Return the processor time of a command, in user and system mode."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=box.path, env=box.env, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""What signals do to a run: the first lets the running step end, the second stops programs, the third ends us."""
+"""Signals during a run: the first lets the running step finish, the second stops programs, the third ends it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CODES: Final = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 @pytest.fixture
 def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start a run that waits in ``where``, and give it once it waits there; nothing of it survives the test."""
+    """Start a run that waits in ``where``, and yield it when it waits; the test ends all its processes."""
     box.type("bad")
     box.provider("bad", SLOW)
     resources = {"Good[before]": {"size": 1}, "Bad[a]": {"size": 1}, "Bad[b]": {"size": 2}, "Good[after]": {"size": 2}}
@@ -88,7 +88,7 @@ def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Wait for what is about to happen."""
+    """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -96,20 +96,20 @@ def until(condition: Callable[[], object], seconds: float = 20) -> None:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Give what a process has started, and what that has."""
+    """Return all descendants of a process."""
     with suppress(psutil.Error):
         return list(psutil.Process(pid).children(recursive=True))
     return []
 
 
 def assert_gone(processes: list[psutil.Process]) -> None:
-    """Wait for the kernel to have done with what was killed."""
+    """Wait until killed processes have ended."""
     _, alive = psutil.wait_procs(processes, timeout=3)
     assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any], str]:
-    """Give the exit code, what became of each resource, the summary, and stderr."""
+    """Return the exit code, the outcome of each resource, the summary, and stderr."""
     out, err = process.communicate(timeout=25)
     events = [json.loads(line) for line in out.decode().splitlines()]
     steps = {event["reference"]: event for event in events if event["type"] == "step_end"}
@@ -120,10 +120,10 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, dict[str, A
 
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("how", ["python", "program"])
-def test_the_first_signal_lets_the_running_step_end(
+def test_the_first_signal_lets_the_running_step_finish(
     box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str, number: signal.Signals
 ) -> None:
-    """What has begun is finished and verified, nothing else starts, and the summary says so."""
+    """It is finished and verified, nothing else starts, and the summary shows it."""
     process = slow("set", how, 1)
     process.send_signal(number)
     code, steps, summary, err = finish(process)
@@ -141,7 +141,7 @@ def test_the_first_signal_lets_the_running_step_end(
 def test_the_second_signal_ends_the_step_and_its_programs(
     box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str, number: signal.Signals
 ) -> None:
-    """Children are gone, what was cut has failed, the summary is written all the same."""
+    """Child processes have ended, the interrupted step has failed, the summary is still written."""
     process = slow("set", how)
     children = descendants(process.pid)
     assert bool(children) is (how == "program")
@@ -161,10 +161,10 @@ def test_the_second_signal_ends_the_step_and_its_programs(
 
 @pytest.mark.parametrize("how", ["python", "program"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_signal_is_enough_before_anything_changes(
+def test_one_signal_ends_planning(
     box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str, number: signal.Signals
 ) -> None:
-    """While the plan is made, nothing needs to end in order."""
+    """Nothing needs to be finished."""
     process = slow("get", how)
     children = descendants(process.pid)
     process.send_signal(number)
@@ -175,10 +175,10 @@ def test_one_signal_is_enough_before_anything_changes(
     assert_gone(children)
 
 
-def test_a_provider_that_ignores_interrupts_ends_with_the_third(
+def test_the_third_signal_ends_a_provider_that_ignores_interrupts(
     box: Box, slow: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    """Then the process ends at once."""
+    """The process ends at once."""
     box.provider("bad", SLOW.replace("            time.sleep(0.02)", STUBBORN))
     process = slow("set", "python")
     for _ in range(2):
@@ -222,10 +222,10 @@ CHAIN: Final = {
 
 
 @pytest.mark.parametrize("how", ["python", "program"])
-def test_side_by_side_the_first_signal_lets_running_calls_end(
+def test_the_first_signal_lets_parallel_calls_finish(
     box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str
 ) -> None:
-    """What runs beside others is finished and verified too; the next name of its call and what waits are skipped."""
+    """Running calls are finished and verified; the next name of a call and all dependents are skipped."""
     box.manifest(CHAIN)
     process = slow("set", how, 1, parallel=3)
     process.send_signal(signal.SIGINT)
@@ -240,8 +240,10 @@ def test_side_by_side_the_first_signal_lets_running_calls_end(
     assert "interrupted" in err
 
 
-def test_side_by_side_the_second_signal_ends_programs(box: Box, slow: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """Whatever thread has started them."""
+def test_the_second_signal_ends_programs_of_parallel_calls(
+    box: Box, slow: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """Whichever thread has started them."""
     box.manifest(CHAIN)
     process = slow("set", "program", parallel=3)
     children = descendants(process.pid)
@@ -255,10 +257,8 @@ def test_side_by_side_the_second_signal_ends_programs(box: Box, slow: Callable[.
     assert_gone(children)
 
 
-def test_side_by_side_a_call_that_does_not_end_is_given_up(
-    box: Box, slow: Callable[..., subprocess.Popen[bytes]]
-) -> None:
-    """After the second signal it has a few seconds; then it is in doubt, and the next run looks and converges."""
+def test_a_parallel_call_that_does_not_end_is_abandoned(box: Box, slow: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """After the second signal it has a few seconds; then it is in doubt, and the next run reads and converges."""
     box.manifest(CHAIN)
     process = slow("set", "python", parallel=3)
     process.send_signal(signal.SIGTERM)
@@ -280,10 +280,10 @@ def test_side_by_side_a_call_that_does_not_end_is_given_up(
 
 
 @pytest.mark.parametrize("how", ["python", "program"])
-def test_a_look_at_what_was_done_that_is_cut_leaves_it_in_doubt(
+def test_an_interrupted_verification_leaves_the_resource_in_doubt(
     box: Box, slow: Callable[..., subprocess.Popen[bytes]], how: str
 ) -> None:
-    """The summary is printed, state is written, and the next run finds all in order."""
+    """The summary is printed, state is written, and the next run finds everything in sync."""
     process = slow("verifying", how)
     process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
@@ -299,7 +299,7 @@ def test_a_look_at_what_was_done_that_is_cut_leaves_it_in_doubt(
 
 
 def test_an_ignored_signal_stays_ignored(slow: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """``nohup`` keeps a run going when its terminal goes away."""
+    """``nohup`` keeps a run going after its terminal has closed."""
     process = slow("set", "python", 1, preexec_fn=_ignore_hangups)
     process.send_signal(signal.SIGHUP)
     code, steps, *_ = finish(process)
@@ -461,7 +461,7 @@ def _ignore_hangups() -> None:
 
 
 def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
-    """Ctrl-C reaches us alone: a package manager that is half-way through ends its work."""
+    """Ctrl-C reaches only this process: a running package manager finishes its work."""
     box.type("bad")
     box.provider("bad", SLOW)
     box.env |= {"WHERE": "set", "HOW": "program", "FOR": "1"}
@@ -488,8 +488,8 @@ def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
 @pytest.mark.parametrize(
     ("keys", "code"), [(b"\x04", 1), (b"\x03", 130), (b"\n", 1), (b"y\n", 1), (b"\xff\n", 1), (b"yes\n", 0)]
 )
-def test_a_question_is_answered_no_by_whatever_is_not_yes(box: Box, keys: bytes, code: int) -> None:
-    """The end of what is typed is no; an interrupt is an interrupt; neither touches anything, nor is it a bug."""
+def test_any_answer_but_yes_is_no(box: Box, keys: bytes, code: int) -> None:
+    """The end of the input is no; an interrupt is an interrupt; neither changes anything, nor is it a bug."""
     box.manifest({"Good[a]": {}})
     assert box.run("apply", "site.json").code == 0
     pid, terminal = pty.fork()

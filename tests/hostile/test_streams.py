@@ -1,4 +1,4 @@
-"""What leaves the command: JSON stays JSON, streams that are gone stop nothing, no text moves a cursor."""
+"""The output of the command: JSON stays valid, closed streams stop nothing, no text moves the cursor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DONE: Final = {"before": {"size": 1}, "after": {"size": 2}, "dependent": {"size"
 
 @pytest.fixture
 def shouting(box: Box) -> Box:
-    """Give a box whose bad provider prints wherever it can, and works."""
+    """Return a box whose bad provider prints by all means, and works."""
     box.bad("prints")
     return box
 
@@ -33,8 +33,8 @@ def shouting(box: Box) -> Box:
 @pytest.mark.parametrize(
     "options", [["--json"], ["--json", "-d"], ["--json", "--log-format", "json"], ["--json", "-q"]]
 )
-def test_what_a_provider_prints_never_reaches_stdout(shouting: Box, options: list[str]) -> None:
-    """By print, by the descriptor, or by a child: stdout is our JSON alone."""
+def test_output_of_a_provider_never_reaches_stdout(shouting: Box, options: list[str]) -> None:
+    """By print, by the descriptor, or by a child: stdout contains only our JSON."""
     done = shouting.run("apply", "site.json", *options)
     assert done.code == 0
     assert done.events[-1]["type"] == "summary"
@@ -44,7 +44,7 @@ def test_what_a_provider_prints_never_reaches_stdout(shouting: Box, options: lis
 
 
 @pytest.mark.parametrize("arguments", ["plan site.json --json", "resource bad --json", "validate site.json --json"])
-def test_documents_stay_documents(shouting: Box, arguments: str) -> None:
+def test_documents_stay_valid(shouting: Box, arguments: str) -> None:
     """The same for commands that write one document."""
     done = shouting.run(*arguments.split(), "--module-path", str(shouting.path))
     assert done.code == 0
@@ -52,7 +52,7 @@ def test_documents_stay_documents(shouting: Box, arguments: str) -> None:
 
 
 def test_with_json_logs_every_line_of_python_code_is_an_object(box: Box) -> None:
-    """Also what a provider prints; only what bypasses Python can be none."""
+    """Also what a provider prints; only output that bypasses Python is not."""
     box.bad("prints")
     code = (
         (box.path / "providers" / "bad.py")
@@ -70,8 +70,8 @@ def test_with_json_logs_every_line_of_python_code_is_an_object(box: Box) -> None
     "redirection", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-", ">/dev/full", "2>/dev/full", "&>/dev/full"]
 )
 @pytest.mark.parametrize("options", ["-d", "--json"])
-def test_a_stream_that_takes_nothing_stops_no_run(box: Box, redirection: str, options: str) -> None:
-    """Closed or full: everything is done, and the exit code says so."""
+def test_a_closed_or_full_stream_stops_no_run(box: Box, redirection: str, options: str) -> None:
+    """Everything is done, and the exit code reports it."""
     box.type("bad")
     box.provider("bad", PRINTING)
     done = box.run_shell(f'"$@" apply site.json {options} {redirection}')
@@ -98,8 +98,8 @@ class Provider(Shelf):
 
 
 @pytest.mark.parametrize("line", ['"$@" apply site.json -d 2>&1 | head -1', '"$@" apply site.json --json -d | head -1'])
-def test_a_reader_that_leaves_stops_no_run(shouting: Box, line: str) -> None:
-    """``head`` takes one line and goes."""
+def test_a_reader_that_closes_the_pipe_stops_no_run(shouting: Box, line: str) -> None:
+    """As ``head`` does after one line."""
     shouting.manifest({f"Good[{number}]": {"size": 1, "colour": "x" * 1000} for number in range(300)})
     done = shouting.run_shell(f"set -o pipefail; {line}")
     assert done.code == 0, done.err
@@ -116,8 +116,8 @@ def test_a_reader_that_leaves_stops_no_run(shouting: Box, line: str) -> None:
         '"$@" types 1>&- 2>&-',
     ],
 )
-def test_short_answers_show_no_traceback_either(box: Box, line: str) -> None:
-    """Help, versions and wrong usage are written by other code; nobody sees its insides."""
+def test_help_and_usage_errors_show_no_traceback(box: Box, line: str) -> None:
+    """Help, versions and wrong usage are written by other code."""
     done = box.run_shell(line)
     assert b"Traceback" not in done.err
     assert b"Exception ignored" not in done.err
@@ -136,8 +136,8 @@ class Provider(Shelf):
 """
 
 
-def test_events_arrive_while_the_run_goes_on(box: Box) -> None:
-    """Who reads the stream sees each step when it happens, not at the end."""
+def test_events_are_written_during_the_run(box: Box) -> None:
+    """A reader of the stream sees each step when it happens, not at the end."""
     box.bad("prints")
     box.provider("bad", SLOW)
     process = box.start("apply", "site.json", "--json")
@@ -155,8 +155,8 @@ def test_events_arrive_while_the_run_goes_on(box: Box) -> None:
     "command",
     ["plan site.json", "apply site.json --noop", "apply site.json -d", "apply site.json -d --log-format json"],
 )
-def test_no_text_from_anywhere_moves_a_cursor(box: Box, command: str) -> None:
-    """Titles, values, what a provider says, raises and prints: every control character is spelt out."""
+def test_control_characters_are_escaped_in_all_output(box: Box, command: str) -> None:
+    """In titles, values, and everything that a provider logs, raises and prints."""
     box.type("bad")
     box.provider("bad", NOISY.format(controls=CONTROLS))
     box.manifest(
@@ -193,7 +193,7 @@ class Provider(Shelf):
 
 
 def test_a_log_on_a_blocked_pipe_does_not_lose_the_summary(shouting: Box) -> None:
-    """Who reads late reads everything."""
+    """A late reader reads everything."""
     read, write = os.pipe()
     process = shouting.start("apply", "site.json", "--json", stdout=write)
     os.close(write)
@@ -204,7 +204,7 @@ def test_a_log_on_a_blocked_pipe_does_not_lose_the_summary(shouting: Box) -> Non
     assert process.returncode == 0
 
 
-def test_a_shell_is_what_the_redirections_are_tried_in(box: Box) -> None:
-    """The harness passes the command line as it is."""
+def test_the_shell_of_the_box_passes_arguments_unchanged(box: Box) -> None:
+    """The redirections are tested in a shell."""
     assert box.run_shell('"$@" --version').out.startswith(b"resource-api")
     assert subprocess.run(["bash", "-c", "exit 3"], check=False).returncode == 3

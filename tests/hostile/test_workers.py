@@ -1,6 +1,6 @@
-"""Providers in workers that end, hang and talk nonsense, one sin each (``modules/lost``): one call is lost, no more.
+"""Providers in workers that end, hang or send invalid data (``modules/lost``): one call is lost, no more.
 
-In every manifest stand good resources of another type around the bad ones, and one that depends on a bad one.
+Every manifest also has good resources of another type, of which one depends on a bad one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HANGING: Final = ("spins", "hangs_in_c")
 
 
 def apply(box: Box, case: str, *arguments: str) -> Done:
-    """Apply the manifest with a bad provider in a worker; stdout is JSON, and nobody sees our insides."""
+    """Apply the manifest with a bad provider in a worker; stdout is JSON, and no traceback is shown."""
     put(box, case)
     done = box.run("apply", "site.json", "--json", "--isolate", *arguments)
     assert done.events[-1]["exit_code"] == done.code
@@ -60,7 +60,7 @@ def put(box: Box, case: str) -> None:
 
 
 def timed(box: Box, seconds: float) -> None:
-    """Give b, and the bad ones around it, a manifest of their own in which b has a timeout."""
+    """Give b a timeout, in a manifest with good resources before and after the bad ones."""
     bad: dict[str, Any] = {f"Bad[{name}]": {"size": AFTER[name]["size"]} for name in "abcd"}
     bad["Bad[b]"]["timeout"] = seconds
     box.manifest({"Good[before]": {"size": 1}, **bad, "Good[after]": {"size": 2}})
@@ -68,7 +68,7 @@ def timed(box: Box, seconds: float) -> None:
 
 @pytest.fixture
 def nothing_left(box: Box) -> Iterator[None]:
-    """See that no worker of this box outlives its run."""
+    """Check that no worker of this box outlives its run."""
     yield
     until = time.monotonic() + 5
     while left := [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(box.path)]:
@@ -80,8 +80,8 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_what_ends_in_a_worker_fails_alone(box: Box, case: str) -> None:
-    """The message says how the worker ended; the others of its call and every other resource converge."""
+def test_a_crash_of_a_worker_fails_alone(box: Box, case: str) -> None:
+    """The message tells how the worker ended; the others of its call and every other resource converge."""
     done = apply(box, case)
     assert done.code == 1
     assert {ref for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
@@ -93,7 +93,7 @@ def test_what_ends_in_a_worker_fails_alone(box: Box, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_what_ends_while_it_reads_is_never_set(box: Box, case: str) -> None:
+def test_a_type_whose_worker_crashes_in_get_is_never_set(box: Box, case: str) -> None:
     """A type that cannot be read fails with that reason."""
     done = apply(box, case)
     assert done.code == 1
@@ -103,7 +103,7 @@ def test_what_ends_while_it_reads_is_never_set(box: Box, case: str) -> None:
     assert box.calls("bad", "set") == []
 
 
-def test_what_ends_while_it_is_loaded_touches_nothing(box: Box) -> None:
+def test_a_crash_while_loading_changes_nothing(box: Box) -> None:
     """The lines of its resources are named."""
     done = apply(box, "segfaults_loading")
     assert done.code == 65
@@ -113,8 +113,8 @@ def test_what_ends_while_it_is_loaded_touches_nothing(box: Box) -> None:
 
 
 @pytest.mark.parametrize("case", HANGING)
-def test_what_hangs_is_ended_when_its_time_is_over(box: Box, case: str) -> None:
-    """Asked to end at its timeout, killed some seconds later, not tried again: its time was used up."""
+def test_a_hanging_call_is_ended_after_its_timeout(box: Box, case: str) -> None:
+    """Asked to end at its timeout, killed some seconds later, not tried again."""
     timed(box, 1)
     begun = time.monotonic()
     done = apply(box, case)
@@ -126,15 +126,15 @@ def test_what_hangs_is_ended_when_its_time_is_over(box: Box, case: str) -> None:
     assert {name: box.shelf("bad")[name]["size"] for name in "abcd"} == {"a": 1, "b": 1, "c": 3, "d": 4}
 
 
-def test_a_call_that_ends_when_it_is_asked_to_succeeds(box: Box) -> None:
-    """At its timeout the context says that it is cancelled."""
+def test_a_call_that_ends_on_request_succeeds(box: Box) -> None:
+    """At its timeout ``context.cancelled`` is true."""
     timed(box, 1)
     done = apply(box, "waits_for_cancel")
     assert (done.code, done.steps["Bad[b]"]["status"]) == (0, "success")
 
 
-def test_who_closes_its_descriptors_loses_its_call_and_nothing_is_written_elsewhere(box: Box) -> None:
-    """What was done is found to be done; the files that it opened afterwards stay empty."""
+def test_a_worker_that_closes_its_descriptors_loses_its_call(box: Box) -> None:
+    """The change is found to be made; files that it opened afterwards stay empty."""
     done = apply(box, "closes_descriptors")
     assert done.code == 0
     assert "Warning: bad: set raised: the worker of 'bad' lost the descriptors that it answers on" in done.text
@@ -142,8 +142,8 @@ def test_who_closes_its_descriptors_loses_its_call_and_nothing_is_written_elsewh
     assert box.shelf("bad") == AFTER
 
 
-def test_what_was_said_before_the_end_counts(box: Box) -> None:
-    """What has a status keeps it, and lines are shown; what has none is read again and tried once more."""
+def test_reports_before_a_crash_count(box: Box) -> None:
+    """A reported status stays, and log lines are shown; resources without one are read and tried once more."""
     done = apply(box, "statuses")
     assert {ref: step["status"] for ref, step in done.steps.items() if ref.startswith("Bad")} == {
         "Bad[a]": "failed",
@@ -156,7 +156,7 @@ def test_what_was_said_before_the_end_counts(box: Box) -> None:
 
 
 def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
-    """Nothing was asked of it, so nothing is lost; another resource takes its time meanwhile."""
+    """No call was running, so nothing is lost."""
     slow = "from shelf import Shelf\nfrom time import sleep\n\nclass Provider(Shelf):\n"
     slow += '    kind = "good"\n    def set(self, context, changes):\n        sleep(1)\n'
     box.provider("good", f"{slow}        super().set(context, changes)\n")
@@ -166,13 +166,13 @@ def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
     assert told in done.text
 
 
-def test_what_a_dead_worker_has_started_ends_with_it(box: Box) -> None:
-    """Programs that it ran, and children in its session, which nobody else would end."""
+def test_processes_of_a_crashed_worker_end_with_it(box: Box) -> None:
+    """Programs that it ran, and children in its session."""
     apply(box, "leaves_a_program")
     assert sleeping(box, "3601", "3602") == []
 
 
-def test_what_a_provider_leaves_in_peace_lives_on(box: Box) -> None:
+def test_a_daemon_that_a_provider_has_started_keeps_running(box: Box) -> None:
     """As it would without a worker."""
     assert apply(box, "leaves_children").code == 0
     left = sleeping(box, "3.61", "3.62")
@@ -181,7 +181,7 @@ def test_what_a_provider_leaves_in_peace_lives_on(box: Box) -> None:
 
 
 def sleeping(_box: Box, *seconds: str) -> list[psutil.Process]:
-    """Give the processes that sleep for some time."""
+    """Return the processes that sleep for a given time."""
     return [
         each for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [])[1:] in [[s] for s in seconds]
     ]
@@ -203,8 +203,8 @@ def test_the_first_interrupt_lets_the_call_end_and_the_second_ends_the_worker(bo
     assert box.shelf("bad")["b"] == ({"size": 2} if signals == 1 else {"size": 1})
 
 
-def test_a_worker_dies_with_the_runtime(box: Box) -> None:
-    """Even one that sleeps in C; ``nothing_left`` is what sees it."""
+def test_a_worker_ends_with_its_run(box: Box) -> None:
+    """Even one that sleeps in C; ``nothing_left`` checks it."""
     put(box, "hangs_in_c")
     timed(box, 60)
     process = box.start("apply", "site.json", "--isolate")
@@ -216,15 +216,15 @@ def test_a_worker_dies_with_the_runtime(box: Box) -> None:
 
 
 def wait_for(path: Path) -> None:
-    """Wait until a file is there."""
+    """Wait until a file exists."""
     until = time.monotonic() + 20
     while not path.exists():
         assert time.monotonic() < until
         time.sleep(0.02)
 
 
-def test_what_a_worker_writes_is_masked_wherever_it_writes(box: Box) -> None:
-    """Lines of the type, also from descriptors and children, and what it raises: no byte of the secret gets out."""
+def test_all_output_of_a_worker_is_masked(box: Box) -> None:
+    """Log lines, output of descriptors and children, and exceptions: no byte of the secret is shown."""
     secret = "xyzzy-plugh-3917"
     put(box, "spills_secrets")
     box.manifest({"Bad[b]": {"token": secret}})
@@ -237,8 +237,8 @@ def test_what_a_worker_writes_is_masked_wherever_it_writes(box: Box) -> None:
     assert secret.encode() not in done.out + done.err
 
 
-def test_calls_side_by_side_are_lost_one_by_one(box: Box) -> None:
-    """Each has a worker of its own; what one has cached is forgotten when another has changed something."""
+def test_a_crash_loses_only_one_of_several_parallel_calls(box: Box) -> None:
+    """Each call has a worker of its own; cached values of one are dropped when another has changed something."""
     put(box, "sleeps_side_by_side")
     box.type("bad", "parallel")
     done = apply_only(box, "--parallel", "3")
@@ -249,12 +249,12 @@ def test_calls_side_by_side_are_lost_one_by_one(box: Box) -> None:
 
 
 def apply_only(box: Box, *arguments: str) -> Done:
-    """Apply the manifest in workers, whatever the provider is."""
+    """Apply the manifest in workers."""
     return box.run("apply", "site.json", "--json", "--isolate", *arguments)
 
 
-def test_a_type_can_ask_for_a_worker(box: Box) -> None:
-    """Without the option, and for itself alone."""
+def test_a_type_can_require_a_worker(box: Box) -> None:
+    """Without the option, and only for itself."""
     put(box, "segfaults")
     file = box.path / "types" / "bad.py"
     file.write_text(file.read_text(encoding="utf-8").replace("features=", 'isolation="process", features='), "utf-8")
@@ -267,8 +267,8 @@ def test_a_type_can_ask_for_a_worker(box: Box) -> None:
     assert f"Notice: good: in {process.pid}\n".encode() in err
 
 
-def test_what_no_other_process_can_load_is_refused() -> None:
-    """A type that a program has registered."""
+def test_a_registered_type_cannot_run_in_a_worker() -> None:
+    """There is no file that another process could load."""
     registry = Registry()
     registry.register_type(TypeDefinition(name="mine", attributes={"name": Attribute("String", "n", kind="namevar")}))
     registry.register_provider("mine", type("Mine", (SimpleProvider,), {"get": lambda *_: []}))
@@ -279,8 +279,8 @@ def test_what_no_other_process_can_load_is_refused() -> None:
 
 
 @pytest.mark.parametrize("side", ["runtime", "worker"])
-def test_two_versions_do_not_talk(box: Box, side: str) -> None:
-    """A worker is started long after its run; the package may have been replaced in between."""
+def test_a_worker_of_another_version_is_refused(box: Box, side: str) -> None:
+    """A worker is started late in its run; the package may have been replaced in between."""
     worker = "'-c' in sys.orig_argv"
     box.write(
         "lib/sitecustomize.py",
@@ -298,7 +298,7 @@ def test_two_versions_do_not_talk(box: Box, side: str) -> None:
 
 
 def test_every_command_that_calls_providers_can_isolate_them(box: Box) -> None:
-    """With the outcome that it has otherwise."""
+    """With the same result as without workers."""
     box.manifest({"Good[a]": {"size": 1}})
     assert box.run("plan", "site.json", "--isolate", "--detailed-exitcodes").code == 2
     assert box.run("apply", "site.json", "--isolate", "--noop").code == 0
@@ -313,7 +313,7 @@ def test_every_command_that_calls_providers_can_isolate_them(box: Box) -> None:
 
 
 def test_contents_are_read_by_the_run(box: Box) -> None:
-    """Assets go to a worker as digests; their bytes are asked for piece by piece."""
+    """A worker receives the digests of assets, and requests their bytes in parts."""
     raw = os.urandom(700_000)
     (box.path / "raw.bin").write_bytes(raw)
     target = box.path / "copy.bin"
@@ -323,16 +323,16 @@ def test_contents_are_read_by_the_run(box: Box) -> None:
     assert apply_only(box).steps == {}
 
 
-def test_who_speaks_after_its_call_is_not_heard(box: Box) -> None:
-    """A thread that has kept a context neither takes what is meant for the next call nor spoils it."""
+def test_a_report_after_its_call_is_ignored(box: Box) -> None:
+    """A thread that has kept a context neither takes messages of the next call nor disturbs it."""
     put(box, "speaks_later")
     done = apply_only(box)
     assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
-def test_a_method_that_nobody_promised_is_never_called(box: Box, isolate: str) -> None:
-    """Whatever it is called: what ends a worker is no method of a provider."""
+def test_a_method_without_its_feature_is_never_called(box: Box, isolate: str) -> None:
+    """Also if its name is that of a message of the protocol."""
     box.type("bad")
     body = "from shelf import Shelf\n\nclass Provider(Shelf):\n"
     for word in ("leave", "end", "kill", "lend", "terms", "validated", "compared"):
