@@ -36,8 +36,6 @@ _PLANNED: Final[Mapping[str, str]] = {
     "forgotten": "to forget",
     "refreshed": "to refresh",
 }
-#: The counts that are shown even when they are zero.
-_FOUR: Final = frozenset(("created", "updated", "replaced", "deleted"))
 #: The counts that the line of a finished run shows.
 _CHANGES: Final = frozenset((*_PLANNED, "failed", "skipped"))
 
@@ -126,27 +124,22 @@ def _diff(is_: Any, should: Any) -> Iterator[str]:
 
 
 def plan_summary(summary: Summary) -> str:
-    """Return ``Plan: 1 to create, 2 to update, 0 to replace, 1 to delete; 12 unchanged.``."""
-    counts = _counts(summary._replace(unchanged=0), _PLANNED, always=_FOUR)
-    return f"Plan: {counts}; {summary.unchanged} unchanged."
+    """Return ``Plan: 1 to create, 2 to update, 1 to delete; 12 unchanged.``; counts that are zero are left out."""
+    return f"Plan: {planned_counts(summary)}."
 
 
 def report(done: Report) -> str:
-    """Return ``Applied in 1.2 s: 1 created, ..., 0 skipped.``."""
-    counts = _counts(done.summary, {}, always=_FOUR | {"unchanged", "failed", "skipped"})
-    return f"Applied in {done.seconds:.1f} s: {counts}.{' (noop)' if done.summary.noop else ''}"
+    """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out."""
+    counts = done.summary._replace(noop=False)._asdict().items()
+    shown = ", ".join(f"{count} {name}" for name, count in counts if count or name == "unchanged")
+    return f"Applied in {done.seconds:.1f} s: {shown}.{' (noop)' if done.summary.noop else ''}"
 
 
 def planned_counts(summary: Summary) -> str:
-    """Return the counts of a plan that are not zero, and the unchanged: ``1 to create; 12 unchanged``."""
-    counts = _counts(summary._replace(unchanged=0), _PLANNED)
-    return f"{counts or 'nothing to do'}; {summary.unchanged} unchanged"
-
-
-def _counts(summary: Summary, words: Mapping[str, str], always: frozenset[str] = frozenset()) -> str:
-    """Return the counts of a summary, of those that are zero only ``always``."""
-    counts = summary._replace(noop=False)._asdict().items()
-    return ", ".join(f"{count} {words.get(name, name)}" for name, count in counts if count or name in always)
+    """Return the counts of a plan: ``1 to create; 12 unchanged``, or ``nothing to do; 12 unchanged``."""
+    counts = summary._replace(noop=False, unchanged=0)._asdict().items()
+    shown = ", ".join(f"{count} {_PLANNED.get(name, name)}" for name, count in counts if count)
+    return f"{shown or 'nothing to do'}; {summary.unchanged} unchanged"
 
 
 def outputs(values: Mapping[str, Any]) -> Iterator[str]:

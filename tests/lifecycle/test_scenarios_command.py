@@ -113,7 +113,7 @@ def test_a_plan_shows_deletions_and_drift(shell: Bench) -> None:
     assert "size: 7 → 1" in out
     assert "- Widget[b]" in out
     assert "# Widget[a] has drifted: size was 1, is 7" in out
-    assert "Plan: 0 to create, 1 to update, 0 to replace, 1 to delete; 0 unchanged." in out
+    assert "Plan: 1 to update, 1 to delete; 0 unchanged." in out
 
 
 def test_a_replacement_is_shown_with_its_reason(shell: Bench) -> None:
@@ -280,7 +280,7 @@ def test_a_pending_replacement_is_shown_and_continued(shell: Bench) -> None:
     assert "status: pending" in shell.run("state", "show", "Widget[a]").out
     planned = shell.plan(site % "two").out
     assert "+ Widget[a] (its replacement was interrupted, and the old one is gone)" in planned
-    assert "1 to create, 0 to update, 0 to replace" in planned
+    assert "Plan: 1 to create; 0 unchanged." in planned
     dropped = shell.plan(EMPTY).out
     assert ". Widget[a] (its replacement was interrupted, and nothing is left of it)" in dropped
     assert shell.apply(site % "two").code == 0

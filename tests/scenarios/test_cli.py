@@ -167,7 +167,7 @@ def test_a_plan_shows_each_step_and_counts_them(bench: Bench) -> None:
         "      +lines\n"
         "- Widget[c]\n"
         "    ensure: present → absent\n"
-        "Plan: 1 to create, 1 to update, 0 to replace, 1 to delete; 1 unchanged.\n"
+        "Plan: 1 to create, 1 to update, 1 to delete; 1 unchanged.\n"
     )
 
 

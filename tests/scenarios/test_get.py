@@ -133,7 +133,7 @@ def test_a_run_that_is_ended_while_it_reads_is_summed_up(bench: Bench, noop: lis
     manifest = "resources: {'Probe[a]': {}}"
     ended = bench.apply(manifest, *noop)
     assert (ended.code, len(ended.out.splitlines())) == (1, 1)
-    assert ended.out.startswith("Applied in 0.0 s: 0 created, ")
+    assert ended.out.startswith("Applied in 0.0 s: 0 unchanged.")
     assert ("(noop)" in ended.out) is bool(noop)
     summary = bench.stream(manifest, *noop).events()[-1]
     assert (summary["type"], summary["exit_code"], summary["noop"]) == ("summary", 1, bool(noop))

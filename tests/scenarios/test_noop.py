@@ -75,7 +75,7 @@ def test_what_is_noop_by_itself_changes_nothing(bench: Bench) -> None:
     assert bench.apply(manifest, "--detailed-exitcodes").code == 0
     planned = bench.plan(manifest, "--detailed-exitcodes")
     assert (planned.code, planned.out.splitlines()[0]) == (0, "+ Widget[a] (noop)")
-    assert planned.out.endswith("Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 1 unchanged.\n")
+    assert planned.out.endswith("Plan: nothing to do; 1 unchanged.\n")
     assert bench.apply(manifest, "--noop", "--detailed-exitcodes").code == 0
 
 
@@ -94,7 +94,7 @@ def test_what_only_an_earlier_step_makes_readable_is_told_as_it_is_planned(bench
     told = bench.apply(manifest, "--noop", "--detailed-exitcodes")
     assert told.code == 2, told
     assert "~ Probe[a] (noop)\n    (decided at its turn: no way yet)\n" in told.out
-    assert "0 failed" in told.out
+    assert " failed" not in told.out
     assert not (bench.home / "way").exists()
     waits = f"resources: {{'File[{bench.home}/way]': {{content: '', noop: true}}, 'Probe[a]': {{}}}}"
     assert "Probe[a]: no way yet" in bench.apply(waits, "--noop").err
@@ -146,7 +146,7 @@ def test_the_plan_is_shown(bench: Bench) -> None:
     assert "    size: 1 → 2" in done.out
     assert "+ Widget[b]" in done.out
     assert "- Widget[c]" in done.out
-    assert "Plan: 1 to create, 1 to update, 0 to replace, 1 to delete; 0 unchanged." in done.out
+    assert "Plan: 1 to create, 1 to update, 1 to delete; 0 unchanged." in done.out
 
 
 def test_commands_are_skipped_and_report_success(bench: Bench) -> None:

@@ -42,7 +42,7 @@ def test_programs_run_beside_each_other_and_each_is_heard_for_its_own_resource(b
     assert len(beside) == 12
     assert 1 < max(beside) <= 6
     assert "12 created" in done.out
-    assert "0 created, 0 updated" in bench.run("apply", "site.json", "--parallel", "6").out
+    assert " s: 12 unchanged." in bench.run("apply", "site.json", "--parallel", "6").out
 
 
 def test_one_that_fails_beside_others_fails_alone(bench: Bench) -> None:

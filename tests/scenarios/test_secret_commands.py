@@ -291,7 +291,7 @@ class TestExporting:
         assert "another key" in house.fails(74, "state", "import", "export.json", key="other")
         house.ok("state", "import", "export.json", "--project", "cottage", key="key")
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
-        assert "0 updated" in house.ok("apply", "site.yaml", "--project", "cottage", key="key")
+        assert " updated" not in house.ok("apply", "site.yaml", "--project", "cottage", key="key")
 
     @pytest.mark.parametrize(
         "change",
@@ -324,7 +324,7 @@ class TestExporting:
         said = house.fails(65, "state", "import", "export.json", key="key")
         assert "is not encrypted, and a key is named; --force imports it" in said
         house.ok("state", "import", "export.json", "--force", key="key")
-        assert "0 updated" in house.ok("apply", "site.yaml", key="key")
+        assert " updated" not in house.ok("apply", "site.yaml", key="key")
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
 
 
@@ -406,10 +406,10 @@ class TestChangingKeys:
         assert "name the key with --key" in house.fails(64, "state", "rekey")
         assert "encrypted with file:key, serial 3" in house.ok("state", "rekey", key="key")
         assert "only a digest" in house.fails(1, "output", "password", "--reveal", key="key")
-        assert "0 updated" in house.ok("apply", "site.yaml", key="key")
+        assert " updated" not in house.ok("apply", "site.yaml", key="key")
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
         before = house.exported("key")["serial"]
-        assert "0 updated" in house.ok("apply", "site.yaml", key="key")
+        assert " updated" not in house.ok("apply", "site.yaml", key="key")
         assert house.exported("key")["serial"] == before
 
     def test_another_key_opens_it_from_then_on(self, house: House) -> None:
@@ -418,7 +418,7 @@ class TestChangingKeys:
         house.ok("state", "rekey", "--to", "file:other", key="key")
         assert "it is another key" in house.fails(74, "output", "--reveal", key="key")
         assert house.ok("output", "password", "--reveal", key="other") == f"{SECRET}\n"
-        assert "0 updated" in house.ok("apply", "site.yaml", key="other")
+        assert " updated" not in house.ok("apply", "site.yaml", key="other")
         assert "every row is intact" in house.ok("state", "check", key="other")
 
     def test_a_new_data_key_leaves_no_ciphertext_as_it_was(self, house: House) -> None:
@@ -447,7 +447,7 @@ class TestChangingKeys:
         house.ok("apply", "site.yaml", key="key")
         assert "not encrypted any more" in house.ok("state", "rekey", "--decrypt", key="key")
         assert not self.boxes(house)
-        assert "0 updated" in house.ok("apply", "site.yaml")
+        assert " updated" not in house.ok("apply", "site.yaml")
         assert "only a digest" in house.fails(1, "output", "--reveal")
 
     def test_it_is_refused_without_the_key_of_now(self, house: House) -> None:

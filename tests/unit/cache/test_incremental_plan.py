@@ -144,7 +144,7 @@ def test_a_resource_in_sync_is_only_read(site: CachedSite) -> None:
     for kind in ("apply", "noop", "plan"):
         seen = site.run(kind)
         assert seen.cached_unchanged == 4
-        assert seen.plan == ["Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 4 unchanged."]
+        assert seen.plan == ["Plan: nothing to do; 4 unchanged."]
     assert site.records() == before[0]
     assert site.calls()[before[1] :] == ["get", "get", "get"]
 
@@ -182,7 +182,7 @@ def test_a_drifted_resource_is_planned_alone(site: CachedSite) -> None:
     seen = site.run("noop")
     assert seen.cached_unchanged == 3
     assert "# Widget[b] has drifted: size was 1, is 7" in seen.plan
-    assert seen.end.startswith("0 Applied in 0.0 s: 0 created, 1 updated, 0 replaced, 0 deleted, 3 unchanged")
+    assert seen.end.startswith("0 Applied in 0.0 s: 1 updated, 3 unchanged.")
     asked = len(site.calls())
     assert site.run().cached_unchanged == 0
     assert site.calls()[asked:] == ["get", "set", "get"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 GAUGES: Final = Path(__file__).parents[2] / "scenarios" / "gauges"
-_IN_ORDER: Final = "Plan: 0 to create, 0 to update, 0 to replace, 0 to delete; 6 unchanged."
+_IN_ORDER: Final = "Plan: nothing to do; 6 unchanged."
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def test_the_text_of_a_plan_is_what_the_command_prints(runtime: Runtime, tmp_pat
     plan = runtime.plan(manifest(tmp_path, 1))
     lines = str(plan).splitlines()
     assert lines[0] == f"+ File[{tmp_path}/0]"
-    assert lines[-1] == "Plan: 1 to create, 0 to update, 0 to replace, 0 to delete; 0 unchanged."
+    assert lines[-1] == "Plan: 1 to create; 0 unchanged."
     assert isinstance(plan, Plan)
 
 
