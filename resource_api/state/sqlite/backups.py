@@ -61,6 +61,11 @@ def create_generation(database: Database) -> None:
         private_files.rename(new, f"{path}.1")
 
 
+def existing_generations(path: str) -> list[str]:
+    """Return the paths of the generations that exist, damaged or not, the newest first."""
+    return list(filter(os.path.lexists, _generations(path)))
+
+
 def remove_generations(path: str) -> None:
     """Remove every generation; the end of the run creates the next one. Raises ``StateError``."""
     for generation in _generations(path):
@@ -78,10 +83,9 @@ def describe(path: str, states: Mapping[StackName, StackState]) -> Iterator[str]
 
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
     """Yield for each generation whether it is intact, with its serials."""
-    for generation in _generations(path):
-        if os.path.lexists(generation):
-            found = _verify(generation, find_data_key, immutable=True)
-            yield f"{generation}: {f'intact, {found}' if found else 'damaged'}"
+    for generation in existing_generations(path):
+        found = _verify(generation, find_data_key, immutable=True)
+        yield f"{generation}: {f'intact, {found}' if found else 'damaged'}"
 
 
 def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]:
@@ -94,10 +98,9 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     found = [each for name in candidates if (each := _verify(name, find_data_key, immutable=name != path))]
     if not found:
         aside = _unused_name(path)
-        msg = (
-            f"{damage}; no intact generation is left. To start again with an empty state, run: "
-            f"mv {path} {aside}; mv {path}.marker {aside}.marker"
-        )
+        left = [name for name in (path, f"{path}.marker", *existing_generations(path)) if os.path.lexists(name)]
+        moves = "; ".join(f"mv {name} {aside}{name.removeprefix(path)}" for name in left)
+        msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}"
         raise StateError(msg)
     best = max(found, key=lambda each: each.age)
     before = None

@@ -42,17 +42,20 @@ class NewerFormatError(StateError):
 class Database:
     """One open database. Without ``write`` it is read-only and shows the content of one moment."""
 
-    def __init__(self, path: str, *, write: bool = False, immutable: bool = False) -> None:
+    def __init__(self, path: str, *, write: bool = False, immutable: bool = False, remove_log: bool = False) -> None:
         """Open an existing database. To ``write``, the caller must hold the lock.
 
-        ``immutable``: no other process writes, so SQLite needs no log beside the file. Raises ``StateError`` for a
+        ``immutable``: no other process writes, so SQLite needs no log beside the file. ``remove_log``: a reader removes
+        the log that SQLite creates for it, unless other processes use it. Raises ``StateError`` for a
         database that cannot be opened, is damaged, of another application, or of a newer format.
         """
         self.path = path
         with state_errors(path):
-            mode = "mode=rw" if write else "mode=ro&immutable=1" if immutable else "mode=ro"
+            mode = "mode=rw" if write or remove_log else "mode=ro&immutable=1" if immutable else "mode=ro"
             self._connection = _connect(path, mode)
         try:
+            if remove_log:
+                self._execute("PRAGMA query_only=ON")
             self._execute("PRAGMA journal_mode=WAL" if write else "BEGIN")
             self._check_format()
         except BaseException:
@@ -148,15 +151,24 @@ class Database:
 
 
 def open_for_reading(path: str) -> Database:
-    """Open an existing database read-only, also on a read-only filesystem. Raises ``StateError``."""
+    """Open an existing database read-only, also on a read-only filesystem. Raises ``StateError``.
+
+    A log that a killed writer has left stays for the next writer; without one, no file is left behind.
+    """
     try:
-        return Database(path)
+        return Database(path, remove_log=not _has_log(path))
     except StateError:
         # With a log beside it, the main file alone is incomplete.
-        with suppress(OSError):
-            if os.stat(f"{path}-wal").st_size:
-                raise
+        if _has_log(path):
+            raise
     return Database(path, immutable=True)
+
+
+def _has_log(path: str) -> bool:
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except OSError:
+        return False
 
 
 def create(path: str) -> None:

@@ -39,13 +39,16 @@ class OpenState(NamedTuple):
 
 
 def open_state(path: str, *, write: bool = False) -> OpenState | None:
-    """Open the database at ``path``; return None when there is none and its marker expects none.
+    """Open the database at ``path``; return None when there is none, its marker expects none, and no copy is left.
 
     Raises ``StateError`` for damage.
     """
     databases.check_permissions(path)
     marker = markers.read(path)
     if not os.path.lexists(path):
+        copies = backups.existing_generations(path)
+        if marker is None and copies:
+            raise databases.damage(path, f"it and its marker are missing, and {copies[0]} is a copy of it")
         if marker is None or (marker.creating and not marker.versions):
             return None
         raise databases.damage(path, "it is missing")

@@ -132,6 +132,18 @@ class TestPermissions:
         assert store.check()
         assert not path.parent.exists()
 
+    def test_reading_leaves_no_file_behind(self, store: SqliteStore, path: Path) -> None:
+        """Neither a log nor its index, also where an earlier reader has left an empty one."""
+        write(store, "/a")
+        names = set(files(path))
+        for _ in range(2):
+            reader = SqliteStore(str(path))
+            assert reader.load(WEB).serial == 1
+            assert reader.stacks()
+            assert reader.check()
+            assert set(files(path)) == names
+            Path(f"{path}-wal").touch(0o600)
+
     @pytest.mark.usefixtures("_unmeasured")
     def test_sqlite_is_imported_with_the_first_database(self, path: Path) -> None:
         """Commands without state do not pay for it."""
@@ -146,7 +158,9 @@ class TestPermissions:
 class TestMissing:
     """A database that contradicts its marker is damage: exit code 74, and the command that repairs it."""
 
-    @pytest.mark.parametrize("how", ["missing", "empty", "short", "zeroed", "rolled back", "another"])
+    @pytest.mark.parametrize(
+        "how", ["missing", "missing like its marker", "empty", "short", "zeroed", "rolled back", "another"]
+    )
     def test_a_loss_is_never_a_fresh_start(self, store: SqliteStore, path: Path, how: str) -> None:
         """Neither for a reader nor for a writer."""
         write(store, "/a")
@@ -154,8 +168,10 @@ class TestMissing:
         write(store, "/b")
         for name in ("-wal", "-shm"):
             Path(f"{path}{name}").unlink(missing_ok=True)
-        if how == "missing":
+        if how.startswith("missing"):
             path.unlink()
+            if how == "missing like its marker":
+                Path(f"{path}.marker").unlink()
         elif how == "another":
             other = SqliteStore(str(path.parent.parent / "other" / "state.db"))
             write(other, "/a")
@@ -356,6 +372,34 @@ class TestGenerations:
         assert aside.read_bytes() == content_before
         assert write(store, "/new").serial == state.serial + 1
         assert "nothing to recover" in "\n".join(store.recover(0))
+
+    def test_a_database_that_is_missing_with_its_marker_is_restored(self, store: SqliteStore, path: Path) -> None:
+        """Only a copy shows then that there was a database."""
+        write(store, "/a")
+        for name in (path, Path(f"{path}.marker")):
+            name.unlink()
+        with pytest.raises(StateError, match=r"it and its marker are missing, and .*state\.db\.1 is a copy of it"):
+            store.load(WEB)
+        assert "it is unknown how much is lost" in "\n".join(store.recover(0))
+        assert store.load(WEB).serial == 1
+
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_the_commands_for_an_empty_state_lead_to_one(
+        self, store: SqliteStore, path: Path, *, missing: bool
+    ) -> None:
+        """They move every file aside that would be damage without the others."""
+        for number in range(2):
+            write(store, f"/{number}")
+        for file in (path, Path(f"{path}.1"), Path(f"{path}.2")):
+            file.write_bytes(b"damaged")
+        if missing:
+            path.unlink()
+            Path(f"{path}.marker").unlink()
+        with pytest.raises(StateError, match="no intact generation is left") as caught:
+            store.recover(0)
+        subprocess.run(["sh", "-ec", str(caught.value).partition("run: ")[2]], check=True)
+        assert store.load(WEB).serial == 0
+        assert write(store, "/new").serial == 1
 
     def test_the_log_of_a_damaged_database_is_not_replayed(self, store: SqliteStore, path: Path) -> None:
         """It is renamed with it."""
