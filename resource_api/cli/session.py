@@ -49,6 +49,9 @@ class Session:
         self._streams = runs and self.json
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
+        self.log.mask.on_first_secret = _forbid_core_dumps
+        if any(settings.get(option) for option in ("given", "input_files", "key")):
+            _forbid_core_dumps()
         module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
         self.registry = Registry(module_path, settings.get("trust_path") or ())
         self.run = RunContext(self.log)
@@ -188,6 +191,12 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
         return command
 
     return decorate
+
+
+def _forbid_core_dumps() -> None:
+    from resource_api.system.process import core_dumps  # noqa: PLC0415 - only where there may be secrets
+
+    core_dumps.forbid()
 
 
 def _code(error: ResourceAPIError) -> str:

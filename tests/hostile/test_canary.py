@@ -422,3 +422,55 @@ inputs:
 resources:
   Loud[a]: {secret: "${inputs.secret}"}
 """
+
+
+LIMITS: Final = '''
+"""Reports the limits of core dumps."""
+import ctypes, resource
+from resource_api import Command, SimpleProvider
+
+
+class Provider(SimpleProvider):
+    sh = Command("/bin/sh")
+
+    def get(self, context):
+        return []
+
+    def create(self, context, name, should):
+        ours, dumpable = resource.getrlimit(resource.RLIMIT_CORE)[0], ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
+        theirs = self.sh("-c", "grep core /proc/self/limits").stdout.split()[4]
+        context.notice(f"here {ours} {dumpable}, in a program {theirs}")
+'''
+
+
+@pytest.mark.parametrize("options", ["", "--isolate"])
+def test_a_process_with_a_secret_leaves_no_core_dump(
+    box: Box, tmp_path_factory: pytest.TempPathFactory, options: str
+) -> None:
+    """Not of the run, not of a worker; the programs that it runs have the limit of the caller."""
+    file = tmp_path_factory.mktemp("elsewhere") / "secret"
+    file.write_text("a secret word", encoding="utf-8")
+    box.type("loud")
+    box.provider("loud", LIMITS)
+    box.write("loud.yaml", LOUD_MANIFEST)
+    done = box.run_shell(f'ulimit -Sc 2048; "$@" apply loud.yaml -i secret=@{file} {options}')
+    assert "here 0 0, in a program 2097152" in done.text, done.text
+
+
+@pytest.mark.parametrize("options", ["", "--isolate"])
+def test_without_a_secret_core_dumps_are_as_the_caller_wants_them(box: Box, options: str) -> None:
+    """Somebody may look for an error in a provider."""
+    box.type("loud")
+    box.provider("loud", LIMITS)
+    box.write("loud.yaml", "resources:\n  Loud[a]: {}\n")
+    done = box.run_shell('ulimit -Sc 2048; "$@" apply loud.yaml ' + options)
+    assert "here 2097152 1, in a program 2097152" in done.text, done.text
+
+
+def test_a_secret_of_the_manifest_forbids_core_dumps_too(box: Box) -> None:
+    """An attribute may be secret without any input."""
+    box.type("loud")
+    box.provider("loud", LIMITS)
+    box.write("loud.yaml", "resources:\n  Loud[a]: {secret: a secret word}\n")
+    done = box.run_shell('ulimit -Sc 2048; "$@" apply loud.yaml')
+    assert "here 0 0, in a program 2097152" in done.text, done.text

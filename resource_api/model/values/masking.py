@@ -19,7 +19,7 @@ from resource_api.model.values.spellings import ESCAPES, LONG, encoded, written
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from resource_api.model.values.spellings import Escape
 
@@ -71,6 +71,8 @@ class Mask:
         self._short: set[str] = set()
         self._words: set[str] = set()
         self._pattern: tuple[int, re.Pattern[str] | None] = (0, None)
+        #: Is called when the first secret is known.
+        self.on_first_secret: Callable[[], object] = bool
         #: The length in bytes of the longest form.
         self.longest = 0
 
@@ -104,6 +106,8 @@ class Mask:
             text = secret.decode("utf-8", "surrogateescape") if isinstance(secret, bytes) else str(secret)
             found = text, declared
             if len(text) >= SHORTEST_INPUT and found not in self._known:
+                if not self._known:
+                    self.on_first_secret()
                 self._known.add(found)
                 self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
                 self._pending[found] = None

@@ -22,7 +22,7 @@ from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker.asset_transfer import AssetSender
 from resource_api.plugins.worker.protocol import Decoder, encode
 from resource_api.plugins.worker.runtime_connection import DISCONNECTED
-from resource_api.system.process import process_tree
+from resource_api.system.process import core_dumps, process_tree
 from resource_api.system.process.line_splitter import LineSplitter
 from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
 from resource_api.system.process.spawn import Invocation
@@ -40,7 +40,7 @@ _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
 _BOOT: Final = (
     "import json, sys; options = json.loads(sys.argv[5]); sys.path[:] = options['path'];"
     " from resource_api.plugins.worker.server import main; main([*map(int, sys.argv[1:5])], options['directories'],"
-    " options['trust'])"
+    " options['trust'], options['core'])"
 )
 
 
@@ -80,7 +80,8 @@ class WorkerProcess(Process):
         self.begin_call()
         self._programs: dict[int, process_tree.Row] = {}
         self._closed = False
-        options = json.dumps({"path": sys.path, "directories": list(directories), "trust": list(trust)})
+        found = {"path": sys.path, "directories": list(directories), "trust": list(trust)}
+        options = json.dumps({**found, "core": core_dumps.callers_limit()})
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
         arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
         try:

@@ -36,7 +36,7 @@ from resource_api.provider.base import call_arguments, collect_rows
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
-from resource_api.system.process import process
+from resource_api.system.process import core_dumps, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,12 +51,15 @@ _BATCHED: Final = frozenset({"validate", "insync"})
 _OPTIONAL: Final = frozenset({"check_config", "diff_config"})
 
 
-def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str]) -> None:
+def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str], core: int | None) -> None:
     """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``.
 
     ``descriptors``: the worker's ends of the pipes, see ``process``. Code beneath the directories of ``trust`` is not
-    checked.
+    checked. ``core``: the caller's limit of core dumps, for the programs that are run here, if the
+    runtime has forbidden them.
     """
+    if core is not None:
+        core_dumps.forbid(core)
     requests, replies, lifeline, interrupts = descriptors
     _end_with_runtime(lifeline)
     for stream in (sys.stdout, sys.stderr):
@@ -92,6 +95,7 @@ class _Server:
         self._channel = channel
         self._instance: str = hello["instance"]
         self._run = WorkerRun(channel, hello["level"])
+        self._run.log.mask.on_first_secret = core_dumps.forbid
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
         self._pid = os.getpid()

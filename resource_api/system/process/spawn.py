@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.process import identity, process_tree
+from resource_api.system.process import core_dumps, identity, process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -165,6 +165,7 @@ def _enter(parent: int) -> None:
     process_tree.end_with(parent)
     process_tree.adopt_orphans()
     os.umask(0o022)
+    core_dumps.restore_limit()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
