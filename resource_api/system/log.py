@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
-from resource_api.system.process.line_splitter import LineSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from resource_api.system.process.line_splitter import LineSplitter
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
 _LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
@@ -189,7 +190,8 @@ class _LineStream(io.RawIOBase):
     def __init__(self, write: Callable[[str], None], descriptor: int, mask: Mask) -> None:
         self._write_line = write
         self._descriptor = descriptor
-        self._lines = LineSplitter(mask)
+        self._mask = mask
+        self._lines: LineSplitter | None = None
 
     @property
     def name(self) -> int:
@@ -202,12 +204,16 @@ class _LineStream(io.RawIOBase):
         return self._descriptor
 
     def write(self, data: Any) -> int:
+        if self._lines is None:
+            from resource_api.system.process.line_splitter import LineSplitter  # noqa: PLC0415 - few providers print
+
+            self._lines = LineSplitter(self._mask)
         for line in self._lines.feed(bytes(data), _LONGEST):
             self._emit(line)
         return len(data)
 
     def flush(self) -> None:
-        for line in self._lines.rest():
+        for line in self._lines.rest() if self._lines else ():
             self._emit(line)
 
     def _emit(self, line: str) -> None:

@@ -15,7 +15,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import Content
-from resource_api.model.values.spellings import ESCAPES, LONG, encoded, written
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
@@ -153,6 +152,8 @@ class Mask:
         if (pattern := self._pattern[1]) is not None:
             spans += [match.span() for match in pattern.finditer(text)]
         if nested and ("\\" in text or "%" in text or "&" in text or "''" in text or '""' in text):
+            from resource_api.model.values.spellings import ESCAPES  # noqa: PLC0415 - only with a secret
+
             for escape in ESCAPES:
                 spans += self._spans_under(escape, text, nested - 1)
         return spans
@@ -206,6 +207,8 @@ class Mask:
     def _index(self, text: str, *, declared: bool) -> None:
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
+        from resource_api.model.values.spellings import LONG, encoded, written  # noqa: PLC0415 - only with a secret
+
         encodings = encoded(text)
         for form in written(text) | encodings:
             data = form.encode("utf-8", "surrogatepass")
