@@ -297,8 +297,8 @@ def test_an_unchanged_file_costs_four_system_calls(tmp_path: Path) -> None:
     assert sum(more.values()) < 4.1 * 200
 
 
-def test_a_created_file_costs_eleven_system_calls(tmp_path: Path) -> None:
-    """Look, look again before it is replaced, make it whole under another name, rename it, and read what is there."""
+def test_a_created_file_costs_twelve_system_calls(tmp_path: Path) -> None:
+    """Twice a look before it is replaced, a complete temporary file without inherited rights, a rename, a read."""
     few, many = files(tmp_path, 50), files(tmp_path, 250)
     cost = []
     for manifest in (few, many):
@@ -306,7 +306,7 @@ def test_a_created_file_costs_eleven_system_calls(tmp_path: Path) -> None:
             path.unlink()
         cost.append(system_calls(manifest))
     more = cost[1] - cost[0]
-    assert sum(more.values()) < 11.1 * 200
+    assert sum(more.values()) < 12.1 * 200
 
 
 def imported(*arguments: str) -> set[str]:
@@ -359,7 +359,7 @@ def test_conclusions_are_drawn_and_used_only_where_something_is_kept_in_order(tm
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 76), (("apply",), 150)])
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 76), (("apply",), 152)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Each costs a fifth of a millisecond at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

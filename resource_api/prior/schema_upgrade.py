@@ -41,7 +41,7 @@ def rename(
     Only ``unclaimed`` records are looked at. The values of the namevars are the recorded ones and the defaults; a
     record without one of them, or without its type, keeps its name, and so does one whose present name is taken.
     """
-    present = {key: _renamed(record, functions) for key, record in unclaimed.items()}
+    present = {key: _renamed(record, functions) for key, record in unclaimed.items() if key in state.records}
     present = {key: record for key, record in present.items() if record.key not in state.records}
     if not present:
         return state, Commit()

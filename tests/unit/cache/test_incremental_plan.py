@@ -33,6 +33,9 @@ def site(tmp_path: Path) -> CachedSite:
 # The one law: there is no visible difference
 
 
+#: The whole number in ``make test-all``.
+EXAMPLES: Final = 100 if os.environ.get("CRASH_SWEEP_WHOLE") else 40
+
 #: Always declared and without references: others can refer to them without a cycle.
 _FIXED: Final = "vwxyz"
 _fixed: Final = st.sampled_from([f"Widget[{name}]" for name in _FIXED])
@@ -96,7 +99,8 @@ def _damage(site: CachedSite, name: str, how: str) -> None:
     site.put("widget", things)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.timeout(240)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=_resources, sections=_sections, actions=st.lists(_actions, min_size=3, max_size=10))
 def test_a_run_with_the_cache_is_like_one_without(first: Any, sections: Any, actions: list[Any]) -> None:
     """Whatever is declared, damaged and run: plan, log, result, things and records are those of whole plans."""
