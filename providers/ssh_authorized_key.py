@@ -168,7 +168,7 @@ def _usual_places() -> Iterable[tuple[str, str]]:
 def _check_owner(path: str, target: str, user: str) -> None:
     """Raise ``ResourceError`` for a target without a user part, which belongs to the file's owner, if that is another.
 
-    A file that is missing belongs to nobody yet.
+    A missing file has no owner yet.
     """
     if path != target:
         return

@@ -83,7 +83,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
 
 
 class _CheckedLoader(SourceFileLoader):
-    """Loads a file, or its bytecode, only from bytes that nobody else could have changed."""
+    """Loads a file, or its bytecode, only from bytes that no other user could have changed."""
 
     def __init__(self, read: ReadCode, name: str, path: str) -> None:
         """Read the file with ``read``. Raise ``UntrustedCode``, ``OSError``."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PACKAGE: Final = os.path.realpath(__file__).rsplit("/", 2)[0]
 #: Holds the bundled ``types/`` and ``providers/``: inside the package once installed, beside it in a checkout.
 BUNDLED: Final = PACKAGE if os.path.isdir(f"{PACKAGE}/types") else PACKAGE.rpartition("/")[0]  # noqa: PTH112 - text
-#: The program's own installation, whose code is trusted: whoever can change it can change this module too.
+#: The program's own installation, whose code is trusted: users who can change it can change this module too.
 OWN: Final = (
     PACKAGE,
     *(f"{BUNDLED}/{kind}" for kind in ("types", "providers", "components", "policies", "lib")),
@@ -38,7 +38,7 @@ class ModulePath:
     ) -> None:
         """Look in ``directories`` in their order, then in installed distributions unless these are excluded.
 
-        ``ways``: a directory → the path with links by which somebody has named it, or a file in it.
+        ``ways``: a directory → the path with links by which it was named, or a file in it.
         """
         self.ways = ways or {}
         self._directories = list(directories)
@@ -48,7 +48,7 @@ class ModulePath:
     def resolve(
         cls, directories: Iterable[str | os.PathLike[str]], manifest: str | None = None, *, bundled: bool = True
     ) -> Self:
-        """Return the module path of directories as somebody has named them, then the manifest's own, then ours."""
+        """Return the module path of directories as they were named, then the manifest's own, then ours."""
         named = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
         if manifest is not None:
             named[manifest] = os.path.dirname(os.path.realpath(manifest))  # noqa: PTH120 - text
@@ -98,7 +98,7 @@ class ModulePath:
 
 
 def _links(named: str, real: str) -> bool:
-    """Return whether there are links in the path of a directory, or of a file in it, as somebody has named it."""
+    """Return whether there are links in the path of a directory, or of a file in it, as it was named."""
     path = os.path.abspath(named)  # noqa: PTH100 - text
     return path != real and path.rpartition("/")[0] != real.rstrip("/")
 

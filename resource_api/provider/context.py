@@ -56,7 +56,7 @@ class RunContext:
         self.log = log
         #: Whether the run has been asked to stop; ``cancel`` sets it.
         self.cancelled = False
-        #: Is called when the run is asked to stop; None: nobody is to be notified.
+        #: Called when the run is to stop; None: nothing is called.
         self.on_cancel: Callable[[], None] | None = None
         #: Whether segments are being carried out: then a signal only sets ``cancelled``.
         self.applying = False

@@ -1,4 +1,4 @@
-"""The laws about other users of the machine: what they write never changes what is done for somebody else.
+"""The laws about other users of the machine: what they write never changes what is done for another user.
 
 Where they write is for the author of a type; what a hostile one writes there is here.
 """
@@ -44,7 +44,7 @@ class NeighbourLaws:
         for neighbour in usable:
             for form in ("records", "access control list", *OBSTACLES):
                 with _planted(neighbour, form):
-                    assert _lifecycle(harness) == undisturbed, "what is done for somebody else has changed"
+                    assert _lifecycle(harness) == undisturbed, "what is done for another user has changed"
 
     def test_neighbours_do_not_disturb_what_exists(self, harness: Harness) -> None:
         """Hostile files that appear later are no reason for a change, and no obstacle to one."""

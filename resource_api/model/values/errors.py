@@ -100,7 +100,7 @@ class UnknownType(DefinitionError):  # noqa: N818 - reads as what it says
 
 
 class UntrustedCode(DefinitionError):  # noqa: N818 - reads as what it says
-    """Somebody other than root and the caller can change code that was to be executed."""
+    """Users other than root and the caller can change code that was to be executed."""
 
 
 class DataTypeError(DefinitionError):

@@ -1,7 +1,7 @@
-"""Check that nobody but root and the caller can change the code that is executed. Linux only.
+"""Check that only root and the caller can change the code that is executed. Linux only.
 
 Trusted are root, the user of this process, and the user who called ``sudo`` (``SUDO_UID``). A path is checked from the
-root downwards: nobody else can exchange what lies in a directory that only trusted users can write to, so its next name
+root downwards: no other user can replace a name in a directory that only trusted users can write to, so its next name
 still is what has been checked. A file is opened before its own status is read. What the code does must not enter here.
 """
 
@@ -37,7 +37,7 @@ class CodeTrust:
     def __init__(self, exempt: Iterable[str | os.PathLike[str]] = (), ways: Mapping[str, str] | None = None) -> None:
         """Accept everything beneath the ``exempt`` directories.
 
-        ``ways``: a directory without links in its path → the path with links by which somebody has named it.
+        ``ways``: a directory without links in its path → the path with links by which it was named.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
         self._ways = dict(ways or {})

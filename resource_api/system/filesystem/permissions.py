@@ -189,7 +189,7 @@ def _attributes(file: str | int) -> list[str]:
 
 
 def _mode_without_acl(mode: int, acl: bytes) -> int:
-    """Return the mode that grants the owner, the group and others what the ACL does, and nobody more."""
+    """Return the mode that grants the owner, the group and others what the ACL does, and no more."""
     group = next((bits for tag, bits, _ in _ENTRY.iter_unpack(acl[_HEADER:]) if tag == _GROUP), 0)
     return mode & ~0o070 | (mode >> 3 & 7 & group) << 3
 

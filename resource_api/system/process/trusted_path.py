@@ -102,7 +102,7 @@ def directory_error(directory: str) -> str:
 
 
 def _who_can_change(program: Path, writers: Writers) -> str:
-    """Return why another user than ``writers`` could replace ``program``; empty when nobody could.
+    """Return why another user than ``writers`` could replace ``program``; empty if none could.
 
     A symbolic link is as safe as its directories; the caller checks its target too. A sticky directory such as /tmp is
     safe above the program's own directory, as other users cannot rename our directories in it.

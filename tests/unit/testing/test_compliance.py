@@ -375,7 +375,7 @@ FAULTS = [
     Fault("test_no_secret_is_revealed", Chatty, "the secret is readable here: .*Debug: memory: the password is"),
     Fault("test_no_secret_is_revealed", Printing, "the secret is readable here"),
     Fault("test_no_secret_is_revealed", Revealing, "the secret is readable here: .*'origin'"),
-    Fault("test_neighbours_change_nothing_for_others", Lending, "what is done for somebody else has changed"),
+    Fault("test_neighbours_change_nothing_for_others", Lending, "what is done for another user has changed"),
     Fault("test_neighbours_change_nothing_for_others", Contagious, "with link in .* of another user"),
     Fault("test_neighbours_change_nothing_for_others", Meddling, "has been changed.*with records in"),
     Fault("test_neighbours_do_not_disturb_what_exists", Disturbed, "the next plan would not be empty"),
