@@ -1,6 +1,6 @@
 """A bench for scenarios: the command as users run it, with types that keep their resources in JSON files.
 
-Every run is a process of its own with a clean environment, private directories and no recorded state. The tests call
+Every run is a separate process with a clean environment, private directories and no recorded state. The tests call
 nothing of the package, only the command.
 """
 
@@ -22,11 +22,11 @@ MODULES: Final = Path(__file__).parent / "modules"
 
 #: The modules whose scenarios are run twice.
 ISOLATED: Final = {"test_composite", "test_get", "test_insync", "test_logging", "test_noop", "test_set_failure"}
-#: Scenarios of these that look at the process in which the provider runs, or at its standard streams.
+#: Scenarios in these modules that inspect the process of the provider or its standard streams.
 IN_PROCESS: Final = {
-    "test_the_provider_is_made_once_and_late",
+    "test_the_provider_is_instantiated_once_and_lazily",
     "test_what_a_provider_prints_goes_to_stderr",
-    "test_it_is_told_the_name_and_both_states",
+    "test_it_receives_the_name_and_both_states",
     "test_a_signal_ends_the_running_call_and_skips_the_rest",
 }
 
@@ -191,7 +191,7 @@ def bench(tmp_path: Path, isolate: str) -> Bench:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the scenarios of ``ISOLATED`` in workers too: the report is the same with and without isolation."""
+    """Run the scenarios of ``ISOLATED`` in workers too, with the same expected report."""
     module, name = str(metafunc.module.__name__).rpartition(".")[2], metafunc.function.__name__
     if "isolate" in metafunc.fixturenames and module in ISOLATED and name not in IN_PROCESS:
         metafunc.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])

@@ -1,4 +1,4 @@
-"""What authors can do besides: Python manifests, predicted plans, programs, calls side by side."""
+"""Features for authors: Python manifests, provider-decided replacement and ``Command``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def manifest(m):
 
 
 def test_a_python_manifest_makes_the_same_catalog(bench: Bench) -> None:
-    """Loops and conditions are Python's; handles are references, problems have the Python line."""
+    """A Python manifest with loops, conditions and handles is applied, and an error names its Python line."""
     path = bench.write("site.py", PYTHON)
     done = bench.run("apply", path, "--json", "-i", "count=1")
     assert done.code == 0, done
@@ -38,7 +38,7 @@ def test_a_python_manifest_makes_the_same_catalog(bench: Bench) -> None:
 
 
 def test_a_python_manifest_that_raises_is_refused_with_its_line(bench: Bench) -> None:
-    """Nothing is touched."""
+    """The run exits 65 with the line and the message, and no provider is called."""
     path = bench.write("site.py", "def manifest(m):\n    m.widget('a')\n    raise RuntimeError('no idea today')\n")
     done = bench.run("apply", path)
     assert done.code == 65
@@ -60,8 +60,8 @@ def set(self, context, changes):
 """
 
 
-def test_a_provider_may_say_that_a_change_needs_a_replacement(bench: Bench) -> None:
-    """Its wish is as good as the user's, unless that is ``never``."""
+def test_a_provider_may_require_a_replacement(bench: Bench) -> None:
+    """The ``plan`` of a provider turns an update into a replacement, and ``replace: never`` makes that an error."""
     bench.probe(PLANNING, features=("plan",))
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 1})
     done = bench.stream("resources: {'Probe[a]': {size: 2}}")
@@ -72,15 +72,15 @@ def test_a_provider_may_say_that_a_change_needs_a_replacement(bench: Bench) -> N
     assert bench.things("probe")["a"]["size"] == 2
 
 
-def test_what_cannot_be_read_back_is_set_at_creation(bench: Bench) -> None:
-    """And is no part of what is verified."""
+def test_a_write_only_attribute_is_set_at_creation(bench: Bench) -> None:
+    """A parameter that ``get`` does not return is passed to ``set``, and its absence in ``get`` is no failure."""
     done = bench.stream("resources: {'Account[a]': {pin: '1234', password: hunter22}}")
     assert done.code == 0
     assert bench.calls("account", "set")[0]["pin"] == "Sensitive"
 
 
 def test_a_command_that_is_missing_fails_its_resources(bench: Bench) -> None:
-    """With the name of what is missing; others go on; a failing one says how it ended."""
+    """The error names the missing program; an exit code that is not 0 fails its own resource with that code."""
     bench.probe(
         """
         gone = Command("ra-no-such-program")
@@ -99,7 +99,7 @@ def test_a_command_that_is_missing_fails_its_resources(bench: Bench) -> None:
 
 
 def test_a_secret_is_refused_as_an_argument_of_a_command(bench: Bench) -> None:
-    """Everybody could read it there; it goes by ``input``."""
+    """A sensitive argument raises an error, and the same value is accepted as ``input``."""
     bench.probe(
         """
         echo = Command("/bin/echo")
@@ -117,8 +117,8 @@ def test_a_secret_is_refused_as_an_argument_of_a_command(bench: Bench) -> None:
     assert "Error: Probe[a]: Creating failed: " in done.err
 
 
-def test_a_secret_that_a_provider_made_is_masked_once_a_command_has_had_it(bench: Bench) -> None:
-    """What comes back on stdout is logged at debug, without it."""
+def test_a_secret_that_was_passed_to_a_command_is_masked_in_logs(bench: Bench) -> None:
+    """The debug log of a command does not contain a secret that the provider passed as ``input``."""
     bench.probe(
         """
         cat = Command("/bin/cat")
@@ -133,7 +133,7 @@ def test_a_secret_that_a_provider_made_is_masked_once_a_command_has_had_it(bench
 
 
 def test_output_of_a_command_is_logged(bench: Bench) -> None:
-    """Stdout at debug, stderr at warning, with whom it is about."""
+    """Stdout is logged at debug and stderr at warning, both with the reference of the resource."""
     bench.probe(
         """
         sh = Command("/bin/sh")

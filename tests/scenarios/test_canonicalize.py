@@ -1,4 +1,4 @@
-"""Many spellings, one canonical form: what is compared, set, referred to and shown."""
+"""Canonical forms: compared, set, used in references and shown instead of the spelling that was declared."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def canonicalize(self, context, resources):
 
 
 def test_another_spelling_is_no_difference(bench: Bench) -> None:
-    """Neither of the name nor of a value."""
+    """A resource whose name and value are spelled differently from those in the system is unchanged."""
     bench.put("token", ABC={"tint": "RED"})
     done = bench.apply("resources: {'Token[0xabc]': {tint: red}}", "--detailed-exitcodes")
     assert (done.code, done.err) == (0, "")
 
 
-def test_a_provider_sees_canonical_names_and_values_alone(bench: Bench) -> None:
-    """In ``get`` and ``set``; people see the title as they wrote it."""
+def test_a_provider_receives_only_canonical_names_and_values(bench: Bench) -> None:
+    """``get`` and ``set`` receive the canonical form, and messages show the title as declared."""
     done = bench.apply("resources: {'Token[0xabc]': {tint: red}}")
     assert done.lines == ["Notice: Token[0xabc]: Successfully created"]
     assert bench.calls("token", "get")[0] == ["ABC"]
@@ -36,7 +36,7 @@ def test_a_provider_sees_canonical_names_and_values_alone(bench: Bench) -> None:
 
 
 def test_references_find_a_resource_by_any_of_its_names(bench: Bench) -> None:
-    """By its title and by its identity, canonical; values that are referred to are canonical."""
+    """A title and an identity in any spelling resolve, and referenced values are canonical."""
     done = bench.apply(
         """
         resources:
@@ -49,7 +49,7 @@ def test_references_find_a_resource_by_any_of_its_names(bench: Bench) -> None:
 
 
 def test_the_command_line_finds_a_resource_by_another_spelling(bench: Bench) -> None:
-    """A NAME is canonicalized before it is looked up, shown and changed."""
+    """``resource`` canonicalizes NAME before the resource is read, shown and changed."""
     bench.put("token", ABC={"tint": "RED"})
     shown = bench.run("resource", "token", "0xabc", "--json")
     assert shown.document == [{"title": "ABC", "id": "ABC", "ensure": "present", "tint": "RED"}]
@@ -57,8 +57,8 @@ def test_the_command_line_finds_a_resource_by_another_spelling(bench: Bench) -> 
     assert bench.things("token")["ABC"]["tint"] == "BLUE"
 
 
-def test_an_exception_is_the_problem_of_one_resource(bench: Bench) -> None:
-    """With its line; nobody else is blamed, and nothing is touched."""
+def test_an_exception_is_reported_for_one_resource(bench: Bench) -> None:
+    """An exception in ``canonicalize`` is reported once, with the line of the resource, and nothing is read or set."""
     done = bench.apply("resources:\n  Token[1]: {tint: red}\n  Token[2]: {tint: boom}\n  Token[3]: {}\n")
     assert done.code == 65
     (line,) = done.lines
@@ -67,7 +67,7 @@ def test_an_exception_is_the_problem_of_one_resource(bench: Bench) -> None:
 
 
 def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
-    """Nothing untyped reaches the provider, nothing untyped leaves it."""
+    """A value of another data type is refused before ``canonicalize`` and in what it returns."""
     bench.probe(
         "def canonicalize(self, context, resources):\n"
         "    for row in resources:\n"
@@ -94,8 +94,8 @@ def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
         ("return [dict(r, size=UNKNOWN) for r in resources]", "canonicalize has made 'size' unknown"),
     ],
 )
-def test_a_wrong_answer_is_an_error(bench: Bench, body: str, words: str) -> None:
-    """It gives the resources back, each with what it had: the problem is told of the resource."""
+def test_a_wrong_return_value_is_an_error(bench: Bench, body: str, words: str) -> None:
+    """A return value of ``canonicalize`` other than its resources is refused with a message that names the fault."""
     bench.probe(
         f"def canonicalize(self, context, resources):\n    {body}\ndef set(self, context, changes): pass",
         features=("canonicalize",),
@@ -105,8 +105,8 @@ def test_a_wrong_answer_is_an_error(bench: Bench, body: str, words: str) -> None
     assert words in done.err
 
 
-def test_it_gets_what_is_declared_and_no_metaparameters(bench: Bench) -> None:
-    """Defaults, yes; what steers the runtime, no; on copies, once for all of a type where it can."""
+def test_it_receives_declared_values_without_metaparameters(bench: Bench) -> None:
+    """``canonicalize`` receives all resources of the type at once, with defaults and without metaparameters."""
     bench.probe(
         "def canonicalize(self, context, resources):\n"
         "    if any('size' in r for r in resources):\n"
@@ -129,7 +129,7 @@ def set(self, context, changes): self._done(changes)
 
 
 def test_an_uncanonical_value_from_get_fails_its_resource(bench: Bench) -> None:
-    """Both values are shown; rows that nobody asked for are nobody's business."""
+    """The error shows both spellings, and a row that was not requested is not reported."""
     bench.probe(MIRROR + UNCANONICAL, features=("canonicalize",))
     done = bench.apply("resources: {'Probe[a]': {colour: red}, 'Probe[c]': {}}", "--detailed-exitcodes")
     assert done.code in {4, 6}
@@ -139,8 +139,8 @@ def test_an_uncanonical_value_from_get_fails_its_resource(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("strict", "warned"), [("warning", True), ("off", False)])
-def test_below_error_it_is_canonicalized(bench: Bench, strict: str, *, warned: bool) -> None:
-    """And compared in its canonical form: no change is invented."""
+def test_below_error_an_uncanonical_value_is_canonicalized(bench: Bench, strict: str, *, warned: bool) -> None:
+    """With ``--strict warning`` or ``off`` the value is canonicalized before the comparison, and nothing is changed."""
     bench.probe(MIRROR + UNCANONICAL, features=("canonicalize",))
     done = bench.apply("resources: {'Probe[a]': {colour: red}}", "--strict", strict, "--detailed-exitcodes")
     assert done.code == 0
@@ -148,7 +148,7 @@ def test_below_error_it_is_canonicalized(bench: Bench, strict: str, *, warned: b
 
 
 def test_an_uncanonical_name_from_get_is_not_taken_for_absence(bench: Bench) -> None:
-    """What exists under another spelling is not made again."""
+    """A resource that ``get`` returns under an uncanonical name is not created again."""
     bench.type(
         "shy",
         """

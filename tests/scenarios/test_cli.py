@@ -1,4 +1,4 @@
-"""The command itself: streams, exit codes, options, and the commands that look without touching."""
+"""The command line: streams, exit codes, options, and the commands that only read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.scenarios.conftest import Bench
-
-
-# Usage
 
 
 @pytest.mark.parametrize(
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
-    """Never click's 2, which would look like "changed"; the reason on stderr, nothing on stdout."""
+    """Wrong usage exits with 64, prints the reason on stderr and nothing on stdout."""
     bench.write("site.yaml", "resources: {}\n")
     bench.write("site.txt", "resources: {}\n")
     done = bench.run(*arguments)
@@ -57,8 +54,8 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
     assert done.err
 
 
-def test_an_empty_element_or_variable_means_nothing(bench: Bench) -> None:
-    """As in other paths and variables; what is named and is not there is wrong usage all the same."""
+def test_an_empty_path_element_or_variable_is_ignored(bench: Bench) -> None:
+    """Empty path elements and variables are ignored, and a directory that does not exist is wrong usage."""
     home = {"XDG_STATE_HOME": str(bench.home), "RESOURCE_API_STATE": "", "RESOURCE_API_STACK": ""}
     path = bench.environment["RESOURCE_API_MODULE_PATH"]
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
@@ -68,8 +65,8 @@ def test_an_empty_element_or_variable_means_nothing(bench: Bench) -> None:
     assert bench.run("types", RESOURCE_API_MODULE_PATH=f"{path}:/no/such/dir").code == 64
 
 
-def test_help_and_version_are_zero(bench: Bench) -> None:
-    """On stdout; each command has its own help."""
+def test_help_and_version_exit_0(bench: Bench) -> None:
+    """Both print on stdout, and each command has its own help."""
     version = bench.run("--version")
     assert version.code == 0
     assert re.search(r"\d+\.\d+", version.out)
@@ -84,7 +81,7 @@ def test_help_and_version_are_zero(bench: Bench) -> None:
 
 
 def test_without_a_command_help_is_shown(bench: Bench) -> None:
-    """And it is wrong usage."""
+    """A call without a command prints the usage and exits 64."""
     done = bench.run()
     assert done.code == 64
     assert "Usage" in done.out + done.err
@@ -104,7 +101,7 @@ def test_without_a_command_help_is_shown(bench: Bench) -> None:
 def test_the_exit_codes_of_apply(
     bench: Bench, things: dict[str, dict[str, str]], manifest: str, code: int, detailed: int
 ) -> None:
-    """With and without details."""
+    """``apply`` exits with the documented code, with and without ``--detailed-exitcodes``."""
     bench.put("widget", **things)
     assert bench.apply(manifest).code == code
     bench.things_of.joinpath("widget.json").write_text(json.dumps(things), encoding="utf-8")
@@ -122,7 +119,7 @@ def test_the_exit_codes_of_apply(
     ],
 )
 def test_the_exit_codes_of_plan(bench: Bench, manifest: str, code: int, detailed: int) -> None:
-    """0 nothing to do, 2 changes, 1 error; nothing is changed by any."""
+    """``plan`` exits with the documented code, with and without ``--detailed-exitcodes``, and sets nothing."""
     bench.put("widget", b={"image": "x"})
     assert bench.plan(manifest).code == code
     assert bench.plan(manifest, "--detailed-exitcodes").code == detailed
@@ -130,16 +127,13 @@ def test_the_exit_codes_of_plan(bench: Bench, manifest: str, code: int, detailed
 
 
 def test_a_manifest_named_like_an_option_can_be_given(bench: Bench) -> None:
-    """Behind ``--``, as everywhere."""
+    """After ``--`` a file name may begin with a hyphen."""
     bench.write("-x.yaml", "resources: {}\n")
     assert bench.run("apply", "--", "-x.yaml").code == 0
 
 
-# Plan
-
-
 def test_a_plan_shows_each_step_and_counts_them(bench: Bench) -> None:
-    """One line per step that does something, its attributes under it, the counts at the end."""
+    """A plan prints a line per step that acts, its attributes below it, and the counts at the end."""
     bench.put("widget", a={"size": 1, "colour": "red"}, c={"size": 1}, same={"size": 1})
     planned = bench.plan(
         """
@@ -172,7 +166,7 @@ def test_a_plan_shows_each_step_and_counts_them(bench: Bench) -> None:
 
 
 def test_a_plan_is_a_json_document(bench: Bench) -> None:
-    """With every documented field, of the plan and of its steps."""
+    """The JSON plan has every documented field of the plan and of its steps."""
     bench.put("widget", a={"size": 1, "serial": "S-a"})
     bench.put("daemon", d={"ensure": "running"})
     manifest = """
@@ -207,11 +201,8 @@ def test_a_plan_is_a_json_document(bench: Bench) -> None:
     assert document["summary"]["updated"] == 1
 
 
-# The stream of apply --json
-
-
 def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench) -> None:
-    """In order: what is planned, each step's start and end, the log, outputs, last the summary."""
+    """Planned changes come first, each step has a start and an end, and the summary comes last."""
     done = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}}\noutputs: {x: '${Widget[a].serial}'}")
     events = done.events()
     for event in events:
@@ -229,8 +220,8 @@ def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench
     assert done.events("outputs") == [] or done.events("outputs")[0]["outputs"] == {"x": "S-a"}
 
 
-def test_a_file_without_a_project_of_its_own_is_wrong_unless_one_is_named(bench: Bench) -> None:
-    """Validating finds it, nothing is made, and ``--project`` is enough."""
+def test_a_file_name_that_cannot_be_a_project_needs_an_explicit_project(bench: Bench) -> None:
+    """``validate``, ``plan`` and ``apply`` refuse such a file, and ``--project`` makes it valid."""
     path = bench.write("é.yaml", "resources: {'Widget[a]': {}}")
     for command in ("validate", "plan", "apply"):
         done = bench.run(command, path)
@@ -239,16 +230,16 @@ def test_a_file_without_a_project_of_its_own_is_wrong_unless_one_is_named(bench:
     assert bench.run("apply", path, "--project", "web").code == 0
 
 
-def test_a_planned_change_names_what_is_not_yet_known(bench: Bench) -> None:
-    """Its value is null, as in a plan's document; a value that there is not would look the same."""
+def test_a_planned_change_lists_its_unknown_attributes(bench: Bench) -> None:
+    """An attribute that is only known after apply is listed in ``unknown``, and its planned value is null."""
     text = "project: p\nresources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
     planned = {event["reference"]: event for event in bench.stream(text).events("planned_change")}
     assert [planned[reference]["unknown"] for reference in ("Widget[a]", "Widget[b]")] == [[], ["colour"]]
     assert {each["attribute"]: each["should"] for each in planned["Widget[b]"]["changes"]}["colour"] is None
 
 
-def test_a_step_end_has_every_field(bench: Bench) -> None:
-    """Of what acted; what is unchanged has none."""
+def test_a_step_end_has_every_documented_field(bench: Bench) -> None:
+    """A resource that acted has an end with every field, and an unchanged one has none."""
     bench.put("widget", same={"size": 1})
     done = bench.stream("project: p\nresources: {'Widget[a]': {}, 'Widget[same]': {size: 1}}")
     (end,) = done.events("step_end")
@@ -269,8 +260,8 @@ def test_a_step_end_has_every_field(bench: Bench) -> None:
     assert {"updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "skipped", "run"} <= set(summary)
 
 
-def test_problems_are_objects_of_the_stream(bench: Bench) -> None:
-    """One ``diagnostic`` each, with its place; the summary is last and knows the exit code."""
+def test_diagnostics_are_objects_of_the_stream(bench: Bench) -> None:
+    """A validation error is a ``diagnostic`` with its position, and the summary is last and has the exit code."""
     done = bench.stream("resources:\n  Widget[a]:\n    clour: red\n")
     assert done.code == 65
     (found,) = done.events("diagnostic")
@@ -299,8 +290,8 @@ def test_problems_are_objects_of_the_stream(bench: Bench) -> None:
         ["new", "type", "thing"],
     ],
 )
-def test_every_other_command_gives_one_document(bench: Bench, arguments: list[str]) -> None:
-    """With ``--json``, also when something is wrong."""
+def test_every_other_command_prints_one_json_document(bench: Bench, arguments: list[str]) -> None:
+    """With ``--json`` a command prints one document, also when the manifest is invalid."""
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
     bench.write("wrong.yaml", "resources: {'Widget[a]': {clour: red}}\n")
     done = bench.run(*arguments, "--json")
@@ -311,11 +302,8 @@ def test_every_other_command_gives_one_document(bench: Bench, arguments: list[st
         assert document["diagnostics"][0]["attribute"] == "clour"
 
 
-# resource
-
-
 def test_resources_are_listed_as_a_manifest(bench: Bench) -> None:
-    """Sorted, ``read_only`` values as comments, what is undefined left out; applied, it changes nothing."""
+    """The listing is sorted, has ``read_only`` values as comments, and changes nothing when it is applied."""
     bench.put("widget", b={"size": 1, "serial": "S-b", "colour": None}, a={"colour": "yes", "labels": {"x": 1}})
     done = bench.run("resource", "widget")
     assert (done.code, done.err) == (0, "")
@@ -334,8 +322,8 @@ def test_resources_are_listed_as_a_manifest(bench: Bench) -> None:
     assert bench.apply(done.out, "--detailed-exitcodes").code == 0
 
 
-def test_whatever_is_listed_can_be_applied(bench: Bench) -> None:
-    """Quoted where needed, so that it is read as the same value."""
+def test_every_listed_value_can_be_applied(bench: Bench) -> None:
+    """Special characters are quoted in a listing, and each value is read back as the same value."""
     values = (
         "${x}",
         "$${x}",
@@ -362,7 +350,7 @@ def test_whatever_is_listed_can_be_applied(bench: Bench) -> None:
 
 
 def test_one_resource_is_shown(bench: Bench) -> None:
-    """A missing one as absent, exit 0; of a type that cannot be absent as what it is: nothing but its name."""
+    """``resource TYPE NAME`` shows one resource; a missing one is shown as absent with exit code 0."""
     bench.put("widget", a={"size": 1})
     assert bench.run("resource", "widget", "a").out == ("resources:\n  Widget[a]:\n    ensure: present\n    size: 1\n")
     missing = bench.run("resource", "widget", "zz")
@@ -372,15 +360,15 @@ def test_one_resource_is_shown(bench: Bench) -> None:
     ]
 
 
-def test_nothing_is_listed_as_an_empty_manifest(bench: Bench) -> None:
-    """Which can be applied too."""
+def test_a_type_without_resources_is_listed_as_an_empty_manifest(bench: Bench) -> None:
+    """The listing of a type without resources is a manifest that can be applied."""
     listed = bench.run("resource", "widget")
     assert listed.code == 0
     assert bench.apply(listed.out).code == 0
 
 
 def test_a_resource_is_changed_without_a_manifest(bench: Bench) -> None:
-    """Text is coerced to each attribute's type; what is then is shown."""
+    """Text is coerced to the data type of each attribute, and the resulting resource is shown."""
     done = bench.run(
         *("resource", "widget", "a", "size=7", "colour=7", "weight=1.5", "force=true", 'parts=["x"]', 'labels={"k": 1}')
     )
@@ -420,7 +408,7 @@ def test_a_resource_is_changed_without_a_manifest(bench: Bench) -> None:
     ],
 )
 def test_values_from_the_command_line(bench: Bench, pair: str, code: int) -> None:
-    """Integers, also hexadecimal, floats with a point, true and false; what is ambiguous is refused."""
+    """A value is parsed as the data type of its attribute, or refused with the name of the attribute."""
     done = bench.run("resource", "widget", "a", pair)
     assert done.code in ({64, 65} if code else {0}), done
     if code:
@@ -430,8 +418,8 @@ def test_values_from_the_command_line(bench: Bench, pair: str, code: int) -> Non
         assert bench.things("widget")["a"]["colour"] == pair.removeprefix("colour=")
 
 
-def test_namevars_are_taken_from_the_title_and_from_what_is_given(bench: Bench) -> None:
-    """As in a manifest; they say who is meant, so alone they change nothing. What is given counts for a title too."""
+def test_namevars_come_from_the_title_and_from_arguments(bench: Bench) -> None:
+    """Namevars given as arguments complete the title, and alone they change nothing."""
     bench.type(
         "comp",
         """
@@ -459,8 +447,8 @@ def test_namevars_are_taken_from_the_title_and_from_what_is_given(bench: Bench) 
     assert (other.code, list(bench.things("widget")), "Widget[b]" in other.out) == (0, ["b"], True)
 
 
-def test_a_failed_change_shows_what_is(bench: Bench) -> None:
-    """And is exit 1."""
+def test_a_failed_change_shows_the_actual_values(bench: Bench) -> None:
+    """The command exits 1 with the error and does not show the requested value."""
     bench.put("widget", bad={"size": 1})
     done = bench.run("resource", "widget", "bad", "size=2")
     assert done.code == 1
@@ -469,7 +457,7 @@ def test_a_failed_change_shows_what_is(bench: Bench) -> None:
 
 
 def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
-    """So that it can be kept."""
+    """Neither the text nor the JSON listing contains a secret, and the listing can be applied."""
     bench.put("account", a={"password": "hunter22abc", "note": "x"})
     listed = bench.run("resource", "account")
     assert "hunter22abc" not in listed.out
@@ -478,11 +466,8 @@ def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
     assert "hunter22abc" not in bench.run("resource", "account", "--json").out
 
 
-# types, describe, schema, graph, validate, new
-
-
-def test_types_are_listed_with_what_they_are_for(bench: Bench) -> None:
-    """Those on the module path and the bundled ones, sorted."""
+def test_types_are_listed_with_their_documentation(bench: Bench) -> None:
+    """Types on the module path and bundled types are listed, sorted by name."""
     done = bench.run("types")
     names = [line.split()[0] for line in done.out.splitlines()]
     assert done.code == 0
@@ -494,7 +479,7 @@ def test_types_are_listed_with_what_they_are_for(bench: Bench) -> None:
 
 
 def test_a_type_is_described(bench: Bench) -> None:
-    """Its documentation, each attribute with type, kind, default, and its features."""
+    """``describe`` prints the documentation of a type, its attributes and its features."""
     done = bench.run("describe", "token")
     assert done.code == 0
     for word in ("A token with a hexadecimal number.", "id", "namevar", "ensure", "present", "tint", "spellings"):
@@ -502,8 +487,8 @@ def test_a_type_is_described(bench: Bench) -> None:
     assert "read_only" in bench.run("describe", "Widget").out
 
 
-def test_a_schema_is_json(bench: Bench) -> None:
-    """Draft-07 compatible, and it knows the types on the path."""
+def test_the_schema_is_a_json_document(bench: Bench) -> None:
+    """The schema names draft 07 and contains the types on the module path."""
     done = bench.run("schema")
     assert done.code == 0
     document = done.document
@@ -513,7 +498,7 @@ def test_a_schema_is_json(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("form", "word"), [("dot", "digraph"), ("mermaid", "flowchart"), ("json", "{")])
 def test_a_graph_is_drawn(bench: Bench, form: str, word: str) -> None:
-    """In three forms, nothing read."""
+    """``graph`` prints each format without a call of a provider."""
     path = bench.write("site.yaml", "resources: {'Widget[a]': {}, 'Widget[b]': {require: 'Widget[a]'}}")
     done = bench.run("graph", path, "--format", form)
     assert done.code == 0
@@ -522,8 +507,8 @@ def test_a_graph_is_drawn(bench: Bench, form: str, word: str) -> None:
     assert bench.calls("widget") == []
 
 
-def test_validate_touches_nothing(bench: Bench) -> None:
-    """It says that all is well, and reads nothing."""
+def test_validate_calls_no_provider(bench: Bench) -> None:
+    """``validate`` reports a valid manifest with its number of resources and reads nothing."""
     done = bench.validate("resources: {'Widget[a]': {}, 'Widget[b]': {}}")
     assert done.code == 0
     assert done.out.strip().endswith("is valid: 2 resources.")
@@ -531,7 +516,7 @@ def test_validate_touches_nothing(bench: Bench) -> None:
 
 
 def test_a_new_type_is_ready_to_run(bench: Bench) -> None:
-    """Where it was written, at once; it is not written over."""
+    """The generated type works at once, and a second ``new`` does not overwrite its files."""
     done = bench.run("new", "type", "gadget", "--directory", bench.modules)
     assert done.code == 0
     for path in ("types/gadget.py", "providers/gadget.py"):
@@ -546,7 +531,7 @@ def test_a_new_type_is_ready_to_run(bench: Bench) -> None:
 
 
 def test_a_new_type_may_share_code(bench: Bench) -> None:
-    """Its provider uses the module in ``lib/`` that was written beside it."""
+    """With ``--shared`` the generated provider uses a generated module in ``lib/``."""
     done = bench.run("new", "type", "gadget", "--shared", "--directory", bench.modules)
     assert done.code == 0
     assert "lib/json_files.py" in done.out
@@ -556,8 +541,8 @@ def test_a_new_type_may_share_code(bench: Bench) -> None:
     assert (bench.home / "gadgets" / "a.json").is_file()
 
 
-def test_the_caller_s_directory_does_not_matter(bench: Bench, tmp_path: Path) -> None:
-    """A manifest is found from anywhere, what it includes relative to itself."""
+def test_the_working_directory_does_not_matter(bench: Bench, tmp_path: Path) -> None:
+    """An include is resolved relative to the file that contains it."""
     bench.write("deep/site.yaml", "include: [other.yaml]\n")
     bench.write("deep/other.yaml", "resources: {'Widget[a]': {}}\n")
     assert bench.run("apply", tmp_path / "deep/site.yaml").code == 0
@@ -565,7 +550,7 @@ def test_the_caller_s_directory_does_not_matter(bench: Bench, tmp_path: Path) ->
 
 
 def test_importing_the_package_is_light(bench: Bench) -> None:
-    """No click, no sh, no logging configured, no signal handler."""
+    """Importing the package and making a runtime loads no heavy module and sets up no logging or signal handler."""
     bench.write(
         "light.py",
         """
@@ -587,8 +572,8 @@ def test_importing_the_package_is_light(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "option", [["--target", "Widget[a]"], ["--prune"], ["--prune-always"], ["--strict", "off"], ["-i", "a=b"]]
 )
-def test_a_saved_plan_takes_no_wish_about_what_is_to_be_done(bench: Bench, option: list[str]) -> None:
-    """It does what it shows: such an option is refused with its name, and nothing is touched."""
+def test_a_saved_plan_refuses_options_that_change_what_is_done(bench: Bench, option: list[str]) -> None:
+    """An option that would change the steps is refused with its name, and nothing is set."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json")
     done = bench.run("apply", "plan.json", *option)
@@ -607,10 +592,10 @@ def test_a_saved_plan_takes_no_wish_about_what_is_to_be_done(bench: Bench, optio
         ([], {"RESOURCE_API_STACK": ""}, 0),
     ],
 )
-def test_a_saved_plan_is_about_the_stack_that_it_was_made_for(
+def test_a_saved_plan_applies_to_its_own_stack_only(
     bench: Bench, options: list[str], environment: dict[str, str], code: int
 ) -> None:
-    """Who names another one has the wrong plan in hand; naming the same is no contradiction."""
+    """A plan is refused for another stack, project or state, and accepted where the same is named again."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json", "--stack", "green")
     done = bench.run("apply", "plan.json", *options, **environment)
@@ -619,8 +604,8 @@ def test_a_saved_plan_is_about_the_stack_that_it_was_made_for(
     assert ("the plan is about the" in done.err) == (code != 0)
 
 
-def test_a_saved_plan_may_be_carried_out_side_by_side_or_shown(bench: Bench) -> None:
-    """How it is carried out is no part of what it shows; noop shows it."""
+def test_a_saved_plan_accepts_parallel_and_noop(bench: Bench) -> None:
+    """``--noop`` shows the plan, and ``--parallel`` with ``--fail-fast`` applies it."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}, 'Token[1]': {}}", "-o", "plan.json")
     shown = bench.run("apply", "plan.json", "--noop")

@@ -1,4 +1,4 @@
-"""Components as people meet them: files on the module path, and every command."""
+"""Components through the command line: loaded from the module path and used by every command."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bench(bench: Bench) -> Bench:
 
 
 def test_a_component_is_applied(bench: Bench) -> None:
-    """Its resources are made in order, and their lines and events say whose they are."""
+    """Its resources are created in order, and messages and events name the component."""
     done = bench.stream(SITE)
     assert done.code == 0
     assert done.lines == [
@@ -67,7 +67,7 @@ def test_a_component_is_applied(bench: Bench) -> None:
 
 
 def test_a_component_is_planned(bench: Bench) -> None:
-    """For people and for programs."""
+    """The text plan and the JSON plan name the component of each step."""
     done = bench.plan(SITE)
     assert "+ House[a]/Widget[wall]" in done.out.splitlines()
     (wall, *_) = bench.plan(SITE, "--json").document["steps"]
@@ -76,7 +76,7 @@ def test_a_component_is_planned(bench: Bench) -> None:
 
 
 def test_a_python_manifest_uses_components(bench: Bench) -> None:
-    """As it does types: handles, outputs, relationships."""
+    """A component in a Python manifest has a handle with outputs and can be required."""
     site = bench.write(
         "site.py",
         """
@@ -97,7 +97,7 @@ def test_a_python_manifest_uses_components(bench: Bench) -> None:
 
 
 def test_state_names_the_parent(bench: Bench) -> None:
-    """In lists, documents and on the command line; an export comes back as it was."""
+    """Lists and details name the parent, and an exported state is imported without a difference."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply(SITE, *state).code == 0
     listed = bench.run("state", "list", *state).out.splitlines()
@@ -113,8 +113,8 @@ def test_state_names_the_parent(bench: Bench) -> None:
     assert bench.apply(SITE, "--detailed-exitcodes", *other).code == 0
 
 
-def test_a_saved_plan_of_components_is_carried_out(bench: Bench) -> None:
-    """And refused when the component has been changed since."""
+def test_a_saved_plan_of_components_is_applied(bench: Bench) -> None:
+    """The plan is applied, and it is stale while the source of the component differs."""
     bench.write("site.yaml", SITE)
     assert bench.run("plan", "site.yaml", "-o", "plan.json").code == 0
     bench.write("modules/components/house.py", HOUSE.replace("default=2", "default=3"))
@@ -142,8 +142,8 @@ def test_a_saved_plan_of_components_is_carried_out(bench: Bench) -> None:
         ),
     ],
 )
-def test_a_broken_component_is_told_with_its_place(bench: Bench, text: str, says: str) -> None:
-    """Nothing is touched, and what uses it is not wrong as well."""
+def test_a_broken_component_is_reported_with_its_position(bench: Bench, text: str, says: str) -> None:
+    """There is one error with the position, and no provider is called."""
     bench.write("modules/components/house.py", text)
     done = bench.apply(SITE)
     assert done.code == 65
@@ -153,7 +153,7 @@ def test_a_broken_component_is_told_with_its_place(bench: Bench, text: str, says
 
 
 def test_a_component_that_is_called_like_a_type_is_refused(bench: Bench) -> None:
-    """Naming both files."""
+    """The error names both files."""
     bench.write("modules/components/widget.py", HOUSE.replace('"house"', '"widget"'))
     done = bench.apply("resources: {'Widget[a]': {}}")
     assert done.code == 65
@@ -161,8 +161,8 @@ def test_a_component_that_is_called_like_a_type_is_refused(bench: Bench) -> None
     assert "types/widget.py" in done.err
 
 
-def test_secrets_go_through_a_component_unseen(bench: Bench) -> None:
-    """No stream shows them, also when its code raises one; the provider gets them."""
+def test_secrets_inside_a_component_stay_hidden(bench: Bench) -> None:
+    """No stream contains the secret, also when the component raises it, and the provider receives it."""
     site = """
     inputs:
       code: {type: "Sensitive[String]", default: hunter2hunter2}
@@ -183,11 +183,8 @@ def test_secrets_go_through_a_component_unseen(bench: Bench) -> None:
     assert "hunter2hunter2" not in done.out + done.err
 
 
-# Looking at components
-
-
 def test_components_are_listed_and_described(bench: Bench) -> None:
-    """Beside the types: what they take and what they give."""
+    """``types`` lists components, and ``describe`` shows their inputs and outputs."""
     listed = bench.run("types")
     assert ["house", "A wall, and a roof upon it. (component)"] in [
         line.split(maxsplit=1) for line in listed.out.splitlines()
@@ -206,7 +203,7 @@ def test_components_are_listed_and_described(bench: Bench) -> None:
 
 
 def test_a_broken_component_disables_itself_only(bench: Bench) -> None:
-    """It is told, and everything else is listed."""
+    """``types`` and ``schema`` report the broken component and list everything else."""
     bench.write("modules/components/house.py", "1 / 0")
     for command in ("types", "schema"):
         done = bench.run(command)
@@ -215,8 +212,8 @@ def test_a_broken_component_disables_itself_only(bench: Bench) -> None:
         assert "widget" in done.out
 
 
-def test_the_schema_knows_components(bench: Bench) -> None:
-    """Their inputs are completed and checked in editors."""
+def test_the_schema_contains_components(bench: Bench) -> None:
+    """The schema accepts valid inputs of a component and refuses an unknown one."""
     schema = bench.run("schema").document
     validator = Draft7Validator(schema)
     assert validator.is_valid({"resources": {"House[a]": {"colour": "red", "size": 3, "require": "Widget[w]"}}})
@@ -225,7 +222,7 @@ def test_the_schema_knows_components(bench: Bench) -> None:
 
 
 def test_the_graph_draws_a_box_around_a_component(bench: Bench) -> None:
-    """For Graphviz and Mermaid; as data each node names its parent."""
+    """Graphviz and Mermaid output has a subgraph per component, and each JSON node names its parent."""
     site = bench.write("site.yaml", SITE)
     dot = bench.run("graph", site).out
     assert 'subgraph cluster_0 { label="House[a]"' in dot
@@ -235,8 +232,8 @@ def test_the_graph_draws_a_box_around_a_component(bench: Bench) -> None:
     assert [node.get("parent") for node in nodes] == ["House[a]", "House[a]", None]
 
 
-def test_state_is_mended_by_component(bench: Bench) -> None:
-    """All that it has made is forgotten; one of them is found by URN, and moved in and out."""
+def test_state_commands_accept_components(bench: Bench) -> None:
+    """``state rm`` removes all resources of a component, and ``state mv`` moves one into or out of it."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply(SITE, *state).code == 0
     urn = "urn:resource:default::site::house$widget::a::roof"
@@ -251,7 +248,7 @@ def test_state_is_mended_by_component(bench: Bench) -> None:
 
 
 def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
-    """Each is a thing that exists or not; the message names them."""
+    """Importing a component is refused with the list of its resources, each of which can be imported."""
     site = bench.write("site.yaml", SITE)
     done = bench.run("import", site, "House[a]")
     assert done.code == 64
@@ -260,8 +257,8 @@ def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
     assert bench.run("import", site, "House[a]/Widget[roof]").code == 0
 
 
-def test_secrets_under_a_key_follow_a_component_to_its_new_name(bench: Bench) -> None:
-    """They are bound to the names of their resources; whoever is renamed, looked at or not, can still be opened."""
+def test_encrypted_secrets_follow_a_renamed_component(bench: Bench) -> None:
+    """After a component is renamed, the secrets of its declared and undeclared resources can still be decrypted."""
     state = ("--state", f"sqlite:{bench.home}/state.db", "--key", "file:key")
     assert bench.run("new", "key", "key").code == 0
     site = "project: p\nresources:\n  House[a]: {colour: red, code: hunter2hunter2}\n"
@@ -275,7 +272,7 @@ def test_secrets_under_a_key_follow_a_component_to_its_new_name(bench: Bench) ->
     assert "House[b]/Account[door]" in listed
     again = bench.apply(renamed, "--detailed-exitcodes", *state)
     assert (again.code, "3 unchanged" in again.out) == (0, True)
-    # What the component no longer makes keeps its secret, and its new name.
+    # A resource that the component no longer declares keeps its secret under the new name.
     bench.write("modules/components/house.py", HOUSE.replace("{m.title}", "a").replace("is not None", "is ..."))
     renamed = renamed.replace("House[b]: {lifecycle: {aliases: [a]}", "House[c]: {lifecycle: {aliases: [b]}")
     assert bench.apply(renamed, *state).code == 0

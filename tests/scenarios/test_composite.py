@@ -1,4 +1,4 @@
-"""Resources identified by several attributes, and titles that spell them."""
+"""Resources with several namevars, and the title patterns for them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
 
-def test_a_title_is_taken_apart_by_its_pattern(bench: Bench) -> None:
-    """The provider's name is a tuple in the order of declaration, people see the title."""
+def test_a_title_is_parsed_by_its_pattern(bench: Bench) -> None:
+    """The provider receives a tuple in the order of declaration, and messages show the title."""
     done = bench.apply("resources: {'Pair[php-yum]': {level: 1}}")
     assert done.code == 0
     assert bench.calls("pair") == [["create", ["tuple", "php", "yum"]]]
@@ -21,8 +21,8 @@ def test_a_title_is_taken_apart_by_its_pattern(bench: Bench) -> None:
     assert done.lines == ["Notice: Pair[php-yum]: Successfully created"]
 
 
-def test_it_is_found_again_changed_and_deleted(bench: Bench) -> None:
-    """By the same name."""
+def test_a_composite_name_is_read_updated_and_deleted(bench: Bench) -> None:
+    """A resource is read, updated and deleted by the same tuple."""
     bench.put("pair", **{"php/yum": {"package": "php", "manager": "yum", "level": 1}})
     assert bench.apply("resources: {'Pair[php-yum]': {level: 1}}", "--detailed-exitcodes").code == 0
     assert bench.apply("resources: {'Pair[php-yum]': {level: 2}}").code == 0
@@ -32,13 +32,13 @@ def test_it_is_found_again_changed_and_deleted(bench: Bench) -> None:
 
 
 def test_attributes_override_the_title(bench: Bench) -> None:
-    """What is written wins over what the title says."""
+    """A declared namevar takes precedence over the value from the title."""
     bench.apply("resources: {'Pair[php-yum]': {manager: gem}}")
     assert list(bench.things("pair")) == ["php/gem"]
 
 
 def test_a_title_needs_no_pattern_when_every_namevar_is_given(bench: Bench) -> None:
-    """It is then a name for people only."""
+    """A title that matches no pattern is accepted as a label when all namevars are declared."""
     done = bench.apply("resources: {'Pair[The PHP]': {package: php, manager: gem}}")
     assert done.code == 0
     assert done.lines == ["Notice: Pair[The PHP]: Successfully created"]
@@ -51,8 +51,8 @@ def test_a_title_needs_no_pattern_when_every_namevar_is_given(bench: Bench) -> N
         ("'Pair[php]': {}", ["manager", "missing"]),
     ],
 )
-def test_a_namevar_that_nobody_gives_is_an_error(bench: Bench, declared: str, words: list[str]) -> None:
-    """With the line, and what is missing."""
+def test_a_missing_namevar_is_an_error(bench: Bench, declared: str, words: list[str]) -> None:
+    """The error has the line and names the missing namevar."""
     done = bench.apply(f"resources: {{{declared}}}")
     assert done.code == 65
     for word in words:
@@ -60,13 +60,13 @@ def test_a_namevar_that_nobody_gives_is_an_error(bench: Bench, declared: str, wo
 
 
 def test_the_first_matching_pattern_wins(bench: Bench) -> None:
-    """The second one takes what the first leaves."""
+    """A title that the first pattern does not match is parsed by the second."""
     bench.apply("resources: {'Pair[php]': {manager: gem}, 'Pair[php-gem2]': {manager: x, package: y}}")
     assert "php/gem" in bench.things("pair")
 
 
 def test_one_identity_under_two_titles_is_an_error(bench: Bench) -> None:
-    """All namevars together are the identity; one alone may stand twice."""
+    """Two resources with the same namevars are refused, and two that share one namevar are accepted."""
     done = bench.apply("resources:\n  Pair[php-yum]: {}\n  Pair[php]: {manager: yum}\n")
     assert done.code == 65
     assert "Pair[php]: is the same resource as Pair[php-yum]" in done.err
@@ -74,7 +74,7 @@ def test_one_identity_under_two_titles_is_an_error(bench: Bench) -> None:
 
 
 def test_the_command_line_takes_the_title(bench: Bench) -> None:
-    """To show one, to change one; a title that says too little is wrong usage."""
+    """``resource`` accepts a title to show and to change, and an incomplete one is wrong usage."""
     assert bench.run("resource", "pair", "php-yum", "level=1").code == 0
     assert bench.things("pair")["php/yum"]["level"] == 1
     (shown,) = bench.run("resource", "pair", "php-yum", "--json").document
@@ -83,8 +83,8 @@ def test_the_command_line_takes_the_title(bench: Bench) -> None:
     assert bench.run("resource", "pair", "PHP !").code == 64
 
 
-def test_what_is_listed_can_be_applied(bench: Bench) -> None:
-    """The namevars stand in it."""
+def test_a_listing_can_be_applied(bench: Bench) -> None:
+    """A listing contains the namevars and changes nothing when it is applied."""
     bench.put("pair", **{"php/yum": {"package": "php", "manager": "yum", "level": 1}})
     listed = bench.run("resource", "pair")
     assert listed.code == 0
@@ -92,8 +92,8 @@ def test_what_is_listed_can_be_applied(bench: Bench) -> None:
     assert bench.apply(listed.out, "--detailed-exitcodes").code == 0
 
 
-def test_a_row_without_one_of_them_is_the_providers_error(bench: Bench) -> None:
-    """At every level of strictness."""
+def test_a_row_without_a_namevar_is_a_provider_error(bench: Bench) -> None:
+    """A row from ``get`` without one of the namevars fails the resource at every level of strictness."""
     bench.put("pair", **{"php/yum": {"package": "php"}})
     for strict in ("error", "off"):
         done = bench.apply("resources: {'Pair[php-yum]': {}}", "--strict", strict)

@@ -1,7 +1,4 @@
-"""Configured providers: picked by name, configured before the first call, recorded, replaced with what they made.
-
-All against the real service of ``examples/inventory``, through the command.
-"""
+"""Configured providers: selected by name, configured before the first call, recorded and replaced."""
 
 from __future__ import annotations
 
@@ -32,14 +29,14 @@ ONE = """
 
 @pytest.fixture(params=["", "1"], ids=["here", "in_a_worker"])
 def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """Give a directory of its own, and stop the services that a test starts; isolated or not, it is the same."""
+    """Yield a separate directory and stop the services that a test starts, with and without isolation."""
     for made in inventory.site(tmp_path):
         made.environment["RESOURCE_API_ISOLATE"] = request.param
         yield made
 
 
-def test_a_resource_is_made_by_the_provider_that_it_picks(site: Site) -> None:
-    """Two instances of one type hold hosts of one name, each in its own service; both are recorded apart."""
+def test_a_resource_is_created_by_the_provider_that_it_selects(site: Site) -> None:
+    """Two configurations of one type manage resources of the same name in two services, recorded separately."""
     first, second = site.serve(), site.serve("token-two")
     manifest = site.write(
         "site.yaml",
@@ -65,8 +62,8 @@ def test_a_resource_is_made_by_the_provider_that_it_picks(site: Site) -> None:
     assert (again.code, "2 unchanged" in again.out) == (0, True)
 
 
-def test_what_needs_a_secret_to_be_deleted_takes_it_from_the_manifest_or_says_what_is_missing(site: Site) -> None:
-    """Of a token only a digest is kept: without it nothing is deleted, and nothing is forgotten either."""
+def test_a_deletion_takes_the_provider_secret_from_the_manifest(site: Site) -> None:
+    """Without the secret of the provider nothing is deleted or forgotten; with it everything is deleted."""
     server = site.serve()
     manifest = site.write("site.yaml", ONE.format(url=server.url).replace(", default: token-one", ""))
     token = site.write("token", "token-one")
@@ -80,8 +77,8 @@ def test_what_needs_a_secret_to_be_deleted_takes_it_from_the_manifest_or_says_wh
     assert site.recorded() == {}
 
 
-def test_a_manifest_that_has_lost_its_provider_still_deletes_what_it_made(site: Site) -> None:
-    """The recorded configuration, its secrets under a key, is enough for ``--prune``; then the provider goes too."""
+def test_an_undeclared_provider_still_prunes_its_resources(site: Site) -> None:
+    """``--prune`` uses the recorded configuration with its encrypted secrets, and then forgets the provider."""
     server = site.serve()
     site.write("site.yaml", ONE.format(url=server.url))
     assert site.run("new", "key", "key").code == 0
@@ -94,8 +91,8 @@ def test_a_manifest_that_has_lost_its_provider_still_deletes_what_it_made(site: 
 
 
 @pytest.mark.parametrize(("order", "first"), [("", "DELETE"), ("delete_first", "DELETE"), ("create_first", "POST")])
-def test_a_provider_that_must_be_replaced_takes_its_resources_with_it(site: Site, order: str, first: str) -> None:
-    """With another URL the hosts are made anew there, and the old ones deleted where they are, in the order asked."""
+def test_a_replaced_provider_replaces_its_resources(site: Site, order: str, first: str) -> None:
+    """With another URL the resources are created there and deleted in the old service, in the declared order."""
     old, new = site.serve(), site.serve()
     text = ONE.format(url="URL").replace(
         "provider: lab}", f"provider: lab, lifecycle: {{replace: {order or 'null'}}}}}"
@@ -135,7 +132,7 @@ def _noting(calls: list[str], word: str, function: Any) -> Any:
 
 
 def test_another_token_replaces_nothing(site: Site) -> None:
-    """What the provider can still reach stays; the new configuration is recorded, once."""
+    """A changed token leaves all resources unchanged, and the new configuration is recorded."""
     server = site.serve()
     site.write("site.yaml", ONE.format(url=server.url))
     assert site.run("apply", "site.yaml").code == 0
@@ -154,8 +151,8 @@ def test_another_token_replaces_nothing(site: Site) -> None:
         ("{protect: true}", "is protected and would be replaced"),
     ],
 )
-def test_what_must_not_go_keeps_its_provider(site: Site, lifecycle: str, said: str) -> None:
-    """``never`` and ``protect`` fail the resource and touch nothing; the next run can still reach it."""
+def test_a_resource_that_must_not_be_replaced_keeps_its_provider(site: Site, lifecycle: str, said: str) -> None:
+    """``never`` and ``protect`` fail the resource, nothing is deleted, and the old configuration still works."""
     old, new = site.serve(), site.serve()
     text = ONE.format(url="URL").replace("provider: lab}", f"provider: lab, lifecycle: {lifecycle}}}")
     site.write("site.yaml", text.replace("URL", old.url))
@@ -170,8 +167,8 @@ def test_what_must_not_go_keeps_its_provider(site: Site, lifecycle: str, said: s
     assert "Provider[inventory_host@lab~1]" not in site.recorded()
 
 
-def test_the_same_service_under_another_name_loses_nothing(site: Site) -> None:
-    """Where the new configuration finds the thing already it may be the same one: the old record is forgotten."""
+def test_the_same_service_under_another_url_loses_nothing(site: Site) -> None:
+    """A resource that already exists at the new URL is not deleted at the old one, and the old record is forgotten."""
     server = site.serve()
     site.write("site.yaml", ONE.format(url=server.url))
     assert site.run("apply", "site.yaml").code == 0
@@ -181,8 +178,8 @@ def test_the_same_service_under_another_name_loses_nothing(site: Site) -> None:
     assert sorted(site.recorded()) == ["Inventory_host[a]", "Inventory_host[b]", "Provider[inventory_host@lab]"]
 
 
-def test_a_configuration_may_wait_for_a_resource(site: Site) -> None:
-    """A token that another host yields: planned as decided later, made when it is known, read at once when it is."""
+def test_a_configuration_may_depend_on_a_resource(site: Site) -> None:
+    """A configuration that is only known after apply is planned as such and used when it is known."""
     first, second = site.serve(), site.serve("host-000001")
     site.write(
         "site.yaml",
@@ -252,10 +249,10 @@ def test_a_configuration_may_wait_for_a_resource(site: Site) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_provider_is_told_at_its_place(
+def test_a_wrong_provider_declaration_is_reported_with_its_position(
     site: Site, providers: str, resource: str, expected: str
 ) -> None:
-    """Names, types, versions and configurations are checked before anything is touched."""
+    """``validate`` checks names, types, versions and configurations of providers."""
     manifest = site.write(
         "site.yaml", f"project: p\n# A comment.\nproviders: {providers}\nresources:\n  Inventory_host[a]: {resource}\n"
     )
@@ -263,8 +260,8 @@ def test_what_is_wrong_with_a_provider_is_told_at_its_place(
     assert (refused.code, expected in refused.err) == (65, True), refused.err
 
 
-def test_the_environment_may_say_what_the_manifest_does_not(site: Site) -> None:
-    """``check_config`` adds what only the provider can tell."""
+def test_check_config_may_complete_a_configuration(site: Site) -> None:
+    """``check_config`` adds a URL from the environment that the manifest does not declare."""
     server = site.serve()
     site.write(
         "site.yaml",
@@ -280,8 +277,8 @@ def test_the_environment_may_say_what_the_manifest_does_not(site: Site) -> None:
 
 @pytest.mark.parametrize("run", ["prune", "destroy", "destroy_without_manifest", "older"])
 @pytest.mark.parametrize("token", ["same", "changed"])
-def test_a_secret_that_only_the_provider_can_give_is_asked_for_again(site: Site, run: str, token: str) -> None:
-    """``check_config`` has read the token from its file, and reads it again to delete; the file may have changed."""
+def test_a_secret_from_check_config_is_read_again(site: Site, run: str, token: str) -> None:
+    """A token that ``check_config`` reads from a file is read again for a deletion and never shown."""
     server, other = site.serve(), site.serve()
     site.environment["INVENTORY_TOKEN_FILE"] = str(site.write("token", "token-one"))
     text = """
@@ -306,8 +303,8 @@ def test_a_secret_that_only_the_provider_can_give_is_asked_for_again(site: Site,
     assert "token-" not in done.out + done.err
 
 
-def test_a_secret_that_the_provider_cannot_give_any_more_is_named(site: Site) -> None:
-    """The reason of ``check_config`` is told; nothing is deleted or forgotten."""
+def test_a_secret_that_check_config_cannot_read_is_named(site: Site) -> None:
+    """The error names the secret and the reason of ``check_config``, and nothing is deleted."""
     server = site.serve()
     site.environment["INVENTORY_TOKEN_FILE"] = str(site.write("token", "token-one"))
     site.write(
@@ -325,7 +322,7 @@ def test_a_secret_that_the_provider_cannot_give_any_more_is_named(site: Site) ->
 
 
 def test_a_single_resource_needs_no_manifest(site: Site) -> None:
-    """``resource`` uses the default provider, configured with defaults and with what the provider finds out itself."""
+    """``resource`` uses the default provider with the configuration that ``check_config`` completes."""
     server = site.serve()
     told = {"INVENTORY_URL": server.url, "INVENTORY_TOKEN_FILE": str(site.write("token", "token-one"))}
     assert site.run("resource", "inventory_host", "a", "role=web", **told).code == 0
@@ -337,7 +334,7 @@ def test_a_single_resource_needs_no_manifest(site: Site) -> None:
 
 
 def test_a_replacement_may_take_several_runs(site: Site) -> None:
-    """What a run was not about stays with the old configuration, and follows in the next."""
+    """A resource that is not a target keeps the old configuration and is replaced in the next run."""
     old, new = site.serve(), site.serve()
     site.write("site.yaml", ONE.format(url=old.url))
     assert site.run("apply", "site.yaml").code == 0
@@ -351,8 +348,8 @@ def test_a_replacement_may_take_several_runs(site: Site) -> None:
     assert site.run("apply", "site.yaml", "--detailed-exitcodes").code == 0
 
 
-def test_what_was_replaced_is_deleted_with_the_old_configuration_by_destroy(site: Site) -> None:
-    """A run that ended between two services leaves nothing behind in either."""
+def test_destroy_uses_both_configurations_during_a_replacement(site: Site) -> None:
+    """``destroy`` in the middle of a replacement deletes the resources in both services."""
     old, new = site.serve(), site.serve()
     site.write("site.yaml", ONE.format(url=old.url))
     assert site.run("apply", "site.yaml").code == 0
@@ -363,8 +360,8 @@ def test_what_was_replaced_is_deleted_with_the_old_configuration_by_destroy(site
     assert site.recorded() == {}
 
 
-def test_import_and_refresh_ask_the_configured_provider(site: Site) -> None:
-    """What is taken over is recorded with its provider; what has moved is seen where it is."""
+def test_import_and_refresh_use_the_configured_provider(site: Site) -> None:
+    """``import`` records the provider of a resource, and ``refresh`` reads the resource through it."""
     server = site.serve()
     server.inventory.create("a", {"role": "web"})
     site.write("site.yaml", ONE.format(url=server.url))
@@ -379,8 +376,8 @@ def test_import_and_refresh_ask_the_configured_provider(site: Site) -> None:
     assert names(server) == []
 
 
-def test_the_newest_type_that_fits_is_taken(site: Site) -> None:
-    """Of several versions on the module path, by PEP 440; without a range the first one found."""
+def test_the_newest_type_version_in_range_is_used(site: Site) -> None:
+    """A version range selects the newest matching type by PEP 440; without a range the first on the path is used."""
     for version in ("1.9.0", "1.10.0", "2.0.0"):
         site.write(f"v{version}/types/note.py", NOTE.format(version=version))
         site.write(f"v{version}/providers/note.py", NOTES.format(version=version))
@@ -430,7 +427,7 @@ NOTES = """
 
 
 def test_a_provider_is_closed_whatever_happens(site: Site) -> None:
-    """Configured once before the first call, closed once after the last; after an interruption cancelled first."""
+    """A provider is configured once, closed once after the last call, and cancelled first after an interruption."""
     site.write(
         "m/types/held.py",
         NOTE.format(version="1").replace('name="note"', 'name="held", config={"file": Attribute("String")}'),
@@ -508,8 +505,8 @@ HELD = """
 """
 
 
-def test_a_replaced_provider_keeps_its_own_secrets_under_a_key(site: Site) -> None:
-    """Both the address and the token have changed: the old host is deleted with the old ones, over two runs."""
+def test_a_replaced_provider_keeps_its_encrypted_secrets(site: Site) -> None:
+    """When URL and token both change, the old resources are deleted with the old token over two runs."""
     old, new = site.serve("token-old"), site.serve("token-new")
     assert site.run("new", "key", "key").code == 0
     text = ONE.format(url=old.url).replace("role: db", "role: db, password: hidden-word")

@@ -1,4 +1,4 @@
-"""Assets and archives through the command: in plans by their digest, in state too, and never other than was shown."""
+"""Assets and archives through the command line: in plans and in state by their digest."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def digest(text: str) -> str:
-    """Give the SHA-256 of a text."""
+    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.fixture
 def motd(bench: Bench) -> Path:
-    """Give a file beside the manifest."""
+    """Return a file beside the manifest."""
     file = bench.home / "motd.txt"
     file.write_text("one\n", encoding="utf-8")
     return file
 
 
 def site(bench: Bench, **attributes: Any) -> str:
-    """Write a manifest of one file; give its name."""
+    """Write a manifest of one file and return its name."""
     manifest = {"resources": {f"File[{bench.home}/out]": attributes}}
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
     return "site.json"
@@ -38,7 +38,7 @@ def site(bench: Bench, **attributes: Any) -> str:
 
 @pytest.mark.parametrize("attribute", ["content", "source"])
 def test_a_file_has_the_content_of_an_asset(bench: Bench, motd: Path, attribute: str) -> None:
-    """Found beside the manifest, compared by its digest, shown by it."""
+    """An asset file is found beside the manifest, and a change of it is shown by the digests."""
     manifest = site(bench, **{attribute: {"asset": {"file": "motd.txt"}}})
     assert bench.run("apply", manifest).code == 0
     assert (bench.home / "out").read_text(encoding="utf-8") == "one\n"
@@ -53,13 +53,13 @@ def test_a_file_has_the_content_of_an_asset(bench: Bench, motd: Path, attribute:
 
 
 def test_a_text_is_compared_as_text(bench: Bench) -> None:
-    """Its plan is the difference of the lines."""
+    """The plan for a text asset is a diff of its lines."""
     bench.run("apply", site(bench, content={"asset": {"text": "one\ntwo\n"}}))
     assert "-two\n      +three\n" in bench.run("plan", site(bench, content={"asset": {"text": "one\nthree\n"}})).out
 
 
-def test_a_long_file_is_written_as_it_is(bench: Bench) -> None:
-    """Beyond what content as text may be, and compared without being shown."""
+def test_a_long_file_is_written_unchanged(bench: Bench) -> None:
+    """An asset of 3 MB is written byte for byte and is unchanged in the next run."""
     (bench.home / "long").write_bytes(b"x" * 3_000_000)
     manifest = site(bench, content={"asset": {"file": "long"}})
     assert bench.run("apply", manifest).code == 0
@@ -67,8 +67,8 @@ def test_a_long_file_is_written_as_it_is(bench: Bench) -> None:
     assert "1 unchanged" in bench.run("apply", manifest).out
 
 
-def test_a_huge_file_is_never_held_in_memory(bench: Bench) -> None:
-    """Neither when it is looked at nor when it is copied, packed or not."""
+def test_a_large_file_is_never_held_in_memory(bench: Bench) -> None:
+    """A file of 200 MiB is copied and unpacked within a memory limit of 260 MiB."""
     with (bench.home / "huge").open("wb") as file:
         file.truncate(200 << 20)
     subprocess.run(["tar", "-C", bench.home, "-czf", bench.home / "huge.tar.gz", "huge"], check=True)
@@ -90,8 +90,8 @@ def test_a_huge_file_is_never_held_in_memory(bench: Bench) -> None:
         (bench.home / name).unlink()
 
 
-def test_what_is_missing_has_its_line(bench: Bench) -> None:
-    """Like every other mistake, before anything is touched."""
+def test_a_missing_asset_is_reported_with_its_line(bench: Bench) -> None:
+    """``validate`` refuses an asset file that does not exist, with line and reference."""
     text = f"resources:\n  File[{bench.home}/out]:\n    content: {{asset: {{file: nothing.txt}}}}\n"
     (bench.home / "site.yaml").write_text(text, encoding="utf-8")
     done = bench.run("validate", "site.yaml")
@@ -99,8 +99,8 @@ def test_what_is_missing_has_its_line(bench: Bench) -> None:
     assert f"site.yaml:3:5: File[{bench.home}/out]: nothing.txt cannot be read: no such file or directory" in done.err
 
 
-def test_a_content_where_none_can_be_is_refused_with_advice(bench: Bench) -> None:
-    """And so is what is no content where one should be."""
+def test_a_misplaced_asset_is_refused_with_a_hint(bench: Bench) -> None:
+    """An asset for an attribute of another data type, and a wrong value for an asset, are refused."""
     done = bench.run("validate", site(bench, mode={"asset": {"text": "0644"}}))
     assert "mode expects an undef value or a match for Pattern" in done.err
     done = bench.run("validate", site(bench, source={"asset": "x"}))
@@ -109,8 +109,8 @@ def test_a_content_where_none_can_be_is_refused_with_advice(bench: Bench) -> Non
     assert "expects a value of type Undef, Pattern" in done.err
 
 
-def test_a_python_manifest_gives_assets(bench: Bench, motd: Path) -> None:
-    """In its own words."""
+def test_a_python_manifest_declares_assets(bench: Bench, motd: Path) -> None:
+    """``m.asset`` declares an asset in a Python manifest."""
     text = f"def manifest(m):\n    m.file({str(bench.home / 'out')!r}, content=m.asset(file={motd.name!r}))\n"
     (bench.home / "site.py").write_text(text, encoding="utf-8")
     assert bench.run("apply", "site.py").code == 0
@@ -118,7 +118,7 @@ def test_a_python_manifest_gives_assets(bench: Bench, motd: Path) -> None:
 
 
 def test_inputs_values_and_references_carry_contents(bench: Bench, motd: Path) -> None:
-    """An input of the data type Asset, a value that is one, and an attribute that has one."""
+    """Assets pass through inputs, values and references to other resources."""
     out = str(bench.home / "out")
     manifest = {
         "inputs": {"page": {"type": "Asset", "default": {"asset": {"file": motd.name}}}},
@@ -138,8 +138,8 @@ def test_inputs_values_and_references_carry_contents(bench: Bench, motd: Path) -
     assert "4 unchanged" in bench.run("apply", "site.json").out
 
 
-def test_a_saved_plan_writes_what_it_has_shown_or_nothing(bench: Bench, motd: Path) -> None:
-    """From wherever it is applied; with another content it is stale."""
+def test_a_saved_plan_is_stale_when_an_asset_changed(bench: Bench, motd: Path) -> None:
+    """A saved plan is refused for another content and can be applied from another directory."""
     manifest = site(bench, source={"asset": {"file": motd.name}})
     assert bench.run("plan", manifest, "-o", "plan.json").code == 0
     [step] = json.loads((bench.home / "plan.json").read_text(encoding="utf-8"))["steps"]
@@ -156,7 +156,7 @@ def test_a_saved_plan_writes_what_it_has_shown_or_nothing(bench: Bench, motd: Pa
 
 @pytest.mark.parametrize("key", [False, True])
 def test_a_saved_plan_keeps_inputs_that_are_contents(bench: Bench, motd: Path, *, key: bool) -> None:
-    """As they were given; with a key a secret one too."""
+    """A saved plan keeps an asset input, a sensitive one under a key, and is stale while the content differs."""
     if key:
         bench.environment["RESOURCE_API_KEY"] = f"file:{bench.home}/state.key"
         assert bench.run("new", "key", "state.key").code == 0
@@ -175,8 +175,8 @@ def test_a_saved_plan_keeps_inputs_that_are_contents(bench: Bench, motd: Path, *
     assert (bench.home / "out").read_text(encoding="utf-8") == "one\n"
 
 
-def test_what_is_unpacked_is_shown_as_a_manifest(bench: Bench) -> None:
-    """All but where it came from, which nobody knows."""
+def test_an_unpacked_archive_is_shown_as_a_manifest(bench: Bench) -> None:
+    """An unpacked archive is shown with its digest as a comment instead of its source."""
     source = {"archive": {"files": {"a": {"asset": {"text": "x"}}}}}
     manifest = {"resources": {f"Archive[{bench.home}/site]": {"source": source, "mode": "0640"}}}
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
@@ -189,8 +189,8 @@ def test_what_is_unpacked_is_shown_as_a_manifest(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("key", [False, True])
-def test_a_secret_content_is_told_nowhere(bench: Bench, *, key: bool) -> None:
-    """Neither its text nor its digest; what is recorded, encrypted or not, is enough to see a change."""
+def test_a_secret_content_is_never_shown(bench: Bench, *, key: bool) -> None:
+    """Neither the text nor the digest of a secret asset is in an output, and the text is not in state."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     if key:
         bench.environment["RESOURCE_API_KEY"] = f"file:{bench.home}/state.key"
@@ -218,8 +218,8 @@ def test_a_secret_content_is_told_nowhere(bench: Bench, *, key: bool) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--isolate",)])
-def test_a_type_of_ones_own_takes_contents(bench: Bench, motd: Path, options: tuple[str, ...]) -> None:
-    """Of any origin, compared by what its provider says is there."""
+def test_a_custom_type_accepts_contents(bench: Bench, motd: Path, options: tuple[str, ...]) -> None:
+    """A custom type with assets and archives receives their content, and a changed file is planned."""
     bench.type(
         "bundle",
         """

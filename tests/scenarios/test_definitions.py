@@ -1,4 +1,4 @@
-"""What a type or provider file may not say: it disables itself, names its mistake, and harms nobody else."""
+"""Invalid type and provider files: each disables itself only and is reported with its fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROVIDER = "def get(self, context): return []\ndef set(self, context, changes): 
 
 
 def refusals(bench: Bench, count: int) -> list[str]:
-    """Give what is said of each of the types ``odd0`` and so on, when one manifest uses all of them."""
+    """Return the error of each of the types ``odd0`` and so on, when one manifest uses all of them."""
     lines = "".join(f"  Odd{number}[a]: {{}}\n" for number in range(count))
     done = bench.apply(f"resources:\n  Widget[w]: {{}}\n{lines}")
     assert (done.code, done.out) == (65, ""), done
@@ -27,7 +27,7 @@ def refusals(bench: Bench, count: int) -> list[str]:
 
 
 def refused(bench: Bench, name: str = "odd") -> str:
-    """Give what a manifest with a resource of a broken type is refused with."""
+    """Return the error for a manifest with a resource of a broken type."""
     done = bench.apply(f"resources:\n  Widget[w]: {{}}\n  {name.capitalize()}[a]: {{}}\n")
     assert (done.code, done.out) == (65, ""), done
     assert bench.calls("widget") == []
@@ -57,8 +57,8 @@ ATTRIBUTES: list[tuple[str, list[str]]] = [
 ]
 
 
-def test_a_wrong_attribute_is_named_with_its_mistake(bench: Bench) -> None:
-    """Its type is unusable, and the message names type, attribute and mistake."""
+def test_a_wrong_attribute_is_named_with_its_error(bench: Bench) -> None:
+    """The type is unusable, and the message names the type, the attribute and the error."""
     for number, (attributes, _) in enumerate(ATTRIBUTES):
         bench.type(f"odd{number}", attributes, provider=PROVIDER, base="BaseProvider")
     for number, said in enumerate(refusals(bench, len(ATTRIBUTES))):
@@ -100,8 +100,8 @@ SOURCES: list[tuple[str, list[str]]] = [
 ]
 
 
-def test_a_wrong_type_file_is_named_with_its_mistake(bench: Bench) -> None:
-    """A file that cannot be used says why and where, and the run touches nothing."""
+def test_a_wrong_type_file_is_named_with_its_error(bench: Bench) -> None:
+    """A type file that cannot be used is reported with the reason."""
     for number, (source, _) in enumerate(SOURCES):
         text = source.replace("'odd'", f"'odd{number}'")
         bench.write(f"modules/types/odd{number}.py", f"from resource_api import Attribute, TypeDefinition\n\n{text}\n")
@@ -130,8 +130,8 @@ PROMISES: list[tuple[list[str], str, list[str]]] = [
 ]
 
 
-def test_a_promise_and_its_method_belong_together(bench: Bench) -> None:
-    """A feature without its method, or such a method without its feature, is an error at load."""
+def test_a_feature_and_its_method_belong_together(bench: Bench) -> None:
+    """A feature without its method, or its method without the feature, is an error at load."""
     for number, (features, provider, _) in enumerate(PROMISES):
         bench.type(f"odd{number}", f"{NAME}, {ENSURE}", provider=provider, base="BaseProvider", features=features)
     for number, said in enumerate(refusals(bench, len(PROMISES))):
@@ -139,14 +139,14 @@ def test_a_promise_and_its_method_belong_together(bench: Bench) -> None:
             assert word in said, said
 
 
-def test_an_underscore_makes_a_helper(bench: Bench) -> None:
-    """A method that is nobody's promise may be called anything."""
+def test_a_method_with_an_underscore_is_a_helper(bench: Bench) -> None:
+    """A method with a leading underscore needs no feature."""
     bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER + "\ndef _refresh(self): pass", base="BaseProvider")
     assert bench.validate("resources: {'Odd[a]': {}}").code == 0
 
 
 def test_an_unknown_feature_is_a_warning(bench: Bench) -> None:
-    """The type is usable all the same."""
+    """The warning names the nearest feature, and the type can be used."""
     bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider", features=["canonicalise"])
     done = bench.validate("resources: {'Odd[a]': {ensure: absent}}")
     assert done.code == 0
@@ -156,13 +156,13 @@ def test_an_unknown_feature_is_a_warning(bench: Bench) -> None:
 
 
 def test_a_type_without_a_provider_is_an_error(bench: Bench) -> None:
-    """The message says which file is expected."""
+    """The message names the provider file that is expected."""
     bench.type("odd", f"{NAME}, {ENSURE}")
     assert "providers/odd.py" in refused(bench)
 
 
 def test_a_wrong_provider_file_is_an_error(bench: Bench) -> None:
-    """It is named, and nothing is touched."""
+    """The message names the provider file."""
     sources = ("Provider = 3", "X = 1", "import nosuch_module", "class Provider: pass", "def f(:")
     for number, source in enumerate(sources):
         bench.type(f"odd{number}", f"{NAME}, {ENSURE}")
@@ -171,8 +171,8 @@ def test_a_wrong_provider_file_is_an_error(bench: Bench) -> None:
         assert f"providers/odd{number}.py" in said
 
 
-def test_a_broken_type_harms_nobody_who_does_not_use_it(bench: Bench) -> None:
-    """It is reported where types are listed, and nowhere else."""
+def test_a_broken_type_affects_only_manifests_that_use_it(bench: Bench) -> None:
+    """A broken type is reported by ``types``, and a manifest that does not use it is applied without a message."""
     bench.write("modules/types/odd.py", "raise RuntimeError('broken')\n")
     assert bench.apply("resources: {'Widget[a]': {}}").err == "Notice: Widget[a]: Successfully created\n"
     listed = bench.run("types")
@@ -182,8 +182,8 @@ def test_a_broken_type_harms_nobody_who_does_not_use_it(bench: Bench) -> None:
     assert "broken" in listed.err
 
 
-def test_all_mistakes_of_a_type_are_told_at_once(bench: Bench) -> None:
-    """An author mends them in one go."""
+def test_all_errors_of_a_type_are_reported_at_once(bench: Bench) -> None:
+    """One run reports three errors of one type."""
     bench.type("odd", '"a": Attribute("Strng", "x"), "b": Attribute("String", kind="wobble"), "tag": Attribute("Any")')
     bench.write("modules/providers/odd.py", "from resource_api import SimpleProvider as Provider\n")
     said = refused(bench)
@@ -192,7 +192,7 @@ def test_all_mistakes_of_a_type_are_told_at_once(bench: Bench) -> None:
 
 
 def test_the_first_directory_on_the_path_wins(bench: Bench) -> None:
-    """The command line, then the environment or the manifest's own directory, then what is bundled."""
+    """A type in a directory from the command line takes precedence over the type in the environment."""
     bench.type("widget", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider")
     bench.write("other/types/widget.py", "raise RuntimeError('the other one')\n")
     manifest = "resources: {'Widget[a]': {ensure: absent}}"
@@ -203,7 +203,7 @@ def test_the_first_directory_on_the_path_wins(bench: Bench) -> None:
 
 
 def test_types_beside_the_manifest_are_found(bench: Bench) -> None:
-    """A manifest can bring its own types."""
+    """A type in the directory of the manifest is loaded."""
     own = f"from resource_api import *\nTYPE = TypeDefinition(name='own', attributes={{{NAME}}})\n"
     bench.write("site/types/own.py", own)
     provider = "from resource_api import SimpleProvider\nclass Provider(SimpleProvider):\n    get = dict\n"
@@ -213,8 +213,8 @@ def test_types_beside_the_manifest_are_found(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
-def test_upgrade_is_given_the_version_and_the_values_and_nothing_else(bench: Bench) -> None:
-    """It answers for what was recorded, whichever run asks."""
+def test_upgrade_receives_only_the_version_and_the_values(bench: Bench) -> None:
+    """``upgrade`` receives the recorded version and values, and its result is the base of the drift."""
     reads = "def get(self, context): return [{'name': 'a', 'ensure': 'present', 'size': 'small'}]\n"
     sets = "def set(self, context, changes): raise RuntimeError('nothing is to be done')\n"
     upgrades = "def upgrade(self, version, values): return {**values, 'size': f'{version} was small'}\n"

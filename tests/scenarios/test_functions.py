@@ -1,7 +1,4 @@
-"""Functions of providers in a manifest's values: asked when their inputs are known, and not before.
-
-Through the command, against the real service of ``examples/inventory`` and against types that note how they are called.
-"""
+"""Provider functions in manifest values: called when their inputs are known, and not before."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """Give a directory of its own, and stop the services that a test starts."""
+    """Yield a separate directory and stop the services that a test starts."""
     yield from inventory.site(tmp_path)
 
 
@@ -68,7 +65,7 @@ TWIN = """
 
 @pytest.fixture
 def dns(site: Site) -> Site:
-    """Give a site with a type that has functions and no resources."""
+    """Return a site with a type that has functions and no resources."""
     site.write("m/types/dns.py", DNS_TYPE)
     site.write("m/providers/dns.py", DNS_PROVIDER)
     site.environment["RESOURCE_API_MODULE_PATH"] = f"{site.home}/m:{EXAMPLE}"
@@ -76,13 +73,13 @@ def dns(site: Site) -> Site:
 
 
 def asked(site: Site) -> list[str]:
-    """Give what has been looked up so far."""
+    """Return the host names that the function was called with."""
     file = site.home / "asked"
     return file.read_text().split() if file.exists() else []
 
 
-def test_a_function_is_asked_by_plan_and_once_in_a_run_and_never_by_validate(dns: Site) -> None:
-    """It is a read: plan and noop ask it too; the same question is asked once, however often its answer is used."""
+def test_a_function_is_called_once_per_run_and_not_by_validate(dns: Site) -> None:
+    """``plan`` and ``apply`` call a function once for all uses of its result, and ``validate`` does not call it."""
     dns.write(
         "site.yaml",
         """
@@ -102,8 +99,8 @@ def test_a_function_is_asked_by_plan_and_once_in_a_run_and_never_by_validate(dns
     assert "second: 10.9.8.7" in applied.out
 
 
-def test_a_function_of_a_configured_provider_answers_what_the_service_says(site: Site) -> None:
-    """Planned with its answer, made with it, and unchanged in the next run."""
+def test_a_function_of_a_configured_provider_returns_a_value_of_the_service(site: Site) -> None:
+    """The result is shown in the plan, applied, and unchanged in the next run."""
     server = site.serve()
     server.inventory.create("old", {"address": "10.0.0.1"})
     site.write(
@@ -123,8 +120,8 @@ def test_a_function_of_a_configured_provider_answers_what_the_service_says(site:
     assert (again.code, names(server)) == (0, ["new", "old"]), again.err
 
 
-def test_a_function_is_never_asked_about_what_is_not_known(dns: Site) -> None:
-    """It waits for the resource that its input comes from, and is asked at the turn of the first who needs it."""
+def test_a_function_is_not_called_with_unknown_inputs(dns: Site) -> None:
+    """A function whose input is only known after apply is called once, after the resource that yields it."""
     server = dns.serve()
     dns.write(
         "site.yaml",
@@ -147,8 +144,8 @@ def test_a_function_is_never_asked_about_what_is_not_known(dns: Site) -> None:
     assert (again.code, "2 unchanged" in again.out) == (0, True), again.err
 
 
-def test_an_answer_is_secret_when_the_function_says_so_or_a_secret_went_in(dns: Site) -> None:
-    """Neither answer is in any stream or in state, and both arrive."""
+def test_a_result_is_sensitive_by_declaration_or_by_its_inputs(dns: Site) -> None:
+    """Neither result is in any stream or in state, and both reach the provider."""
     server = dns.serve()
     dns.write(
         "site.yaml",
@@ -171,8 +168,8 @@ def test_an_answer_is_secret_when_the_function_says_so_or_a_secret_went_in(dns: 
     assert "QUIET!" not in kept
 
 
-def test_a_python_manifest_asks_functions(dns: Site) -> None:
-    """What ``m.invoke`` gives is used like any value, and a part of it by its key."""
+def test_a_python_manifest_calls_functions(dns: Site) -> None:
+    """The result of ``m.invoke`` is used as a value, and an element of it by its index."""
     server = dns.serve()
     dns.write(
         "site.py",
@@ -190,8 +187,8 @@ def test_a_python_manifest_asks_functions(dns: Site) -> None:
     assert [(h["role"], h["address"]) for h in server.inventory.find(None)] == [("for web.example.org", "10.0.0.1")]
 
 
-def test_configuration_and_functions_reach_a_provider_in_a_worker(site: Site) -> None:
-    """The example works the same with ``--isolate``, its secret token included."""
+def test_configuration_and_functions_work_in_a_worker_process(site: Site) -> None:
+    """The example is applied with ``--isolate``, and its secrets are in no output and not in state."""
     server = site.serve("s3cret-token")
     token = site.write("token", "s3cret-token")
     password = site.write("password", "pass-w0rd")
@@ -221,8 +218,8 @@ def test_configuration_and_functions_reach_a_provider_in_a_worker(site: Site) ->
         ("{invoke: twin}", "value 'v': several types have a function 'twin'; write one of one.twin, two.twin"),
     ],
 )
-def test_what_is_wrong_with_a_call_is_told_before_anybody_is_asked(dns: Site, value: str, expected: str) -> None:
-    """Functions, inputs and their data types are checked with the manifest."""
+def test_a_wrong_call_is_refused_before_any_function_is_called(dns: Site, value: str, expected: str) -> None:
+    """``validate`` checks function names, inputs and their data types."""
     for name in ("one", "two"):
         dns.write(f"m/types/{name}.py", TWIN.format(name))
     manifest = dns.write("site.yaml", f"project: p\nvalues:\n   v: {value}\n")
@@ -231,7 +228,7 @@ def test_what_is_wrong_with_a_call_is_told_before_anybody_is_asked(dns: Site, va
 
 
 def test_a_title_cannot_depend_on_a_function(dns: Site) -> None:
-    """What a resource is called must be known before anything is asked."""
+    """The manifest is refused, since a title must be known before any function is called."""
     dns.write(
         "site.yaml", 'values: {v: {invoke: dns_lookup, with: {host: a}}}\nresources: {"File[/${values.v}]": {}}\n'
     )
@@ -240,8 +237,8 @@ def test_a_title_cannot_depend_on_a_function(dns: Site) -> None:
     assert "a title cannot depend on a function, such as dns.dns_lookup" in refused.err
 
 
-def test_a_type_may_have_functions_alone(dns: Site) -> None:
-    """Then it has no resources, and its provider neither ``get`` nor ``set``."""
+def test_a_type_may_have_only_functions(dns: Site) -> None:
+    """Such a type is described with its functions, and a resource of it is refused."""
     dns.write("site.yaml", "resources: {'Dns[a]': {}}")
     refused = dns.run("plan", "site.yaml")
     assert (refused.code, "Dns[a]: its type has functions and no resources" in refused.err) == (65, True), refused.err
@@ -252,8 +249,8 @@ def test_a_type_may_have_functions_alone(dns: Site) -> None:
     )
 
 
-def test_a_function_that_fails_fails_who_needs_it_and_nobody_else(dns: Site) -> None:
-    """Its reason is the resource's; an answer of another data type is no answer."""
+def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> None:
+    """A function that raises or returns another data type fails the resources that use its result."""
     server = dns.serve()
     dns.write(
         "site.yaml",

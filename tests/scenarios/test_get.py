@@ -1,4 +1,4 @@
-"""How the runtime reads: as little as it can, never twice, and never taking a failure for absence."""
+"""Reads: as few calls of ``get`` as possible, and a failed read is never absence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GET_ALONE = "def get(self, context): {body}\ndef set(self, context, changes): se
 
 
 def test_all_resources_of_a_type_are_read_by_one_call(bench: Bench) -> None:
-    """However many are declared, and however many of them exist."""
+    """One ``get`` reads all declared resources of a type."""
     bench.put("widget", a={"size": 1}, b={"size": 1})
     names = ", ".join(f"'Widget[{name}]': {{size: 1}}" for name in "ab")
     assert bench.apply(f"resources: {{{names}}}", "--detailed-exitcodes").code == 0
@@ -22,28 +22,28 @@ def test_all_resources_of_a_type_are_read_by_one_call(bench: Bench) -> None:
 
 
 def test_a_change_is_read_again_once(bench: Bench) -> None:
-    """Once before everything, once after ``set`` to verify: for the first segment nothing else has moved."""
+    """``get`` is called once before and once after ``set``."""
     bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {}, 'Widget[c]': {}}")
     assert [method for method, _ in bench.calls("widget")] == ["get", "set", "get"]
 
 
-def test_a_filter_is_asked_for_exactly_what_is_needed(bench: Bench) -> None:
-    """One call with all names of the manifest; no name of others, no name twice."""
+def test_a_filter_receives_exactly_the_declared_names(bench: Bench) -> None:
+    """A type with ``simple_get_filter`` is read by one call with the declared names."""
     bench.put("setting", a={"value": 1}, b={"value": 2}, c={"value": 3})
     done = bench.apply("resources: {'Setting[b]': {value: 2}, 'Setting[a]': {value: 1}}", "--detailed-exitcodes")
     assert done.code == 0
     assert bench.calls("setting", "get") == [["b", "a"]]
 
 
-def test_the_verifying_read_asks_for_what_was_changed(bench: Bench) -> None:
-    """The others are known."""
+def test_the_verifying_read_has_only_the_changed_names(bench: Bench) -> None:
+    """After ``set`` only the names that were changed are read."""
     bench.put("setting", a={"value": 1}, b={"value": 2})
     bench.apply("resources: {'Setting[a]': {value: 1}, 'Setting[b]': {value: 3}}")
     assert bench.calls("setting", "get") == [["a", "b"], ["b"]]
 
 
-def test_listing_asks_a_filter_for_everything(bench: Bench) -> None:
-    """``None``, once; a NAME is asked for alone."""
+def test_a_listing_calls_a_filter_with_none(bench: Bench) -> None:
+    """A listing calls ``get`` with None, and ``resource TYPE NAME`` with the one name."""
     bench.put("setting", b={"value": 2}, a={"value": 1})
     assert bench.run("resource", "setting").code == 0
     assert bench.calls("setting", "get") == [None]
@@ -52,7 +52,7 @@ def test_listing_asks_a_filter_for_everything(bench: Bench) -> None:
 
 
 def test_what_is_not_targeted_is_not_read(bench: Bench) -> None:
-    """Of a filtered type only the names that the run is about; of other types nothing at all."""
+    """A type with a filter is read for the targeted names only, and a type without a target is not read."""
     bench.put("setting", a={"value": 1}, b={"value": 2})
     manifest = "resources: {'Setting[a]': {value: 1}, 'Setting[b]': {value: 2}, 'Widget[x]': {}}"
     assert bench.apply(manifest, "--target", "Setting[b]").code == 0
@@ -60,8 +60,8 @@ def test_what_is_not_targeted_is_not_read(bench: Bench) -> None:
     assert bench.calls("widget") == []
 
 
-def test_what_is_noop_is_read(bench: Bench) -> None:
-    """To tell what would change one must know what is."""
+def test_a_noop_resource_is_read(bench: Bench) -> None:
+    """A resource with ``noop: true`` is read and not set."""
     bench.apply("resources: {'Widget[a]': {noop: true}}")
     assert [method for method, _ in bench.calls("widget")] == ["get"]
 
@@ -76,8 +76,8 @@ def test_what_is_noop_is_read(bench: Bench) -> None:
         "return self._rows().values()",
     ],
 )
-def test_any_iterable_of_mappings_will_do(bench: Bench, body: str) -> None:
-    """A list, a generator, a view."""
+def test_get_may_return_any_iterable_of_mappings(bench: Bench, body: str) -> None:
+    """``get`` may return a list, a generator or a view."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 1})
     bench.probe(GET_ALONE.format(body=body))
     assert bench.apply("resources: {'Probe[a]': {size: 1}}", "--detailed-exitcodes").code == 0
@@ -98,7 +98,7 @@ def test_any_iterable_of_mappings_will_do(bench: Bench, body: str) -> None:
     ],
 )
 def test_a_failing_get_fails_the_type_and_nothing_else(bench: Bench, body: str, words: str) -> None:
-    """Every resource of it, with that message; others go on, dependents are skipped, nothing is taken for absent."""
+    """All resources of the type fail with the message, their dependents are skipped, and others are applied."""
     bench.probe(GET_ALONE.format(body=body))
     manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[x]': {}, 'Widget[y]': {require: 'Probe[a]'}}"
     done = bench.stream(manifest, "--detailed-exitcodes")
@@ -116,7 +116,7 @@ def test_a_failing_get_fails_the_type_and_nothing_else(bench: Bench, body: str, 
 
 
 def test_a_failing_get_fails_the_plan_and_the_listing(bench: Bench) -> None:
-    """Exit 1 with the message; under noop too."""
+    """A plan and a listing exit 1, and a noop run exits 4 with detailed exit codes."""
     bench.probe(GET_ALONE.format(body="raise OSError('the disk is gone')"))
     manifest = "resources: {'Probe[a]': {}}"
     assert bench.plan(manifest).code == 1
@@ -127,8 +127,8 @@ def test_a_failing_get_fails_the_plan_and_the_listing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("noop", [[], ["--noop"]])
-def test_a_run_that_is_ended_while_it_reads_is_summed_up(bench: Bench, noop: list[str]) -> None:
-    """For people as for programs; a plan has nothing to sum up."""
+def test_a_run_that_is_interrupted_during_a_read_has_a_summary(bench: Bench, noop: list[str]) -> None:
+    """``apply`` prints the summary as text and as an event, and ``plan`` prints nothing."""
     bench.probe(GET_ALONE.format(body="raise KeyboardInterrupt"))
     manifest = "resources: {'Probe[a]': {}}"
     ended = bench.apply(manifest, *noop)
@@ -141,7 +141,7 @@ def test_a_run_that_is_ended_while_it_reads_is_summed_up(bench: Bench, noop: lis
 
 
 def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
-    """``context.failed`` in ``get`` speaks of one name."""
+    """``context.failed`` in ``get`` fails one resource, and the others are applied."""
     bench.probe(GET_ALONE.format(body="context.failed('a', message='locked by somebody'); return []"))
     done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
     assert done.ends()["Probe[a]"]["status"] == "failed"
@@ -151,7 +151,7 @@ def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
 
 
 def test_one_unreadable_resource_leaves_the_others_in_a_listing(bench: Bench) -> None:
-    """It is named on stderr, and the exit code is 1; asked for by name, it alone is the answer."""
+    """The error is on stderr with exit code 1, and the other resources are listed."""
     rows = "[{'name': name, 'size': 1} for name in ('b', 'c')]"
     bench.probe(GET_ALONE.format(body=f"context.failed('a', message='locked by somebody'); return {rows}"))
     told = ["Error: Probe[a]: locked by somebody"]
@@ -178,7 +178,7 @@ def set(self, context, changes): self._done(changes)
 
 
 def test_what_get_returns_must_be_of_its_type_and_declared(bench: Bench) -> None:
-    """The rows that are used fail their resources; what nobody asked for is nobody's business."""
+    """A wrong or undeclared attribute fails its resource, and a row that is not needed is not reported."""
     bench.probe(BAD_ROWS)
     done = bench.stream("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {size: 1}, 'Probe[c]': {size: 1}}")
     assert done.code == 1
@@ -190,8 +190,8 @@ def test_what_get_returns_must_be_of_its_type_and_declared(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(("strict", "level"), [("warning", "Warning"), ("off", None)])
-def test_below_error_the_run_goes_on(bench: Bench, strict: str, level: str | None) -> None:
-    """``warning`` says so, ``off`` does not; what is undeclared is dropped."""
+def test_below_error_a_wrong_row_does_not_fail(bench: Bench, strict: str, level: str | None) -> None:
+    """``--strict warning`` logs a warning for each wrong row, ``off`` logs nothing, and the resource is updated."""
     bench.probe(BAD_ROWS)
     done = bench.apply("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {ensure: present}}", "--strict", strict)
     assert done.code == 0
@@ -205,8 +205,8 @@ def test_below_error_the_run_goes_on(bench: Bench, strict: str, level: str | Non
 
 
 @pytest.mark.parametrize("strict", ["error", "warning", "off"])
-def test_what_is_there_is_never_unknown(bench: Bench, strict: str) -> None:
-    """Whoever reads it knows it, or leaves it out: at every level it fails the resource, whoever asks."""
+def test_get_must_not_return_unknown(bench: Bench, strict: str) -> None:
+    """A value of UNKNOWN from ``get`` fails the resource at every level of strictness."""
     bench.probe(
         "def get(self, context): return [{'name': 'a', 'colour': UNKNOWN}]\ndef set(self, context, changes): pass"
     )
@@ -221,8 +221,8 @@ def test_what_is_there_is_never_unknown(bench: Bench, strict: str) -> None:
 @pytest.mark.parametrize(
     ("strict", "code", "level"), [("error", 1, "Error"), ("warning", 0, "Warning"), ("off", 0, "")]
 )
-def test_resources_are_read_as_strictly_as_is_asked(bench: Bench, strict: str, code: int, level: str) -> None:
-    """Without a manifest too: listed, shown or changed."""
+def test_strict_applies_to_the_resource_command(bench: Bench, strict: str, code: int, level: str) -> None:
+    """``--strict`` decides whether a wrong row fails a listing, a read and a change without a manifest."""
     bench.probe(BAD_ROWS)
     for arguments in ((), ("b",), ("b", "ensure=present")):
         done = bench.run("resource", "probe", *arguments, "--strict", strict)
@@ -230,16 +230,16 @@ def test_resources_are_read_as_strictly_as_is_asked(bench: Bench, strict: str, c
         assert {line.split(":")[0] for line in done.lines} == ({level} if level else set())
 
 
-def test_a_name_that_stands_twice_is_an_error(bench: Bench) -> None:
-    """Nobody can tell which of the two it is."""
+def test_a_name_that_get_returns_twice_is_an_error(bench: Bench) -> None:
+    """Two rows of one name fail the resource."""
     bench.probe(GET_ALONE.format(body="return [{'name': 'a', 'size': 1}, {'name': 'a', 'size': 2}]"))
     done = bench.apply("resources: {'Probe[a]': {size: 1}}")
     assert done.code == 1
     assert "more than once" in done.err
 
 
-def test_a_type_that_cannot_be_listed_says_why(bench: Bench) -> None:
-    """``CannotList`` is for listing alone; names are read."""
+def test_a_type_that_cannot_be_listed_reports_the_reason(bench: Bench) -> None:
+    """``CannotList`` fails a listing with its message, and named resources are read."""
     bench.probe(
         """
         def get(self, context, names=None):
@@ -258,7 +258,7 @@ def test_a_type_that_cannot_be_listed_says_why(bench: Bench) -> None:
 
 
 def test_a_type_that_can_neither_be_listed_nor_filtered_fails_alone(bench: Bench) -> None:
-    """Its resources fail with what it said, each by name; the others are done."""
+    """``CannotList`` fails the resources of the type with its message, and the others are applied."""
     bench.probe(
         """
         def get(self, context):
@@ -274,8 +274,8 @@ def test_a_type_that_can_neither_be_listed_nor_filtered_fails_alone(bench: Bench
     assert {name: end["status"] for name, end in ends.items()} == {"Probe[a]": "failed", "Widget[b]": "success"}
 
 
-def test_the_provider_is_made_once_and_late(bench: Bench) -> None:
-    """One instance per transaction; what it keeps on itself lives as long."""
+def test_the_provider_is_instantiated_once_and_lazily(bench: Bench) -> None:
+    """One instance serves a run, and a type without a target gets no instance."""
     bench.probe(
         """
         def __init__(self):
@@ -295,8 +295,8 @@ def test_the_provider_is_made_once_and_late(bench: Bench) -> None:
     assert "made" not in untargeted.err
 
 
-def test_a_provider_that_cannot_be_made_fails_its_resources(bench: Bench) -> None:
-    """With its reason; others go on."""
+def test_a_provider_that_cannot_be_instantiated_fails_its_resources(bench: Bench) -> None:
+    """The error has the message of the constructor, and other resources are applied."""
     bench.probe("def __init__(self): raise RuntimeError('no tools here')\ndef set(self, context, changes): pass")
     done = bench.stream("resources: {'Probe[a]': {}, 'Widget[a]': {}}", "--detailed-exitcodes")
     assert done.code == 6
@@ -304,7 +304,7 @@ def test_a_provider_that_cannot_be_made_fails_its_resources(bench: Bench) -> Non
 
 
 def test_an_earlier_resource_can_set_up_what_a_provider_needs(bench: Bench) -> None:
-    """What cannot be read before a change is decided at its turn; where nothing would change it is an error."""
+    """A failed read is repeated after an earlier change, and without such a change it is an error."""
     bench.probe(
         """
         def get(self, context):
@@ -326,7 +326,7 @@ def test_an_earlier_resource_can_set_up_what_a_provider_needs(bench: Bench) -> N
 
 
 def test_what_a_provider_prints_goes_to_stderr(bench: Bench) -> None:
-    """Stdout is for what the command is for, whatever a provider or its children write."""
+    """Output of ``print``, of a child and of a write to descriptor 1 is on stderr and not on stdout."""
     bench.probe(
         """
         def get(self, context):
@@ -346,7 +346,7 @@ def test_what_a_provider_prints_goes_to_stderr(bench: Bench) -> None:
 
 
 def test_a_provider_cannot_change_the_process(bench: Bench) -> None:
-    """Directory, umask and environment are as before when its call has returned."""
+    """Working directory, umask and environment are restored after each call."""
     bench.probe(
         """
         def get(self, context):
@@ -365,8 +365,8 @@ def test_a_provider_cannot_change_the_process(bench: Bench) -> None:
     assert "True" in lines[0]
 
 
-def test_what_another_call_has_moved_is_read_again_before_its_turn(bench: Bench) -> None:
-    """Also when both are of one type and only the names of the first call were read to verify it."""
+def test_what_another_call_changed_is_read_again(bench: Bench) -> None:
+    """A resource that an earlier call of the same type changed is read again before its own change."""
     bench.probe(
         """
         def get(self, context, names=None):

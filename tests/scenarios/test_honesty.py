@@ -1,4 +1,4 @@
-"""What is said is true and whole: of secrets within values, of what cannot be written, of what a provider says."""
+"""Truthful output: nested secrets are hidden, write errors are reported, and false provider reports are refused."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def set(self, context, changes):
         ("Variant[Integer, Hash[String, Sensitive[String]]]", "{pw: hunter2}"),
     ],
 )
-def test_a_value_that_holds_a_secret_is_one(bench: Bench, kind: str, value: str) -> None:
-    """As an attribute, an input and an output; it reaches the provider wrapped, and is in order in the next run."""
+def test_a_value_that_contains_a_secret_is_hidden(bench: Bench, kind: str, value: str) -> None:
+    """A secret inside an attribute, an input and an output is in no output and not in state."""
     bench.type("vault", VAULT % kind, provider=KEEPS, base="BaseProvider")
     manifest = (
         f"inputs: {{given: {{type: '{kind}', default: {value}}}}}\n"
@@ -54,7 +54,7 @@ def test_a_value_that_holds_a_secret_is_one(bench: Bench, kind: str, value: str)
 
 
 def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
-    """A slip of the pen does not disarm a check."""
+    """A ``Problem`` with a severity that is not defined is reported as an error of ``validate``."""
     bench.probe(
         """
         def validate(self, context, should): return [Problem("size", "odd", "fatal")]
@@ -70,8 +70,8 @@ def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("said", ['context.created("a")', 'context.deleting("b").__enter__()'])
-def test_nothing_is_reported_as_done_while_it_is_read(bench: Bench, said: str) -> None:
-    """A plan that says so would be believed."""
+def test_a_change_reported_during_get_is_an_error(bench: Bench, said: str) -> None:
+    """A provider that reports a change in ``get`` fails the plan."""
     bench.probe(f"def get(self, context, names=None):\n    {said}\n    return []\ndef set(self, c, changes): pass")
     done = bench.plan("resources: {'Probe[a]': {}}")
     assert done.code == 1
@@ -79,8 +79,8 @@ def test_nothing_is_reported_as_done_while_it_is_read(bench: Bench, said: str) -
     assert "Created" not in done.err + done.out
 
 
-def test_a_problem_that_shows_late_has_a_line(bench: Bench) -> None:
-    """Its value was not known before."""
+def test_an_error_found_during_the_run_has_a_line(bench: Bench) -> None:
+    """A wrong value that is only known after an earlier step is reported with file and line."""
     bench.type(
         "gauge",
         ENSURE + '"name": Attribute("String", kind="namevar"), "size": Attribute("Optional[Integer]")',
@@ -94,8 +94,8 @@ def test_a_problem_that_shows_late_has_a_line(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("start", ["async def manifest(m):", "def manifest(m):\n    yield"])
-def test_a_python_manifest_that_is_not_executed_is_refused(bench: Bench, start: str) -> None:
-    """It would declare nothing, and everything would be undeclared."""
+def test_a_python_manifest_that_is_no_plain_function_is_refused(bench: Bench, start: str) -> None:
+    """A coroutine or a generator as ``manifest`` is refused, and a lambda is accepted."""
     manifest = bench.write("site.py", f"{start}\n    m.widget('a')\n")
     done = bench.run("validate", manifest)
     assert done.code == 65
@@ -104,8 +104,8 @@ def test_a_python_manifest_that_is_not_executed_is_refused(bench: Bench, start: 
     assert bench.run("validate", manifest).code == 0
 
 
-def test_keys_of_values_come_back_as_they_are(bench: Bench) -> None:
-    """Nothing is looked for in them, so that nothing in them is escaped."""
+def test_keys_of_mappings_are_not_interpolated(bench: Bench) -> None:
+    """A listing with expression syntax in keys and values is read back unchanged."""
     bench.type(
         "jar",
         '"name": Attribute("String", kind="namevar"), "parts": Attribute("Optional[Hash]")',
@@ -121,8 +121,8 @@ def test_keys_of_values_come_back_as_they_are(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("words", [("types",), ("schema",), ("resource", "widget"), ("resource", "widget", "--json")])
-def test_what_could_not_be_written_is_no_success(bench: Bench, words: tuple[str, ...]) -> None:
-    """A full disk below a backup is an error; a reader that has gone away is none."""
+def test_a_write_error_is_no_success(bench: Bench, words: tuple[str, ...]) -> None:
+    """A full device exits 1 with an error, and a closed pipe exits 0."""
     shell = f'"{sys.executable}" -m resource_api {" ".join(words)}'
     for redirection, code in ((">/dev/full", 1), ("| true", 0)):
         done = subprocess.run(
@@ -138,8 +138,8 @@ def test_what_could_not_be_written_is_no_success(bench: Bench, words: tuple[str,
         assert done.stderr == ("Error: cannot write: No space left on device\n" if code else "")
 
 
-def test_nothing_is_exported_of_what_is_not_recorded(bench: Bench) -> None:
-    """A misspelt project in a backup is noticed."""
+def test_exporting_an_unrecorded_project_is_an_error(bench: Bench) -> None:
+    """``state export`` of a project that is not recorded exits 64 and prints nothing on stdout."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply("resources: {'Widget[a]': {}}", *state).code == 0
     done = bench.run("state", "export", "--project", "other", *state)
@@ -147,8 +147,8 @@ def test_nothing_is_exported_of_what_is_not_recorded(bench: Bench) -> None:
     assert done.err == "Error: nothing is recorded of project other, stack default\n"
 
 
-def test_a_provider_that_handles_noop_is_not_asked_about_what_is_not_known(bench: Bench) -> None:
-    """It is told as it was planned."""
+def test_a_noop_handler_is_not_called_with_unknown_values(bench: Bench) -> None:
+    """A resource with an unknown value is reported as planned, without a call of the noop handler."""
     bench.probe(
         """
         def set(self, context, changes, *, noop=False):
@@ -166,16 +166,16 @@ def test_a_provider_that_handles_noop_is_not_asked_about_what_is_not_known(bench
     assert "Notice: Probe[b]: created (noop)" in done.lines
 
 
-def test_a_script_gets_the_text_of_an_output_as_it_is(bench: Bench) -> None:
-    """Whatever a terminal would make of it."""
+def test_a_text_output_is_printed_unescaped(bench: Bench) -> None:
+    """``output NAME`` prints the text of an output without escapes."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply('outputs: {t: "a\\tb\\u2028c\\\\n"}\nresources: {}', *state).code == 0
     assert bench.run("output", "t", *state).out == "a\tb\u2028c\\n\n"
 
 
 @pytest.mark.parametrize("words", [("validate", "none.yaml"), ("apply", "none.yaml"), ("describe", "none")])
-def test_problems_are_lines_of_json_too(bench: Bench, words: tuple[str, ...]) -> None:
-    """With --log-format json nothing else is on stderr, whatever is wrong."""
+def test_diagnostics_are_json_lines(bench: Bench, words: tuple[str, ...]) -> None:
+    """With ``--log-format json`` each line on stderr is a JSON object, also for wrong usage."""
     done = bench.run(*words, "--log-format", "json")
     assert done.code in {64, 65}
     said = [json.loads(line) for line in done.lines]

@@ -1,4 +1,4 @@
-"""The component of the inventory example: a group of hosts in a real service, through the command."""
+"""The component of the inventory example, applied to the real service through the command line."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ GROUPS = """
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """Give a directory of its own, and stop the services that a test starts."""
+    """Yield a separate directory and stop the services that a test starts."""
     yield from inventory.site(tmp_path)
 
 
-def test_a_group_of_hosts_is_made_in_the_service_that_it_picks(site: Site) -> None:
-    """In the order of its relationships; its provider and its secret reach each host, its outputs are known then."""
+def test_a_group_of_hosts_is_created_in_the_selected_service(site: Site) -> None:
+    """The hosts are created in order with the secret, the outputs refer to them, and a second run changes nothing."""
     server = site.serve()
     applied = site.run("apply", site.write("site.yaml", GROUPS.format(url=server.url)))
     assert applied.code == 0, applied.err
@@ -55,8 +55,8 @@ def test_a_group_of_hosts_is_made_in_the_service_that_it_picks(site: Site) -> No
     assert (again.code, "4 unchanged" in again.out) == (0, True), again.out
 
 
-def test_a_group_shrinks_and_goes(site: Site) -> None:
-    """What it no longer makes is pruned; targets and destroy reach all of it."""
+def test_a_group_is_pruned_and_destroyed(site: Site) -> None:
+    """``--prune`` deletes a host that is no longer declared, and targets and ``destroy`` include the group."""
     server = site.serve()
     text = GROUPS.format(url=server.url)
     assert site.run("apply", site.write("site.yaml", text)).code == 0
@@ -74,8 +74,8 @@ def test_a_group_shrinks_and_goes(site: Site) -> None:
     assert names(server) == []
 
 
-def test_a_component_within_hands_its_provider_on(site: Site) -> None:
-    """Whoever builds the inner one knows nothing of it."""
+def test_a_nested_component_inherits_its_provider(site: Site) -> None:
+    """Components inside a component use the provider that the outer one selects."""
     server = site.serve()
     site.write(
         "modules/components/rack.py",
@@ -100,8 +100,8 @@ def test_a_component_within_hands_its_provider_on(site: Site) -> None:
     assert site.recorded()["Rack[r]/Host_group[back]/Inventory_host[back-1]"]["provider"] == "lab"
 
 
-def test_a_provider_for_nothing_is_refused(site: Site) -> None:
-    """One that the manifest does not configure, also where a component picks it."""
+def test_an_unknown_provider_of_a_component_is_refused(site: Site) -> None:
+    """A component that selects a provider that is not configured is refused."""
     server = site.serve()
     site.write(
         "site.yaml", GROUPS.format(url=server.url).replace("Host_group: {provider: lab", "Host_group: {provider: lob")

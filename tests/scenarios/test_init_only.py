@@ -1,4 +1,4 @@
-"""What can only be set at creation: an error when it should change, unless a replacement is wished for."""
+"""``init_only`` attributes and replacement: a change is an error unless a replacement is allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHER = "resources: {'Widget[a]': {image: elm, size: 2}, 'Widget[b]': {}}"
 
 
 def test_it_is_set_at_creation_and_left_alone_when_equal(bench: Bench) -> None:
-    """Neither needs a wish."""
+    """An ``init_only`` attribute is set at creation, and an equal value is unchanged in the next run."""
     manifest = "resources: {'Widget[a]': {image: oak}}"
     assert bench.apply(manifest).code == 0
     assert bench.things("widget")["a"]["image"] == "oak"
@@ -22,7 +22,7 @@ def test_it_is_set_at_creation_and_left_alone_when_equal(bench: Bench) -> None:
 
 @pytest.mark.parametrize("strict", ["error", "warning", "off"])
 def test_changing_it_fails_that_resource_at_every_level(bench: Bench, strict: str) -> None:
-    """Both values are named, nothing else of it is changed, the others go on."""
+    """The error names both values, no other attribute is changed, and other resources are applied."""
     bench.put("widget", a={"image": "oak", "size": 1})
     done = bench.apply(OTHER, "--strict", strict, "--detailed-exitcodes")
     assert done.code == 6
@@ -35,8 +35,8 @@ def test_changing_it_fails_that_resource_at_every_level(bench: Bench, strict: st
     assert "b" in bench.things("widget")
 
 
-def test_plan_and_noop_tell_it_too(bench: Bench) -> None:
-    """In plan, noop and apply alike: the same error, exit 1, and no plan to apply."""
+def test_plan_and_noop_report_the_same_error(bench: Bench) -> None:
+    """``plan`` and ``--noop`` report the error, and the plan is not applicable."""
     bench.put("widget", a={"image": "oak"})
     planned = bench.plan(OTHER, "--json")
     assert planned.code == 1
@@ -49,8 +49,8 @@ def test_plan_and_noop_tell_it_too(bench: Bench) -> None:
     assert bench.calls("widget", "set") == []
 
 
-def test_setting_it_where_nothing_was_is_a_change_too(bench: Bench) -> None:
-    """What was made without it stays without it."""
+def test_setting_it_where_it_was_undefined_is_an_error(bench: Bench) -> None:
+    """An ``init_only`` attribute that the existing resource does not have cannot be set."""
     bench.put("widget", a={"size": 1})
     done = bench.apply(OTHER)
     assert done.code == 1
@@ -59,14 +59,14 @@ def test_setting_it_where_nothing_was_is_a_change_too(bench: Bench) -> None:
 
 
 def test_it_is_no_obstacle_to_deletion(bench: Bench) -> None:
-    """Who wants a thing gone may write what it never was."""
+    """A resource is deleted although the declared ``init_only`` value differs."""
     bench.put("widget", a={"image": "oak"})
     assert bench.apply("resources: {'Widget[a]': {ensure: absent, image: elm}}").code == 0
     assert bench.things("widget") == {}
 
 
 def test_delete_first_replaces_it_in_two_calls(bench: Bench) -> None:
-    """First ``ensure: absent``, then the new one with nothing before it; one ``step_end``."""
+    """``set`` is called once to delete and once to create, and there is one ``step_end``."""
     bench.put("widget", a={"image": "oak", "size": 1})
     done = bench.stream(
         "resources: {'Widget[a]': {image: elm, size: 2, lifecycle: {replace: delete_first}}}", "--detailed-exitcodes"
@@ -83,8 +83,8 @@ def test_delete_first_replaces_it_in_two_calls(bench: Bench) -> None:
     assert done.events("summary")[0]["replaced"] == 1
 
 
-def test_the_plan_says_why_it_replaces(bench: Bench) -> None:
-    """The attribute is named, the old and the new value shown."""
+def test_the_plan_shows_the_replacement_reason(bench: Bench) -> None:
+    """The plan names the attribute with its old and its new value."""
     bench.put("widget", a={"image": "oak", "size": 1})
     done = bench.plan("resources: {'Widget[a]': {image: elm, lifecycle: {replace: delete_first}}}")
     assert done.code == 0
@@ -96,15 +96,15 @@ def test_the_plan_says_why_it_replaces(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("replace", ["delete_first", "create_first"])
-def test_a_wish_does_not_replace_what_does_not_differ(bench: Bench, replace: str) -> None:
-    """It only allows."""
+def test_replace_does_not_replace_an_unchanged_resource(bench: Bench, replace: str) -> None:
+    """``lifecycle: {replace: ...}`` only allows a replacement."""
     bench.put("widget", a={"image": "oak"})
     manifest = f"resources: {{'Widget[a]': {{image: oak, lifecycle: {{replace: {replace}}}}}}}"
     assert bench.apply(manifest, "--detailed-exitcodes").code == 0
 
 
 def test_never_refuses_every_replacement(bench: Bench) -> None:
-    """Also one that other attributes ask for."""
+    """``replace: never`` takes precedence over ``replace_on_changes``."""
     bench.put("widget", a={"colour": "red"})
     lifecycle = "lifecycle: {replace: never, replace_on_changes: [colour]}"
     done = bench.apply(f"resources: {{'Widget[a]': {{colour: blue, {lifecycle}}}}}")
@@ -113,8 +113,8 @@ def test_never_refuses_every_replacement(bench: Bench) -> None:
     assert bench.things("widget") == {"a": {"colour": "red"}}
 
 
-def test_a_change_may_ask_for_a_replacement(bench: Bench) -> None:
-    """``replace_on_changes`` is an explicit wish and needs no other: delete-first."""
+def test_a_change_may_require_a_replacement(bench: Bench) -> None:
+    """``replace_on_changes`` replaces the resource, with the deletion first."""
     bench.put("widget", a={"colour": "red"})
     done = bench.stream("resources: {'Widget[a]': {colour: blue, lifecycle: {replace_on_changes: [colour]}}}")
     assert done.code == 0
@@ -123,8 +123,8 @@ def test_a_change_may_ask_for_a_replacement(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("wish", ["", "replace_on_changes: [image]", "replace: never"])
-def test_a_wish_to_replace_allows_any_other_change(bench: Bench, wish: str) -> None:
-    """What is made anew can have what can only be set at creation; ``never`` refuses the wish too."""
+def test_a_requested_replacement_allows_an_init_only_change(bench: Bench, wish: str) -> None:
+    """A requested replacement sets a new ``init_only`` value, and ``never`` refuses it."""
     bench.put("widget", a={"image": "oak"})
     options = () if wish.startswith("replace_on") else ("--replace", "Widget[a]")
     done = bench.apply(f"resources: {{'Widget[a]': {{image: elm, lifecycle: {{{wish}}}}}}}", *options)
@@ -132,7 +132,7 @@ def test_a_wish_to_replace_allows_any_other_change(bench: Bench, wish: str) -> N
 
 
 def test_the_command_line_replaces_what_it_names(bench: Bench) -> None:
-    """Even if nothing differs; what should be absent or is missing is not replaced."""
+    """``--replace`` replaces an unchanged resource and creates a missing one."""
     bench.put("widget", a={"colour": "red"})
     manifest = "resources: {'Widget[a]': {colour: red}, 'Widget[b]': {}}"
     done = bench.apply(manifest, "--replace", "Widget[a]", "--replace", "Widget[b]", "--json")
@@ -141,7 +141,7 @@ def test_the_command_line_replaces_what_it_names(bench: Bench) -> None:
 
 
 def test_create_first_needs_another_name(bench: Bench) -> None:
-    """Two things cannot have one identity at once; nothing is deleted."""
+    """``create_first`` with the same name is an error, and nothing is deleted."""
     bench.put("widget", a={"image": "oak"})
     done = bench.apply("resources: {'Widget[a]': {image: elm, lifecycle: {replace: create_first}}}")
     assert done.code in {1, 65}
@@ -149,7 +149,7 @@ def test_create_first_needs_another_name(bench: Bench) -> None:
 
 
 def test_a_protected_resource_is_neither_deleted_nor_replaced(bench: Bench) -> None:
-    """It fails before anything is touched, and says so."""
+    """``protect`` refuses a deletion and a replacement before ``set`` is called."""
     bench.put("widget", a={"image": "oak"})
     for declared in ("ensure: absent", "image: elm"):
         lifecycle = "lifecycle: {protect: true, replace: delete_first}"
@@ -160,7 +160,7 @@ def test_a_protected_resource_is_neither_deleted_nor_replaced(bench: Bench) -> N
 
 
 def test_what_is_retained_is_forgotten_instead_of_deleted(bench: Bench) -> None:
-    """It stays where it is, and once it is forgotten there is nothing to do any more."""
+    """``retain`` removes the record and leaves the resource, and the next runs have nothing to do."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply("resources: {'Widget[a]': {image: oak}}", *state).code == 0
     absent = "resources: {'Widget[a]': {ensure: absent, lifecycle: {retain: true}}}"
@@ -173,8 +173,8 @@ def test_what_is_retained_is_forgotten_instead_of_deleted(bench: Bench) -> None:
         assert (again.code, again.ends()) == (0, {})
 
 
-def test_ignored_changes_are_no_reason(bench: Bench) -> None:
-    """What others may change is set at creation and then left alone."""
+def test_ignored_changes_cause_no_update(bench: Bench) -> None:
+    """A difference in an attribute of ``ignore_changes`` is no change."""
     bench.put("widget", a={"colour": "red", "size": 1})
     done = bench.apply(
         "resources: {'Widget[a]': {colour: blue, size: 1, lifecycle: {ignore_changes: [colour]}}}",
@@ -184,7 +184,7 @@ def test_ignored_changes_are_no_reason(bench: Bench) -> None:
 
 
 def test_ignored_attributes_are_not_set_with_others(bench: Bench) -> None:
-    """When something else differs, what is to be ignored still keeps its value."""
+    """An update of another attribute leaves an ignored attribute at its value."""
     bench.put("widget", a={"colour": "red", "size": 1})
     done = bench.apply("resources: {'Widget[a]': {colour: blue, size: 2, lifecycle: {ignore_changes: [colour]}}}")
     assert done.code == 0
@@ -192,7 +192,7 @@ def test_ignored_attributes_are_not_set_with_others(bench: Bench) -> None:
 
 
 def test_external_resources_are_read_and_never_changed(bench: Bench) -> None:
-    """Their values can be used; a missing one is an error."""
+    """The values of an external resource can be used in references, and a missing one is an error."""
     bench.put("widget", a={"colour": "red", "serial": "S-7"})
     done = bench.apply(
         """
@@ -208,7 +208,7 @@ def test_external_resources_are_read_and_never_changed(bench: Bench) -> None:
 
 
 def test_an_unknown_name_among_ignored_attributes_is_refused(bench: Bench) -> None:
-    """A slip of the pen would ignore nothing, silently."""
+    """``ignore_changes`` with an attribute that the type does not have is an error."""
     done = bench.apply("resources:\n  Widget[a]:\n    lifecycle: {ignore_changes: [clour]}\n")
     assert done.code == 65
     assert "clour" in done.err

@@ -1,4 +1,4 @@
-"""A provider that compares by itself."""
+"""``insync``: a provider that compares values itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECLARED = "resources: {'Probe[a]': {size: 2, colour: blue}}"
 
 
 def compare(bench: Bench, body: str, manifest: str = DECLARED, *options: str) -> dict[str, list[tuple[object, ...]]]:
-    """Give the changes of a run in which ``insync`` has the body given."""
+    """Return the changes of a run in which ``insync`` has the given body."""
     bench.put("probe", a=HAS)
     bench.probe(
         f"def insync(self, context, name, attribute, is_, should):\n    {body}\n"
@@ -29,18 +29,18 @@ def compare(bench: Bench, body: str, manifest: str = DECLARED, *options: str) ->
 
 
 def test_true_is_in_sync_whatever_the_values(bench: Bench) -> None:
-    """Nothing is done."""
+    """``True`` from ``insync`` means no change, although the values differ."""
     assert compare(bench, "return True") == {}
 
 
 def test_none_means_the_usual_comparison(bench: Bench) -> None:
-    """Attribute by attribute."""
+    """``None`` from ``insync`` compares that attribute in the default way."""
     assert compare(bench, "return None") == {"Probe[a]": [("size", None), ("colour", None)]}
     assert compare(bench, "return None if attribute == 'size' else True") == {"Probe[a]": [("size", None)]}
 
 
 def test_false_is_a_change_although_the_values_are_equal(bench: Bench) -> None:
-    """With a message where it gives one; the line says it."""
+    """``False`` with a message causes an update, and the message is logged."""
     same = "resources: {'Probe[a]': {size: 1}}"
     bench.put("probe", a=HAS)
     bench.probe(
@@ -57,8 +57,8 @@ def test_false_is_a_change_although_the_values_are_equal(bench: Bench) -> None:
     assert "Notice: Probe[a]: size: it is stale" in done.lines
 
 
-def test_it_is_told_the_name_and_both_states(bench: Bench) -> None:
-    """Of managed attributes that are declared, and of no others."""
+def test_it_receives_the_name_and_both_states(bench: Bench) -> None:
+    """``insync`` is called for the declared properties only."""
     bench.put("probe", a=HAS)
     bench.probe(
         """
@@ -74,7 +74,7 @@ def test_it_is_told_the_name_and_both_states(bench: Bench) -> None:
 
 
 def test_a_message_is_shown_in_plan_and_noop(bench: Bench) -> None:
-    """It explains what the values do not."""
+    """The message of ``insync`` is in the plan and in the noop line."""
     bench.put("probe", a=HAS)
     bench.probe(
         "def insync(self, context, name, attribute, is_, should):\n"
@@ -98,7 +98,7 @@ def test_a_message_is_shown_in_plan_and_noop(bench: Bench) -> None:
     ],
 )
 def test_a_failing_comparison_fails_its_resource(bench: Bench, body: str, words: str) -> None:
-    """With the reason; dependents are skipped, others go on; exit 4 if nothing else changed."""
+    """An exception or a wrong return value fails the resource, and its dependents are skipped."""
     bench.put("probe", a=HAS)
     bench.probe(
         f"def insync(self, context, name, attribute, is_, should):\n    {body}\n"
@@ -114,8 +114,8 @@ def test_a_failing_comparison_fails_its_resource(bench: Bench, body: str, words:
     assert bench.things("probe") == {"a": HAS}
 
 
-def test_a_subset_can_be_enough(bench: Bench) -> None:
-    """What the feature was made for."""
+def test_insync_can_accept_a_superset(bench: Bench) -> None:
+    """A provider can accept a list that contains all declared members."""
     bench.type(
         "crowd",
         """

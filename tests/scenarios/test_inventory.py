@@ -1,4 +1,4 @@
-"""A remote service with latency: calls side by side, a kill in the middle, and secrets that stay where they belong."""
+"""A remote service with latency: concurrent calls, a killed run, and secrets that are not stored."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PASSWORD = "opens-no-console-9071"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """Give a site of its own to each test."""
+    """Yield a separate site for each test."""
     yield from inventory.site(tmp_path)
 
 
 def hosts(site: Site, server: Any, count: int) -> None:
-    """Write a manifest of so many hosts of a service."""
+    """Write a manifest with ``count`` hosts of a service."""
     site.write("token", "token-one")
     resources = {
         f"Inventory_host[h{number}]": {"address": f"10.0.{number // 250}.{number % 250 + 1}", "password": PASSWORD}
@@ -52,18 +52,18 @@ def hosts(site: Site, server: Any, count: int) -> None:
 
 
 def words(*more: str) -> list[str]:
-    """Give the words that apply the manifest."""
+    """Return the arguments that apply the manifest."""
     return ["apply", "site.json", "-i", "token=@token", *more]
 
 
-def test_two_hundred_hosts_are_made_twenty_at_a_time(site: Site) -> None:
-    """One request makes each, the service sees as many at once as were asked for, and nothing is left to be done."""
+def test_two_hundred_hosts_are_created_twenty_at_a_time(site: Site) -> None:
+    """Each host takes one request, at most twenty run at once, and a second run changes nothing."""
     server = site.serve(latency=0.05)
     hosts(site, server, 200)
     done = site.run(*words("--parallel", "20"))
     assert (done.code, "200 created" in done.out) == (0, True), done.err
     assert (server.counted["POST"], server.most_at_once) == (200, 20)
-    # One reading before, one behind each of the twenty calls; the plan's own reading takes two requests at most.
+    # One read before, and one after each of the twenty calls; the read of the plan takes at most two requests.
     assert server.counted["GET"] <= 22
     assert "200 unchanged" in site.run(*words("--parallel", "20")).out
     gone = site.run("destroy", "site.json", "--yes", "-i", "token=@token", "--parallel", "20")
@@ -71,8 +71,8 @@ def test_two_hundred_hosts_are_made_twenty_at_a_time(site: Site) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 30, 70])
-def test_what_was_killed_in_the_middle_converges_without_duplicates(site: Site, after: int) -> None:
-    """The service counts what it makes: no host is made twice, whatever the killed run still had under way."""
+def test_a_killed_run_converges_without_duplicates(site: Site, after: int) -> None:
+    """The run after a SIGKILL creates only the missing hosts, and no secret is in the state files."""
     server = site.serve(latency=0.05)
     hosts(site, server, 120)
     process = subprocess.Popen(
@@ -88,7 +88,7 @@ def test_what_was_killed_in_the_middle_converges_without_duplicates(site: Site, 
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    time.sleep(0.2)  # what was sent by then arrives
+    time.sleep(0.2)  # requests already sent arrive
     assert after <= len(server.inventory.find(None)) < 120
     done = site.run(*words("--parallel", "8"))
     assert done.code == 0, done.err

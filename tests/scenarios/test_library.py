@@ -1,4 +1,4 @@
-"""The same things without the command: registry, runtime, plan and report as values."""
+"""The library without the command line: registry, runtime, plan and report as values."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ COIN = TypeDefinition(
 
 
 class Mint(SimpleProvider):
-    """Keeps coins in a dictionary that tests can look into."""
+    """Keeps coins in a dictionary that tests can inspect."""
 
     coins: dict[str, dict[str, Any]]
 
     def get(self, context: Context, names: Any = None) -> list[dict[str, Any]]:  # noqa: ARG002 - not filtered
-        """Give every coin."""
+        """Return every coin."""
         return list(self.coins.values())
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Make one."""
+        """Create a coin."""
         self.coins[name] = {**should, "minted": "today"}
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Change one."""
+        """Update a coin."""
         self.coins[name] |= should
 
     def delete(self, context: Context, name: str) -> None:  # noqa: ARG002
-        """Remove one."""
+        """Delete a coin."""
         del self.coins[name]
 
 
 @pytest.fixture
 def coins() -> dict[str, dict[str, Any]]:
-    """Give the coins that there are."""
+    """Return the existing coins."""
     return {}
 
 
 @pytest.fixture
 def runtime(coins: dict[str, dict[str, Any]]) -> Runtime:
-    """Give a runtime that knows coins alone."""
+    """Return a runtime with the type of coins only."""
     registry = Registry()
     registry.register_type(COIN)
     registry.register_provider("coin", type("Mint", (Mint,), {"coins": coins}))
@@ -78,12 +78,12 @@ def runtime(coins: dict[str, dict[str, Any]]) -> Runtime:
 
 
 def manifest(**coins: dict[str, Any]) -> dict[str, Any]:
-    """Give a manifest of coins."""
+    """Return a manifest of coins."""
     return {"resources": {f"Coin[{name}]": attributes for name, attributes in coins.items()}}
 
 
 def test_a_mapping_is_planned_and_applied(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """Steps and reports carry what JSON would, as typed values."""
+    """Steps and reports have typed values, and a second apply changes nothing."""
     wanted = manifest(a={"worth": 5})
     plan = runtime.plan(wanted)
     (step,) = plan.steps
@@ -96,16 +96,16 @@ def test_a_mapping_is_planned_and_applied(runtime: Runtime, coins: dict[str, dic
     assert runtime.apply(wanted).summary.unchanged == 1
 
 
-def test_a_step_tells_what_its_document_tells(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """What would change, why, and what is wrong are typed values of the step itself."""
+def test_a_step_has_the_fields_of_its_document(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """The changes, reasons and error of a step are typed values."""
     (step,) = runtime.plan(manifest(a={"worth": 5})).steps
     assert [(each.attribute, each.should) for each in step.changes] == [("ensure", "present"), ("worth", 5)]
     assert (tuple(step.reasons), tuple(step.replaces_because), step.error) == ((), (), "")
     assert coins == {}
 
 
-def test_a_step_knows_what_it_is_called_and_how_it_relates(runtime: Runtime) -> None:
-    """Every field of a step's document is one of the step; what both say is the same."""
+def test_a_step_has_its_urn_and_its_relationships(runtime: Runtime) -> None:
+    """Every field of the JSON document of a step is an attribute of the step."""
     wanted = manifest(a={"worth": 5, "tag": "old"}, b={"require": "Coin[a]", "subscribe": "Coin[a]"})
     first, then = runtime.plan(wanted).steps
     assert first.urn.endswith("::coin::a")
@@ -116,22 +116,22 @@ def test_a_step_knows_what_it_is_called_and_how_it_relates(runtime: Runtime) -> 
         assert hasattr(first, {"is": "is_"}.get(name, name)) or name == "parent", name
 
 
-def test_noop_touches_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """The report says what would be."""
+def test_noop_changes_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """The report of a noop run has the counts of what would change."""
     report = runtime.apply(manifest(a={}), noop=True)
     assert (report.summary.created, report.summary.noop, report.exit_code) == (1, True, 0)
     assert coins == {}
 
 
 def test_a_plan_can_be_applied(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """Later, as it is."""
+    """A plan from ``Runtime.plan`` can be given to ``apply``."""
     plan = runtime.plan(manifest(a={"worth": 1}))
     assert runtime.apply(plan).summary.created == 1
     assert "a" in coins
 
 
 def test_a_failed_resource_is_no_exception(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """It is in the report."""
+    """A failed resource is in the report with its error, and ``apply`` returns."""
     coins["a"] = {"worth": 1}
     report = runtime.apply(manifest(a={}))
     assert report.exit_code == 1
@@ -140,14 +140,14 @@ def test_a_failed_resource_is_no_exception(runtime: Runtime, coins: dict[str, di
 
 
 def test_resources_are_read(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """All that exist, or some by name; secrets wrapped; a missing one is absent."""
+    """``resources`` reads all or the named ones, with secrets wrapped and a missing one as absent."""
     coins["a"] = {"name": "a", "ensure": "present", "code": "1234"}
     assert runtime.resources("coin") == [{"name": "a", "ensure": "present", "code": Sensitive("1234")}]
     assert runtime.resources("coin", names=["b"]) == [{"name": "b", "ensure": "absent"}]
 
 
-def test_what_cannot_be_read_is_an_exception_that_names_it(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """Each such resource on a line of its own; the others can be asked for by name."""
+def test_an_unreadable_resource_is_named_by_the_exception(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """The ``ProviderError`` has one line per unreadable resource, and others can be read by name."""
     for name in ("a", "b", "c"):
         coins[name] = {"name": name, "ensure": "present", "worth": 1 if name == "b" else "much"}
     with pytest.raises(ProviderError) as caught:
@@ -156,15 +156,15 @@ def test_what_cannot_be_read_is_an_exception_that_names_it(runtime: Runtime, coi
     assert runtime.resources("coin", names=["b"])[0]["worth"] == 1
 
 
-def test_what_a_caller_does_with_rows_changes_nothing(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
-    """They are the caller's own."""
+def test_rows_are_copies_for_the_caller(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """A change of a returned row does not change the resource."""
     coins["a"] = {"name": "a", "ensure": "present"}
     runtime.resources("coin")[0]["name"] = "z"
     assert coins["a"]["name"] == "a"
 
 
 def test_a_wrong_manifest_is_an_exception_with_its_problems(runtime: Runtime, tmp_path: Path) -> None:
-    """Each with file, line and column; of one tree."""
+    """The ``ManifestError`` has problems with file, line and column."""
     path = tmp_path / "site.yaml"
     path.write_text("resources:\n  Coin[a]:\n    wroth: 1\n", encoding="utf-8")
     with pytest.raises(ManifestError) as caught:
@@ -176,7 +176,7 @@ def test_a_wrong_manifest_is_an_exception_with_its_problems(runtime: Runtime, tm
 
 
 def test_a_second_type_or_provider_of_one_name_is_refused(runtime: Runtime) -> None:
-    """Nothing is replaced in silence."""
+    """A second registration under one name raises ``DefinitionError``."""
     with pytest.raises(DefinitionError, match="coin"):
         runtime.registry.register_type(COIN)
     with pytest.raises(DefinitionError, match="coin"):
@@ -184,13 +184,13 @@ def test_a_second_type_or_provider_of_one_name_is_refused(runtime: Runtime) -> N
 
 
 def test_a_provider_is_checked_when_it_is_registered() -> None:
-    """A promise that is not kept is an error at once."""
+    """A method without its feature, an instance, and an unknown type raise ``DefinitionError``."""
     registry = Registry()
     registry.register_type(COIN)
 
     class Talker(BaseProvider):
         def refresh(self) -> None:
-            """Promise what the type does not."""
+            """Implement a method whose feature the type does not declare."""
 
     with pytest.raises(DefinitionError, match="refresh"):
         registry.register_provider("coin", Talker)
@@ -201,20 +201,20 @@ def test_a_provider_is_checked_when_it_is_registered() -> None:
 
 
 def test_an_empty_registry_has_no_types() -> None:
-    """The bundled ones are there when asked for."""
+    """``Registry()`` has no types, and ``Registry.from_path()`` has the bundled ones."""
     assert list(Registry().names()) == []
     assert "file" in Registry.from_path().names()
 
 
 def test_a_mapping_is_not_changed(runtime: Runtime) -> None:
-    """It is the caller's."""
+    """``apply`` does not change the mapping that it is given."""
     wanted = manifest(a={"worth": 5})
     runtime.apply(wanted)
     assert wanted == manifest(a={"worth": 5})
 
 
 def test_a_change_is_a_pair(coins: dict[str, dict[str, Any]]) -> None:
-    """Of what is and what should be, by name and by position."""
+    """A change has ``is_`` and ``should`` as attributes and as the elements of a pair."""
     seen: list[Change] = []
 
     class Watcher(Mint):

@@ -1,4 +1,4 @@
-"""What becomes of a resource from its creation to its deletion, and what a provider is given on the way."""
+"""The lifecycle of a resource from creation to deletion, and the arguments of its provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ resources:
 
 
 def test_what_is_declared_and_missing_is_created(bench: Bench) -> None:
-    """One change, one line, one call; the provider is told that nothing was there."""
+    """A missing resource is created by one call with ``is_`` None, and logged by one line."""
     done = bench.apply(A, "--detailed-exitcodes")
     assert done.code == 2
     assert bench.things("widget") == {"a": {"colour": "red", "size": 3, "serial": "S-a"}}
@@ -27,7 +27,7 @@ def test_what_is_declared_and_missing_is_created(bench: Bench) -> None:
 
 
 def test_a_second_run_changes_nothing(bench: Bench) -> None:
-    """What is as it should be is left alone, without a word on stderr."""
+    """A second run is silent on stderr and does not call ``set``."""
     bench.apply(A)
     again = bench.apply(A, "--detailed-exitcodes")
     assert (again.code, again.err) == (0, "")
@@ -36,14 +36,14 @@ def test_a_second_run_changes_nothing(bench: Bench) -> None:
 
 
 def test_a_creation_is_one_change(bench: Bench) -> None:
-    """Of what did not exist nothing else is compared."""
+    """A creation reports ``ensure`` as its only change."""
     (end,) = bench.stream(A).events("step_end")
     assert (end["action"], end["status"]) == ("create", "success")
     assert [each["attribute"] for each in end["changes"]] == ["ensure"]
 
 
 def test_two_differing_attributes_are_one_call(bench: Bench) -> None:
-    """Each attribute has its line, the provider is asked once, and gets what is and what should be."""
+    """Each attribute has a line, and ``set`` is called once with the actual and the declared values."""
     bench.put("widget", a={"colour": "blue", "size": 1, "serial": "S-a", "image": "oak"})
     done = bench.stream(A, "--detailed-exitcodes")
     assert done.code == 2
@@ -61,7 +61,7 @@ def test_two_differing_attributes_are_one_call(bench: Bench) -> None:
 
 
 def test_absent_is_deleted_once(bench: Bench) -> None:
-    """The deletion asks for ``ensure: absent``; a second one has nothing to do."""
+    """``ensure: absent`` deletes the resource, and a second run does not call ``set``."""
     bench.put("widget", a={"size": 3})
     gone = "resources: {'Widget[a]': {ensure: absent}}"
     done = bench.apply(gone, "--detailed-exitcodes")
@@ -74,8 +74,8 @@ def test_absent_is_deleted_once(bench: Bench) -> None:
     assert len(bench.calls("widget", "set")) == 1
 
 
-def test_nothing_is_mandatory_of_what_should_be_absent(bench: Bench) -> None:
-    """Who wants a thing gone need not say how it looks."""
+def test_an_absent_resource_needs_no_mandatory_attribute(bench: Bench) -> None:
+    """A mandatory attribute is required only where the resource is to be present."""
     bench.type(
         "strict_thing",
         """
@@ -88,16 +88,16 @@ def test_nothing_is_mandatory_of_what_should_be_absent(bench: Bench) -> None:
     assert bench.apply("resources: {'Strict_thing[a]': {}}").code == 65
 
 
-def test_a_parameter_alone_is_no_reason_to_change(bench: Bench) -> None:
-    """Parameters steer; they are not compared."""
+def test_a_parameter_alone_causes_no_update(bench: Bench) -> None:
+    """A parameter is not compared."""
     bench.put("widget", a={"colour": "red", "size": 3})
     done = bench.apply("resources: {'Widget[a]': {colour: red, size: 3, force: true}}", "--detailed-exitcodes")
     assert done.code == 0
     assert bench.calls("widget", "set") == []
 
 
-def test_a_parameter_goes_with_a_change(bench: Bench) -> None:
-    """It is among what should be, and never among what is."""
+def test_a_parameter_is_passed_with_a_change(bench: Bench) -> None:
+    """A parameter is in ``should`` and not in ``is_``."""
     bench.put("widget", a={"colour": "red"})
     bench.apply("resources: {'Widget[a]': {colour: blue, force: true}}")
     ((is_, should),) = bench.calls("widget", "set")[0].values()
@@ -106,7 +106,7 @@ def test_a_parameter_goes_with_a_change(bench: Bench) -> None:
 
 
 def test_what_is_not_declared_is_left_alone(bench: Bench) -> None:
-    """``null`` is the same as saying nothing: unmanaged, and no default applies."""
+    """``null`` leaves an attribute unmanaged, and no default applies to it."""
     bench.put("widget", a={"colour": "red", "size": 3})
     assert bench.apply("resources: {'Widget[a]': {colour: null}}", "--detailed-exitcodes").code == 0
     missing = bench.apply("resources: {'Widget[b]': {ensure: null, size: 1}}", "--detailed-exitcodes")
@@ -115,7 +115,7 @@ def test_what_is_not_declared_is_left_alone(bench: Bench) -> None:
 
 
 def test_without_ensure_what_exists_is_managed(bench: Bench) -> None:
-    """Nothing is created or deleted when nobody speaks of existence."""
+    """With ``ensure: null`` an existing resource is updated."""
     bench.put("widget", a={"colour": "red"})
     done = bench.stream("resources: {'Widget[a]': {ensure: null, colour: blue}}")
     assert done.ends()["Widget[a]"]["action"] == "update"
@@ -123,7 +123,7 @@ def test_without_ensure_what_exists_is_managed(bench: Bench) -> None:
 
 
 def test_lists_and_mappings_are_compared_whole(bench: Bench) -> None:
-    """Equal ones are no change, however deep; another order of a list is one, another order of keys is none."""
+    """The order of a list is significant, and the order of keys is not."""
     bench.put("widget", a={"parts": ["x", "y"], "labels": {"p": 1, "q": 2}})
     same = "resources: {'Widget[a]': {parts: [x, y], labels: {q: 2, p: 1}}}"
     assert bench.apply(same, "--detailed-exitcodes").code == 0
@@ -133,7 +133,7 @@ def test_lists_and_mappings_are_compared_whole(bench: Bench) -> None:
 
 
 def test_comparison_is_exact(bench: Bench) -> None:
-    """A word is not a truth, though both may stand there; nothing is compared as text."""
+    """The string ``true`` differs from the boolean ``True``."""
     bench.put("widget", a={"mixed": True})
     done = bench.stream("resources: {'Widget[a]': {mixed: 'true'}}", "--detailed-exitcodes")
     assert done.code == 2
@@ -144,7 +144,7 @@ def test_comparison_is_exact(bench: Bench) -> None:
 
 
 def test_no_resource_shares_a_default_with_another(bench: Bench) -> None:
-    """A provider that changes what it was given changes it for nobody else."""
+    """A provider that changes a default value does not change it for another resource."""
     bench.type(
         "box",
         """
@@ -168,7 +168,7 @@ def test_no_resource_shares_a_default_with_another(bench: Bench) -> None:
 
 
 def test_what_a_provider_is_given_cannot_be_replaced(bench: Bench) -> None:
-    """``changes``, ``is_`` and ``should`` are read-only: what the runtime compares with stays its own."""
+    """A write to ``changes`` or to ``should`` raises an exception."""
     bench.probe(
         """
         def set(self, context, changes):
@@ -186,8 +186,8 @@ def test_what_a_provider_is_given_cannot_be_replaced(bench: Bench) -> None:
     assert sum("refused" in line for line in done.lines) == 2
 
 
-def test_what_is_missing_of_a_type_that_cannot_be_created_is_an_error(bench: Bench) -> None:
-    """Settings are configured, never created; the others of their type go on."""
+def test_a_missing_resource_without_ensure_is_an_error(bench: Bench) -> None:
+    """A resource of a type without ``ensure`` cannot be created, and others of its type are updated."""
     bench.put("setting", port={"value": 80})
     done = bench.apply(
         "resources: {'Setting[port]': {value: 8080}, 'Setting[host]': {value: x}}", "--detailed-exitcodes"
@@ -197,15 +197,15 @@ def test_what_is_missing_of_a_type_that_cannot_be_created_is_an_error(bench: Ben
     assert any(line.startswith("Error: Setting[host]: does not exist") for line in done.lines)
 
 
-def test_a_type_without_ensure_says_what_changed(bench: Bench) -> None:
-    """What the provider does not report, the runtime does."""
+def test_a_type_without_ensure_logs_its_change(bench: Bench) -> None:
+    """The runtime logs a change that the provider does not report."""
     bench.put("setting", port={"value": 80})
     done = bench.apply("resources: {'Setting[port]': {value: 8080}}")
     assert done.lines == ["Notice: Setting[port]: value changed from 80 to 8080"]
 
 
-def test_a_row_that_says_absent_is_the_same_as_no_row(bench: Bench) -> None:
-    """A provider may list what does not exist; ``is_`` is None all the same."""
+def test_a_row_with_ensure_absent_is_the_same_as_no_row(bench: Bench) -> None:
+    """``is_`` is None for a row with ``ensure: absent``."""
     bench.probe(
         """
         def get(self, context):
@@ -221,13 +221,13 @@ def test_a_row_that_says_absent_is_the_same_as_no_row(bench: Bench) -> None:
 
 
 def test_a_row_without_ensure_exists(bench: Bench) -> None:
-    """What is listed is there, unless it says otherwise."""
+    """A row without ``ensure`` is a present resource."""
     bench.probe("def get(self, context): return [{'name': 'a', 'size': 1}]\ndef set(self, context, changes): pass")
     assert bench.apply("resources: {'Probe[a]': {size: 1}}", "--detailed-exitcodes").code == 0
 
 
-def test_any_other_ensure_is_presence(bench: Bench) -> None:
-    """Of a type that cannot be absent, ``ensure`` is a property like others: here of what runs or is stopped."""
+def test_an_ensure_without_absent_is_a_property(bench: Bench) -> None:
+    """A change of ``ensure`` in a type that cannot be absent is an update."""
     bench.put("daemon", web={"ensure": "stopped"})
     done = bench.stream("resources: {'Daemon[web]': {}}")
     assert done.ends()["Daemon[web]"]["action"] == "update"
@@ -235,7 +235,7 @@ def test_any_other_ensure_is_presence(bench: Bench) -> None:
 
 
 def test_the_namevar_may_be_given_beside_the_title(bench: Bench) -> None:
-    """The title is the user's name, shown in messages; the namevar is what the provider gets."""
+    """Messages show the title, and the provider receives the namevar."""
     done = bench.apply("resources: {'Widget[the first one]': {name: a, size: 1}}")
     assert done.code == 0
     assert list(bench.things("widget")) == ["a"]
@@ -243,13 +243,13 @@ def test_the_namevar_may_be_given_beside_the_title(bench: Bench) -> None:
 
 
 def test_resources_run_in_the_order_of_the_manifest(bench: Bench) -> None:
-    """Consecutive ones of one type are one call, in their order."""
+    """Consecutive resources of one type are one call, in the declared order."""
     bench.apply("resources: {'Widget[c]': {}, 'Widget[a]': {}, 'Widget[b]': {}}")
     (call,) = bench.calls("widget", "set")
     assert list(call) == ["c", "a", "b"]
 
 
 def test_an_empty_manifest_does_nothing(bench: Bench) -> None:
-    """There is nothing to do, and that is success."""
+    """A manifest without resources exits 0 with nothing on stderr."""
     done = bench.apply("resources: {}", "--detailed-exitcodes")
     assert (done.code, done.err) == (0, "")

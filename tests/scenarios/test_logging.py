@@ -1,4 +1,4 @@
-"""What a provider may say, and the lines that people read: the wording of the documentation, to the letter."""
+"""Log messages: what a provider may log, and the documented wording of each line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ONE = "resources: {'Probe[a]': {size: 1}}"
 
 
 def said(bench: Bench, body: str, *options: str, manifest: str = ONE) -> list[str]:
-    """Give the lines that a provider's ``set`` makes, whose body is given; it does its work afterwards."""
+    """Return the log lines of a ``set`` with the given body, which then makes the changes."""
     lines = "\n".join(f"        {line}" for line in body.strip().splitlines())
     bench.probe(f"def set(self, context, changes):\n    try:\n{lines}\n    finally:\n        self._done(changes)\n")
     return bench.apply(manifest, *options).lines
 
 
 def test_the_documented_lines_of_an_update(bench: Bench) -> None:
-    """A context, a warning in it, a command, an attribute with a message, success."""
+    """An update with a warning, a command and a changed attribute is logged as documented."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0})
     bench.probe(
         """
@@ -49,7 +49,7 @@ def test_the_documented_lines_of_an_update(bench: Bench) -> None:
 
 
 def test_the_documented_lines_of_a_failure(bench: Bench) -> None:
-    """The error is logged, swallowed, and fails the resource; execution goes on behind the context."""
+    """An exception in a context is logged and suppressed, and the code after the context runs."""
     lines = said(
         bench,
         """
@@ -67,8 +67,8 @@ context.notice("behind it")
     ]
 
 
-def test_a_whole_type_is_spoken_of_by_its_name(bench: Bench) -> None:
-    """Outside a context a plain message is about the type."""
+def test_a_message_without_a_title_names_the_type(bench: Bench) -> None:
+    """A message outside a context has the name of the type as its subject."""
     assert "Warning: probe: Unexpected state detected, continuing in degraded mode." in said(
         bench, 'context.warning("Unexpected state detected, continuing in degraded mode.")'
     )
@@ -78,7 +78,7 @@ def test_a_whole_type_is_spoken_of_by_its_name(bench: Bench) -> None:
     ("method", "word"), [("info", "Info"), ("notice", "Notice"), ("warning", "Warning"), ("err", "Error")]
 )
 def test_plain_messages_have_their_level(bench: Bench, method: str, word: str) -> None:
-    """Of the type, of one resource, of several; an ``err`` alone fails nothing."""
+    """Each level is logged for the type, for one title and for several, and ``err`` fails nothing."""
     manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}}"
     body = f"context.{method}('x')\ncontext.{method}('a', 'y')\ncontext.{method}(['a', 'b'], message='z')"
     lines = said(bench, body, "-v", manifest=manifest)
@@ -88,7 +88,7 @@ def test_plain_messages_have_their_level(bench: Bench, method: str, word: str) -
 
 
 def test_debug_lines_need_d_and_info_lines_need_v(bench: Bench) -> None:
-    """``-q`` leaves errors."""
+    """``-d`` adds debug lines, ``-v`` adds info lines, and ``-q`` leaves errors only."""
     body = "for level in ('debug', 'info', 'notice', 'warning', 'err'):\n    getattr(context, level)(level + ' line')"
 
     def words(*options: str) -> list[str]:
@@ -110,8 +110,8 @@ def test_debug_lines_need_d_and_info_lines_need_v(bench: Bench) -> None:
         ("creating('a', message='Zapping')", "Started zapping", "Successfully created"),
     ],
 )
-def test_contexts_say_what_they_do(bench: Bench, opener: str, started: str, done: str) -> None:
-    """``message`` replaces the word, of the prefix too."""
+def test_a_context_logs_its_action(bench: Bench, opener: str, started: str, done: str) -> None:
+    """Start, prefix and end of a context have the word of its action or of ``message``."""
     lines = said(bench, f"with context.{opener}:\n    context.notice('inside')", "-d")
     word = started.removeprefix("Started ").capitalize()
     expected = [f"Debug: Probe[a]: {started}", f"Notice: Probe[a]: {word}: inside", f"Notice: Probe[a]: {done}"]
@@ -119,13 +119,13 @@ def test_contexts_say_what_they_do(bench: Bench, opener: str, started: str, done
 
 
 def test_a_message_replaces_the_word_of_a_failure(bench: Bench) -> None:
-    """``Zapping failed``."""
+    """A failure in a context with ``message='Zapping'`` is logged as ``Zapping failed``."""
     lines = said(bench, "with context.creating('a', message='Zapping'):\n    context.fail('no power')")
     assert "Error: Probe[a]: Zapping failed: no power" in lines
 
 
 def test_processing_reports_every_attribute_that_differs(bench: Bench) -> None:
-    """With default messages, then the status."""
+    """``processing`` logs each differing attribute once, and no equal one."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0, "colour": "red"})
     lines = said(
         bench,
@@ -138,7 +138,7 @@ def test_processing_reports_every_attribute_that_differs(bench: Bench) -> None:
 
 
 def test_processed_reports_the_same_without_a_context(bench: Bench) -> None:
-    """After the fact."""
+    """``processed`` logs each differing attribute once."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0})
     lines = said(bench, "context.processed('a', *changes['a'])")
     assert "Notice: Probe[a]: size changed from 0 to 1" in lines
@@ -147,7 +147,7 @@ def test_processed_reports_the_same_without_a_context(bench: Bench) -> None:
 
 @pytest.mark.parametrize("way", ["processed", "processing"])
 def test_only_what_differs_is_reported_as_a_change(bench: Bench, way: str) -> None:
-    """A parameter is no state, and ``get`` returns no write_only value, whether it is new or not."""
+    """Parameters are not reported as changes, and a ``write_only`` value only when it differs from the recorded one."""
     bench.type(
         "probe",
         """
@@ -186,7 +186,7 @@ def test_only_what_differs_is_reported_as_a_change(bench: Bench, way: str) -> No
 
 
 def test_failing_fails_in_any_case(bench: Bench) -> None:
-    """Also when nothing is raised in it."""
+    """A ``failing`` context fails the resource also without an exception."""
     bench.probe(
         "def set(self, context, changes):\n    with context.failing('a'):\n        pass\n    self._done(changes)"
     )
@@ -196,7 +196,7 @@ def test_failing_fails_in_any_case(bench: Bench) -> None:
 
 
 def test_failed_fails_the_resource(bench: Bench) -> None:
-    """With its message, once; dependents are skipped."""
+    """``context.failed`` fails the resource, logs its message once, and dependents are skipped."""
     bench.probe("def set(self, context, changes): context.failed('a', message='no such page')")
     done = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {require: 'Probe[a]'}}", "--detailed-exitcodes")
     assert done.code == 4
@@ -214,19 +214,19 @@ def test_failed_fails_the_resource(bench: Bench) -> None:
         ("updated('a', message='Turned')", "Turned"),
     ],
 )
-def test_actions_say_their_word(bench: Bench, action: str, shown: str) -> None:
-    """Once: what a provider has reported the runtime does not repeat."""
+def test_an_action_is_logged_once(bench: Bench, action: str, shown: str) -> None:
+    """An action that the provider reports is logged once with its word."""
     lines = [line for line in said(bench, f"context.{action}") if "Probe[a]" in line]
     assert lines == [f"Notice: Probe[a]: {shown}"]
 
 
-def test_unchanged_says_nothing(bench: Bench) -> None:
-    """The resource did not require a change."""
+def test_unchanged_logs_nothing(bench: Bench) -> None:
+    """``context.unchanged`` logs no line."""
     assert not any("nchanged" in line for line in said(bench, "context.unchanged('a')"))
 
 
 def test_attributes_are_reported_with_and_without_a_title(bench: Bench) -> None:
-    """In a context the title is known; outside one it must be given; the runtime does not repeat them."""
+    """``attribute_changed`` takes the title from the context or as an argument, and the runtime does not repeat it."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0, "colour": "red"})
     manifest = "resources: {'Probe[a]': {size: 1, colour: blue}}"
     lines = said(
@@ -256,8 +256,8 @@ def test_attributes_are_reported_with_and_without_a_title(bench: Bench) -> None:
         ("context.nosuch('a')", "nosuch"),
     ],
 )
-def test_a_broken_rule_of_logging_is_an_error(bench: Bench, body: str, words: str) -> None:
-    """Foreign names, two statuses, attributes after the status, a context after other lines."""
+def test_a_wrong_use_of_the_context_is_an_error(bench: Bench, body: str, words: str) -> None:
+    """A wrong use of the context fails the resource with a message that names the rule."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     bench.probe(f"def set(self, context, changes):\n{lines}\n    self._done(changes)")
     done = bench.apply(ONE)
@@ -273,13 +273,13 @@ def test_a_broken_rule_of_logging_is_an_error(bench: Bench, body: str, words: st
         ("context.created('a')\nraise OSError('the lamp went out')", "the lamp went out"),
     ],
 )
-def test_what_set_raises_after_the_last_status_is_told(bench: Bench, body: str, words: str) -> None:
-    """It decides nothing, but nobody would find the mistake if it were kept silent."""
+def test_an_exception_after_the_last_status_is_logged(bench: Bench, body: str, words: str) -> None:
+    """An exception of ``set`` after all statuses are reported is logged."""
     assert any(words in line for line in said(bench, body))
 
 
 def test_contexts_nest_and_the_outer_prefix_returns(bench: Bench) -> None:
-    """Each has its own word."""
+    """Each nested context has its own prefix."""
     lines = said(
         bench,
         """
@@ -301,7 +301,7 @@ with context.updating(['a', 'b']):
 
 
 def test_a_failure_of_several_fails_all_of_them(bench: Bench) -> None:
-    """A context of a batch is one thing."""
+    """A failure in a context of several resources fails all of them and is logged once."""
     bench.probe(
         "def set(self, context, changes):\n    with context.creating(list(changes)):\n        context.fail('jam')"
     )
@@ -311,13 +311,13 @@ def test_a_failure_of_several_fails_all_of_them(bench: Bench) -> None:
 
 
 def test_titles_are_shown_as_the_user_wrote_them(bench: Bench) -> None:
-    """Names that a provider speaks of are canonical; people read their own spelling."""
+    """Messages about canonical names show the declared titles."""
     done = bench.apply("resources: {'Token[0xabc]': {}}", "-d")
     assert "Debug: Token[0xabc]: Started creating" in done.lines
 
 
 def test_the_runtime_reports_what_the_provider_did_not(bench: Bench) -> None:
-    """``created``, ``deleted``, each attribute."""
+    """A creation, a change and a deletion that the provider does not report are logged by the runtime."""
     assert said(bench, "pass") == ["Notice: Probe[a]: created"]
     assert said(bench, "pass", manifest="resources: {'Probe[a]': {size: 2}}") == [
         "Notice: Probe[a]: size changed from 1 to 2"
@@ -326,8 +326,8 @@ def test_the_runtime_reports_what_the_provider_did_not(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "notice", "warning", "err"])
-def test_loglevel_moves_the_lines_of_changes_only(bench: Bench, level: str) -> None:
-    """Of one resource; what else is said about it keeps its level, and the change counts."""
+def test_loglevel_applies_to_change_lines_only(bench: Bench, level: str) -> None:
+    """``loglevel`` sets the level of change lines of one resource and of no other message."""
     bench.probe("def set(self, context, changes):\n    context.warning('a', message='hm')\n    self._done(changes)")
     done = bench.apply(
         f"resources: {{'Probe[a]': {{loglevel: {level}}}, 'Probe[b]': {{}}}}", "-d", "--detailed-exitcodes"
@@ -340,7 +340,7 @@ def test_loglevel_moves_the_lines_of_changes_only(bench: Bench, level: str) -> N
 
 
 def test_control_characters_are_escaped(bench: Bench) -> None:
-    """No line can be forged and no terminal moved, by a title, a value or a provider."""
+    """A message or a value with control characters is escaped and cannot forge a line."""
     lines = said(bench, r"context.notice('two\nlines \x1b[31m red')")
     assert any(r"two\nlines \x1b[31m red" in line for line in lines)
     done = bench.apply('resources: {"Probe[e]": {colour: "\\e[2J\\nError: x"}}')
@@ -350,7 +350,7 @@ def test_control_characters_are_escaped(bench: Bench) -> None:
 
 
 def test_secrets_never_appear(bench: Bench) -> None:
-    """Not in lines of the runtime or of a careless provider, not in plans, JSON, or debug output."""
+    """No plan, log, event or listing contains a secret, also where the provider prints it."""
     manifest = "resources: {'Account[a]': {password: hunter22xyz, pin: '48151623', key: opensesame, note: hello}}"
     bench.write("old.json", "{}")
     texts = []
@@ -375,7 +375,7 @@ def test_secrets_never_appear(bench: Bench) -> None:
 
 
 def test_log_lines_can_be_json(bench: Bench) -> None:
-    """One object per line on stderr, stdout as ever."""
+    """With ``--log-format json`` each line on stderr is a JSON object, and stdout is unchanged."""
     done = bench.apply("resources: {'Widget[a]': {}}", "--log-format", "json")
     (line,) = map(json.loads, done.lines)
     assert line["level"] == "notice"
@@ -385,8 +385,8 @@ def test_log_lines_can_be_json(bench: Bench) -> None:
     assert done.out.startswith("Applied in ")
 
 
-def test_colour_is_for_terminals_and_on_request(bench: Bench) -> None:
-    """Never into a pipe unless asked for; ``NO_COLOR`` is honoured."""
+def test_colour_needs_a_terminal_or_an_option(bench: Bench) -> None:
+    """A pipe gets no colour unless ``--color always`` is given."""
     manifest = "resources: {'Widget[bad]': {}}"
     assert "\x1b[" not in bench.apply(manifest).err
     assert "\x1b[" in bench.apply(manifest, "--color", "always").err
@@ -394,7 +394,7 @@ def test_colour_is_for_terminals_and_on_request(bench: Bench) -> None:
 
 
 def test_messages_in_get_are_shown(bench: Bench) -> None:
-    """A reading provider may speak of the type, and of any name."""
+    """A message in ``get`` is logged for the type or for the name that it gives."""
     bench.probe(
         """
         def get(self, context):
@@ -409,15 +409,15 @@ def test_messages_in_get_are_shown(bench: Bench) -> None:
     assert "Info: Probe[other]: strange" in lines
 
 
-def test_messages_that_are_no_strings_do_no_harm(bench: Bench) -> None:
-    """A provider may log what it has at hand."""
+def test_messages_that_are_no_strings_are_converted(bench: Bench) -> None:
+    """A message that is no string is logged as text."""
     lines = said(bench, "context.notice({'a': [1, None]})\ncontext.notice('a', message=3)")
     assert "Notice: probe: {'a': [1, None]}" in lines
     assert "Notice: Probe[a]: 3" in lines
 
 
-def test_a_closed_log_stops_nothing(bench: Bench) -> None:
-    """Nor does a full device."""
+def test_a_closed_log_does_not_stop_a_run(bench: Bench) -> None:
+    """The run completes with closed streams and with a full device."""
     manifest = bench.write("site.yaml", "resources: {'Widget[a]': {}}")
     for redirect in (">&- 2>&-", ">/dev/full 2>/dev/full"):
         bench.things_of.joinpath("widget.json").unlink(missing_ok=True)
@@ -427,8 +427,8 @@ def test_a_closed_log_stops_nothing(bench: Bench) -> None:
         assert "a" in bench.things("widget")
 
 
-def test_a_reader_that_goes_away_stops_nothing(bench: Bench) -> None:
-    """``| head`` is no error and no end."""
+def test_a_closed_pipe_does_not_stop_a_run(bench: Bench) -> None:
+    """The run completes when the reader of its output ends early."""
     manifest = bench.write("site.yaml", "resources: {'Widget[a]': {}, 'Token[1]': {}}")
     command = f'("{sys.executable}" -m resource_api apply "{manifest}" --json -d 2>&1; echo $? >code) | head -c 1'
     subprocess.run(["/bin/sh", "-c", command], env=bench.environment, cwd=bench.home, check=True, capture_output=True)
@@ -436,8 +436,8 @@ def test_a_reader_that_goes_away_stops_nothing(bench: Bench) -> None:
     assert bench.things("token")
 
 
-def test_what_a_secret_takes_the_place_of_never_appears(bench: Bench) -> None:
-    """A provider that speaks of what it changes does not know that the old value was a secret too."""
+def test_the_old_value_of_a_secret_never_appears(bench: Bench) -> None:
+    """Messages of a provider contain neither the recorded nor the new value of a secret."""
     bench.probe(
         """
         def set(self, context, changes):

@@ -1,4 +1,4 @@
-"""Touch nothing, tell everything: ``--noop``, ``noop:`` and the environment."""
+"""Noop: ``--noop``, ``noop:`` and the environment variable report all changes and make none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ THREE = "resources: {'Widget[a]': {size: 2}, 'Widget[b]': {}, 'Widget[c]': {ensu
 
 
 def fill(bench: Bench) -> None:
-    """Let there be something to update and something to delete."""
+    """Create a resource to update and one to delete."""
     bench.put("widget", a={"size": 1}, c={"size": 1})
 
 
 @pytest.mark.parametrize("way", ["--noop", "RESOURCE_API_NOOP"])
-def test_nothing_is_touched_and_everything_is_told(bench: Bench, way: str) -> None:
-    """One event for each change that would be made; ``set`` is never called; exit as apply's."""
+def test_nothing_is_changed_and_everything_is_reported(bench: Bench, way: str) -> None:
+    """Each change has an event, ``set`` is not called, and the exit code is that of ``apply``."""
     fill(bench)
     manifest = bench.write("site.yaml", THREE)
     if way == "--noop":
@@ -41,7 +41,7 @@ def test_nothing_is_touched_and_everything_is_told(bench: Bench, way: str) -> No
 
 
 def test_the_lines_end_in_noop(bench: Bench) -> None:
-    """And are otherwise the same."""
+    """The lines of a noop run are those of a run with ``(noop)`` at the end."""
     fill(bench)
     done = bench.apply(THREE, "--noop")
     assert done.code == 0
@@ -53,14 +53,14 @@ def test_the_lines_end_in_noop(bench: Bench) -> None:
 
 
 def test_without_a_change_noop_is_silent(bench: Bench) -> None:
-    """Exit 0 with details too."""
+    """A noop run without a change exits 0 with nothing on stderr."""
     bench.put("widget", a={"size": 1})
     done = bench.apply("resources: {'Widget[a]': {size: 1}}", "--noop", "--detailed-exitcodes")
     assert (done.code, done.err) == (0, "")
 
 
 def test_one_resource_may_be_noop(bench: Bench) -> None:
-    """The others are changed."""
+    """A resource with ``noop: true`` is reported only, and the others are changed."""
     done = bench.stream("resources: {'Widget[a]': {noop: true}, 'Widget[b]': {}}")
     assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Widget[b]": "success"}
     assert list(bench.things("widget")) == ["b"]
@@ -69,8 +69,8 @@ def test_one_resource_may_be_noop(bench: Bench) -> None:
     assert (summary["created"], summary["unchanged"], summary["noop"]) == (1, 1, False)
 
 
-def test_what_is_noop_by_itself_changes_nothing(bench: Bench) -> None:
-    """Neither a run nor a plan of it is one with changes, nor is one with --noop: that tells what a run would do."""
+def test_a_noop_resource_does_not_count_as_a_change(bench: Bench) -> None:
+    """``apply``, ``plan`` and ``--noop`` exit 0 when only a resource with ``noop: true`` differs."""
     manifest = "resources: {'Widget[a]': {noop: true}}"
     assert bench.apply(manifest, "--detailed-exitcodes").code == 0
     planned = bench.plan(manifest, "--detailed-exitcodes")
@@ -79,8 +79,8 @@ def test_what_is_noop_by_itself_changes_nothing(bench: Bench) -> None:
     assert bench.apply(manifest, "--noop", "--detailed-exitcodes").code == 0
 
 
-def test_what_only_an_earlier_step_makes_readable_is_told_as_it_is_planned(bench: Bench) -> None:
-    """A noop run foretells the real one: it does not fail of what that one would have put in place."""
+def test_an_unreadable_resource_is_reported_as_planned_under_noop(bench: Bench) -> None:
+    """A read that an earlier step may make possible does not fail a noop run."""
     bench.probe(
         """
         def get(self, context, names=None):
@@ -103,43 +103,43 @@ def test_what_only_an_earlier_step_makes_readable_is_told_as_it_is_planned(bench
 
 
 def test_the_flag_wins_over_noop_false(bench: Bench) -> None:
-    """Who says --noop means it."""
+    """``--noop`` takes precedence over ``noop: false``."""
     assert bench.apply("resources: {'Widget[a]': {noop: false}}", "--noop").code == 0
     assert bench.things("widget") == {}
 
 
-def test_a_noop_resource_notifies_nobody(bench: Bench) -> None:
-    """Nothing has happened to it."""
+def test_a_noop_resource_sends_no_notification(bench: Bench) -> None:
+    """A resource that is noop refreshes no subscriber."""
     bench.put("daemon", web={"ensure": "running"})
     manifest = "resources: {'Widget[a]': {noop: true, notify: 'Daemon[web]'}, 'Daemon[web]': {}}"
     assert bench.apply(manifest).code == 0
     assert bench.calls("daemon", "refresh") == []
 
 
-def test_a_noop_resource_blocks_nobody(bench: Bench) -> None:
-    """Its dependents go on."""
+def test_a_noop_resource_does_not_block_dependents(bench: Bench) -> None:
+    """The dependents of a noop resource are applied."""
     done = bench.apply("resources: {'Widget[a]': {noop: true}, 'Token[1]': {require: 'Widget[a]'}}")
     assert done.code == 0
     assert list(bench.things("token")) == ["1"]
 
 
-def test_who_needs_a_value_that_only_doing_would_yield_is_noop_too(bench: Bench) -> None:
-    """It is reported, not failed."""
+def test_a_reference_to_an_unknown_value_of_a_noop_resource_is_noop(bench: Bench) -> None:
+    """A resource that needs a value of a noop resource is reported as noop and does not fail."""
     done = bench.stream("resources: {'Widget[a]': {noop: true}, 'Token[1]': {tint: '${Widget[a].serial}'}}")
     assert done.code == 0
     assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Token[1]": "noop"}
     assert bench.things("token") == {}
 
 
-def test_noop_of_a_whole_chain_is_told(bench: Bench) -> None:
-    """Values that are not yet known are shown as such."""
+def test_noop_reports_a_chain_of_unknown_values(bench: Bench) -> None:
+    """A value that depends on a planned creation is shown as known after apply."""
     done = bench.apply("resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}", "--noop")
     assert done.code == 0
     assert "(known after apply)" in done.out
 
 
 def test_the_plan_is_shown(bench: Bench) -> None:
-    """On stdout, with the counts of what would happen."""
+    """A noop run prints the plan and its counts on stdout."""
     fill(bench)
     done = bench.apply(THREE, "--noop")
     assert "~ Widget[a]" in done.out
@@ -150,7 +150,7 @@ def test_the_plan_is_shown(bench: Bench) -> None:
 
 
 def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
-    """Unless they only read; a provider with ``noop_handler`` is called with ``noop=True``."""
+    """A command in a noop handler is not run unless it is ``read_only``, and its exit code is 0."""
     bench.probe(
         """
         touch = Command("touch")
@@ -177,7 +177,7 @@ def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
 
 
 def test_a_noop_handler_is_called_for_one_noop_resource(bench: Bench) -> None:
-    """Locally flagged ones too, in a call of their own; its failure fails the resource."""
+    """Resources with ``noop: true`` are passed in a separate call, and a failure in it fails the resource."""
     bench.probe(
         """
         def set(self, context, changes, *, noop=False):
@@ -201,15 +201,15 @@ def test_a_noop_handler_is_called_for_one_noop_resource(bench: Bench) -> None:
     }
 
 
-def test_a_noop_handler_is_not_asked_about_what_is_the_same(bench: Bench) -> None:
-    """There is nothing to tell."""
+def test_a_noop_handler_is_not_called_for_unchanged_resources(bench: Bench) -> None:
+    """An unchanged resource causes no call of the noop handler."""
     bench.probe("def set(self, context, changes, *, noop=False): 1 / 0", features=("noop_handler",))
     bench.put("probe", a={"name": "a", "ensure": "present"})
     assert bench.apply("resources: {'Probe[a]': {}}", "--noop").code == 0
 
 
-def test_what_a_noop_handler_says_is_marked(bench: Bench) -> None:
-    """Its change lines end in (noop) like the runtime's."""
+def test_messages_of_a_noop_handler_are_marked(bench: Bench) -> None:
+    """The change lines of a noop handler end in ``(noop)``."""
     bench.probe(
         "def set(self, context, changes, *, noop=False):\n"
         "    with context.creating('a'):\n        context.attribute_changed('size', None, 1)",
@@ -221,8 +221,8 @@ def test_what_a_noop_handler_says_is_marked(bench: Bench) -> None:
     assert all(line.endswith(" (noop)") for line in shown)
 
 
-def test_resource_shows_what_is_after_a_noop_change(bench: Bench) -> None:
-    """Nothing has changed, and that is what is printed."""
+def test_resource_shows_actual_values_after_a_noop_change(bench: Bench) -> None:
+    """``resource --noop`` prints the unchanged values and logs the change with ``(noop)``."""
     bench.put("widget", a={"size": 1})
     done = bench.run("resource", "widget", "a", "size=2", "--noop")
     assert done.code == 0
@@ -230,8 +230,8 @@ def test_resource_shows_what_is_after_a_noop_change(bench: Bench) -> None:
     assert "size changed from 1 to 2 (noop)" in done.err
 
 
-def test_a_refresh_is_told(bench: Bench) -> None:
-    """Who would be refreshed, and by whom; nobody is."""
+def test_a_refresh_is_reported_under_noop(bench: Bench) -> None:
+    """A refresh is reported with its cause, and ``refresh`` is not called."""
     bench.put("daemon", web={"ensure": "running"})
     manifest = "resources: {'Widget[a]': {notify: 'Daemon[web]'}, 'Daemon[web]': {}}"
     done = bench.stream(manifest, "--noop")

@@ -1,4 +1,4 @@
-"""``--parallel`` through the command: real programs beside each other, what each says and makes at its own resource."""
+"""``--parallel`` through the command line: concurrent programs with output and changes per resource."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PROGRAM = """
 FEATURES = ("parallel", "simple_get_filter")
 
 
-def test_programs_run_beside_each_other_and_each_is_heard_for_its_own_resource(bench: Bench) -> None:
-    """Twelve programs, six at a time: what each writes is logged with its reference, what each makes is verified."""
+def test_concurrent_programs_are_logged_for_their_own_resource(bench: Bench) -> None:
+    """Twelve programs run at most six at a time, and the output of each is logged with its reference."""
     bench.probe(PROGRAM, features=FEATURES)
     resources = {f"Probe[p{number}]": {"size": number} for number in range(12)}
     done = bench.run("apply", bench.write("site.json", json.dumps({"resources": resources})), "--parallel", "6")
@@ -45,8 +45,8 @@ def test_programs_run_beside_each_other_and_each_is_heard_for_its_own_resource(b
     assert " s: 12 unchanged." in bench.run("apply", "site.json", "--parallel", "6").out
 
 
-def test_one_that_fails_beside_others_fails_alone(bench: Bench) -> None:
-    """The others are made; who depends on it is skipped; exit 1."""
+def test_a_concurrent_failure_fails_alone(bench: Bench) -> None:
+    """The other resources are created, the dependent is skipped, and the run exits 1."""
     bench.probe(
         PROGRAM.replace("script = (", 'assert name != "p3", "no p3"\n            script = ('), features=FEATURES
     )
@@ -60,8 +60,8 @@ def test_one_that_fails_beside_others_fails_alone(bench: Bench) -> None:
     assert (summary["created"], summary["failed"], summary["skipped"]) == (7, 1, 1)
 
 
-def test_the_stream_stays_whole(bench: Bench) -> None:
-    """Lines of many threads at once are lines still, on stdout and on stderr."""
+def test_concurrent_messages_are_whole_lines(bench: Bench) -> None:
+    """Messages of eight threads are complete lines on stdout and on stderr."""
     bench.probe(
         """
         def get(self, context, names=None):
@@ -83,8 +83,8 @@ def test_the_stream_stays_whole(bench: Bench) -> None:
     assert len([line for line in done.lines if line.endswith("x" * 300)]) == 1600
 
 
-def test_noop_beside_others_touches_nothing(bench: Bench) -> None:
-    """The counts say what would happen."""
+def test_noop_with_parallel_changes_nothing(bench: Bench) -> None:
+    """A noop run with ``--parallel`` counts the creations and makes none."""
     bench.probe(PROGRAM, features=FEATURES)
     resources = {f"Probe[p{number}]": {"size": number} for number in range(5)}
     done = bench.apply(json.dumps({"resources": resources}), "--parallel", "4", "--noop")

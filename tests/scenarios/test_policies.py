@@ -1,4 +1,4 @@
-"""Policies as people meet them: files on the module path, obeyed by every command that would change something."""
+"""Policies through the command line: loaded from the module path and enforced by every changing command."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def bench(bench: Bench) -> Bench:
     return bench
 
 
-def test_apply_obeys(bench: Bench) -> None:
-    """What is forbidden fails, its dependents are skipped, a warning stands at its line."""
+def test_apply_enforces_policies(bench: Bench) -> None:
+    """A violation fails its resource, dependents are skipped, and a warning is shown with its position."""
     done = bench.apply(SITE)
     assert done.code == 1
     assert "Error: Widget[a]: policy 'sizes': is bigger than 50" in done.lines
@@ -48,8 +48,8 @@ def test_apply_obeys(bench: Bench) -> None:
     assert list(bench.things("widget")) == ["b"]
 
 
-def test_noop_and_plan_obey(bench: Bench) -> None:
-    """They say what apply would."""
+def test_noop_and_plan_enforce_policies(bench: Bench) -> None:
+    """``--noop`` and ``plan`` report the violation and exit 1, and the plan is not applicable."""
     done = bench.apply(SITE, "--noop")
     assert (done.code, "! Widget[a]: policy 'sizes': is bigger than 50" in done.out.splitlines()) == (1, True)
     done = bench.plan(SITE, "--detailed-exitcodes")
@@ -60,15 +60,15 @@ def test_noop_and_plan_obey(bench: Bench) -> None:
     assert bench.things("widget") == {}
 
 
-def test_a_stream_tells_of_warnings(bench: Bench) -> None:
-    """As diagnostics, with code and reference."""
+def test_the_stream_has_policy_warnings(bench: Bench) -> None:
+    """A policy warning is a ``diagnostic`` event with code and reference."""
     (found,) = bench.stream("resources: {'Widget[b]': {size: 45}}").events("diagnostic")
     assert (found["severity"], found["code"], found["reference"]) == ("warning", "policy", "Widget[b]")
     assert found["message"] == "policy 'sizes': is big"
 
 
-def test_a_saved_plan_is_judged_again(bench: Bench) -> None:
-    """What was allowed when it was made may be forbidden since; what was forbidden is not applicable."""
+def test_a_saved_plan_is_checked_again(bench: Bench) -> None:
+    """A saved plan is stale when a policy has since forbidden a step, and not applicable when one did before."""
     bench.write("site.yaml", SITE)
     assert bench.run("plan", "site.yaml", "-o", "plan.json").code == 1
     assert "not applicable" in bench.run("apply", "plan.json").err
@@ -80,8 +80,8 @@ def test_a_saved_plan_is_judged_again(bench: Bench) -> None:
     assert "the plan is stale: Widget[a] cannot be done any more: policy 'sizes': is bigger than 10" in done.err
 
 
-def test_destroy_obeys(bench: Bench) -> None:
-    """What must stay stays; the rest goes."""
+def test_destroy_enforces_policies(bench: Bench) -> None:
+    """A resource that a policy protects is kept, and the others are deleted."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply("project: p\nresources: {'Widget[precious]': {}, 'Widget[a]': {}}", *state).code == 0
     done = bench.run("destroy", "site.yaml", "--yes", *state)
@@ -99,7 +99,7 @@ def test_destroy_obeys(bench: Bench) -> None:
     ],
 )
 def test_a_broken_policy_stops_everything(bench: Bench, text: str, says: str) -> None:
-    """Before anything is touched: who cannot judge lets nothing pass."""
+    """A policy file with an error fails ``apply`` and ``plan`` with 65 before anything is changed."""
     bench.write("modules/policies/sizes.py", text)
     for command in ("apply", "plan"):
         done = bench.run(command, bench.write("site.yaml", "resources: {'Widget[b]': {}}"))
@@ -109,7 +109,7 @@ def test_a_broken_policy_stops_everything(bench: Bench, text: str, says: str) ->
 
 
 def test_a_policy_that_raises_names_its_line(bench: Bench) -> None:
-    """The resource that it could not judge fails."""
+    """An exception in a policy fails the resource with file and line of the policy."""
     bench.write("modules/policies/sizes.py", "def resource(resource):\n    return resource.nosuch\n")
     done = bench.apply("resources: {'Widget[b]': {}}")
     assert done.code == 1
@@ -117,8 +117,8 @@ def test_a_policy_that_raises_names_its_line(bench: Bench) -> None:
     assert "nosuch" in done.err
 
 
-def test_policies_beside_the_manifest_hold_for_it(bench: Bench) -> None:
-    """Its own directory is on the module path; the one that is found first counts."""
+def test_policies_beside_the_manifest_are_enforced(bench: Bench) -> None:
+    """Policies in the directory of the manifest are enforced, and the first file of a name on the path is used."""
     bench.write("policies/sizes.py", "def resource(resource):\n    return 'never'\n")
     bench.write("policies/more.py", "def plan(plan):\n    return 'not today'\n")
     done = bench.apply("resources: {'Widget[b]': {}}")

@@ -1,4 +1,4 @@
-"""Values that come from inputs, facts, other values and other resources."""
+"""References: values from inputs, facts, other values and other resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def colour(bench: Bench, text: str, *options: str, head: str = "") -> object:
-    """Give the colour that ``Widget[z]`` has got from a manifest where it is ``text``."""
+    """Return the colour of ``Widget[z]`` after a manifest that declares it as ``text`` is applied."""
     other = "Widget[a]: {size: 3, labels: {x: 7}, parts: [p, q]}"
     done = bench.apply(f"{head}\nresources:\n  Widget[z]: {{colour: {text}}}\n  {other}\n", *options)
     assert done.code == 0, done
@@ -32,15 +32,15 @@ def colour(bench: Bench, text: str, *options: str, head: str = "") -> object:
         ('"plain $ { } text"', "plain $ { } text"),
     ],
 )
-def test_a_reference_gives_what_the_other_has(bench: Bench, text: str, expected: str) -> None:
-    """What is declared, what is defaulted, and what only doing it yields; referring implies ``require``."""
+def test_a_reference_yields_the_value_of_the_other_resource(bench: Bench, text: str, expected: str) -> None:
+    """A declared, default or reported value is passed on, and the reference implies ``require``."""
     assert colour(bench, text) == expected
     (first, *_) = bench.calls("widget", "set")
     assert next(iter(first)) == ("a" if "Widget[a]" in text and "$$" not in text else "z")
 
 
 def test_a_whole_reference_keeps_its_type(bench: Bench) -> None:
-    """A number stays one, a list stays one; in text they are formatted, or refused."""
+    """A value that is only a reference keeps its data type, and a list inside a text is refused."""
     done = bench.apply(
         """
         resources:
@@ -70,8 +70,8 @@ NOTHING: list[tuple[str, list[str]]] = [
 ]
 
 
-def test_a_reference_to_nothing_is_refused(bench: Bench) -> None:
-    """In the manifest, with its line, before anything is touched."""
+def test_an_unresolved_reference_is_refused(bench: Bench) -> None:
+    """Each reference that cannot be resolved is an error with its line, and no provider is called."""
     lines = "".join(f"  Widget[w{number}]:\n    colour: '{text}'\n" for number, (text, _) in enumerate(NOTHING))
     done = bench.apply(f"resources:\n  Widget[a]: {{labels: {{x: 1}}}}\n{lines}")
     assert done.code == 65
@@ -83,8 +83,8 @@ def test_a_reference_to_nothing_is_refused(bench: Bench) -> None:
             assert word in said, said
 
 
-def test_a_value_of_another_type_is_found_out(bench: Bench) -> None:
-    """A known one in the manifest, one that is only known at its turn then: it fails that resource."""
+def test_a_referenced_value_of_another_type_is_an_error(bench: Bench) -> None:
+    """A known value is checked with the manifest, and a later one fails its resource only."""
     known = bench.apply("resources: {'Widget[a]': {colour: red}, 'Widget[b]': {size: '${Widget[a].colour}'}}")
     assert known.code == 65
     later = bench.stream("resources: {'Widget[a]': {}, 'Widget[b]': {size: '${Widget[a].serial}'}, 'Widget[c]': {}}")
@@ -94,8 +94,8 @@ def test_a_value_of_another_type_is_found_out(bench: Bench) -> None:
     assert sorted(bench.things("widget")) == ["a", "c"]
 
 
-def test_an_unknown_is_shown_as_such_and_never_given_to_a_provider(bench: Bench) -> None:
-    """In the plan; in apply it has become known."""
+def test_an_unknown_value_is_never_passed_to_a_provider(bench: Bench) -> None:
+    """The plan shows an unknown value with its expression, and apply passes the value that is then known."""
     manifest = "resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}"
     planned = bench.plan(manifest)
     assert planned.code == 0
@@ -108,8 +108,8 @@ def test_an_unknown_is_shown_as_such_and_never_given_to_a_provider(bench: Bench)
     assert bench.things("token")["1"]["tint"] == "S-A"
 
 
-def test_values_of_what_exists_are_known_in_the_plan(bench: Bench) -> None:
-    """Nothing has to be done to learn them."""
+def test_values_of_existing_resources_are_known_in_the_plan(bench: Bench) -> None:
+    """A plan shows the actual value of a resource that exists."""
     bench.put("widget", a={"serial": "S-old"})
     planned = bench.plan("resources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}}")
     assert "S-old" in planned.out
@@ -117,7 +117,7 @@ def test_values_of_what_exists_are_known_in_the_plan(bench: Bench) -> None:
 
 
 def test_references_within_one_type_split_the_call(bench: Bench) -> None:
-    """Only where a value is needed that the same call would yield."""
+    """A call is split only where a value is needed that the same call yields."""
     bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}, 'Widget[c]': {}}")
     assert [list(call) for call in bench.calls("widget", "set")] == [["a"], ["b", "c"]]
     (bench.things_of / "widget.calls").unlink()
@@ -126,7 +126,7 @@ def test_references_within_one_type_split_the_call(bench: Bench) -> None:
 
 
 def test_a_reference_to_something_absent_fails(bench: Bench) -> None:
-    """There is no value, and never will be."""
+    """A reference to a resource with ``ensure: absent`` is an error that names it."""
     manifest = "resources: {'Widget[a]': {ensure: absent}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
     done = bench.apply(manifest)
     assert done.code in {1, 65}
@@ -135,7 +135,7 @@ def test_a_reference_to_something_absent_fails(bench: Bench) -> None:
 
 
 def test_a_title_with_brackets_can_be_referred_to(bench: Bench) -> None:
-    """It ends at the first ``].`` followed by an attribute's name."""
+    """A title ends at the first ``].`` that an attribute name follows."""
     done = bench.apply("resources: {'Widget[a[1].b c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1].b c].size}'}}")
     refused = done.code == 65
     other = bench.apply("resources: {'Widget[a[1] c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1] c].size}'}}")
@@ -145,7 +145,7 @@ def test_a_title_with_brackets_can_be_referred_to(bench: Bench) -> None:
 
 
 def test_titles_may_use_inputs_and_facts(bench: Bench) -> None:
-    """But not resources."""
+    """A title may use inputs and facts, and one that uses a resource is refused."""
     head = "inputs: {who: {type: String, default: me}}\n"
     done = bench.apply(head + "resources:\n  Widget[${inputs.who} on ${facts.kernel}]: {}\n")
     assert done.code == 0
@@ -173,8 +173,8 @@ resources:
         "size: '${Widget[${inputs.who}].size}'",
     ],
 )
-def test_the_text_of_a_key_means_the_same_wherever_it_stands(bench: Bench, said: str) -> None:
-    """In relationships, in ``lifecycle`` and inside ``${...}``; what it comes to may be written as well."""
+def test_an_interpolated_title_is_resolved_everywhere(bench: Bench, said: str) -> None:
+    """An interpolated title is resolved in relationships, in ``lifecycle`` and in references."""
     assert bench.apply(NAMED % said).code == 0
     wrong = bench.validate(NAMED % said.replace("${inputs.who}", "${inputs.whoo}"))
     assert wrong.code == 65
@@ -182,16 +182,16 @@ def test_the_text_of_a_key_means_the_same_wherever_it_stands(bench: Bench, said:
     assert len(wrong.lines) == 1
 
 
-def test_relationships_to_such_titles_order(bench: Bench) -> None:
-    """As if what the title comes to stood there; of a value too."""
+def test_relationships_to_interpolated_titles_order(bench: Bench) -> None:
+    """A relationship or reference to an interpolated title orders the resources."""
     late = "resources:\n  Widget[x]: {%s}\n  'Widget[${facts.kernel}]': {size: 4}\n"
     for said in ("require: 'Widget[${facts.kernel}]'", "size: '${Widget[${facts.kernel}].size}'"):
         done = bench.run("plan", bench.write("site.yaml", late % said), "--json")
         assert [each["reference"] for each in done.document["steps"]] == ["Widget[Linux]", "Widget[x]"]
 
 
-def test_moves_and_removals_use_such_titles(bench: Bench) -> None:
-    """What moved to a title with an input in it is recorded under what that comes to; what is removed is forgotten."""
+def test_moves_and_removals_use_interpolated_titles(bench: Bench) -> None:
+    """``moved`` records the resolved title, and ``removed`` forgets it."""
     state = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
     site = bench.write("site.yaml", "resources: {'Widget[old]': {}, 'Widget[gone]': {}}\n")
     assert bench.run("apply", site, **state).code == 0
@@ -217,8 +217,8 @@ def test_moves_and_removals_use_such_titles(bench: Bench) -> None:
         ("Widget[other]: {alias: w}", "4:11: Widget[w] is removed, and still declared as Widget[other] at {site}:2"),
     ],
 )
-def test_what_is_declared_cannot_be_removed(bench: Bench, declared: str, message: str) -> None:
-    """Both lines are named, and nothing is touched."""
+def test_a_declared_resource_cannot_be_in_removed(bench: Bench, declared: str, message: str) -> None:
+    """The error names both lines, and nothing is created."""
     done = bench.apply(f"resources:\n  {declared}\nproject: p\nremoved: ['Widget[w]']\n")
     site = bench.home / "site.yaml"
     assert (done.code, f"{site}:{message.format(site=site)}" in done.err) == (65, True), done.err
@@ -226,8 +226,8 @@ def test_what_is_declared_cannot_be_removed(bench: Bench, declared: str, message
 
 
 @pytest.mark.parametrize("who", ["a\nb", "a\x1b[31mb", "", "'a'"])
-def test_what_a_title_comes_to_obeys_what_keys_obey(bench: Bench, who: str) -> None:
-    """No control character, no quotes around it, and never nothing: refused with its place, and on one line."""
+def test_an_interpolated_title_follows_the_rules_of_titles(bench: Bench, who: str) -> None:
+    """An empty, quoted or control character result is refused by one line with its position."""
     done = bench.validate(NAMED % "", "-i", f"who={who}")
     assert done.code == 65
     (line,) = done.lines
@@ -235,8 +235,8 @@ def test_what_a_title_comes_to_obeys_what_keys_obey(bench: Bench, who: str) -> N
     assert "\x1b" not in line
 
 
-def test_titles_in_python_are_what_they_say(bench: Bench) -> None:
-    """With ``${`` in them too: for handles, for what they will be, and within a component."""
+def test_titles_in_python_are_not_interpolated(bench: Bench) -> None:
+    """A Python manifest may use titles that contain ``${``."""
     bench.write(
         "site.py",
         """
@@ -250,9 +250,6 @@ def test_titles_in_python_are_what_they_say(bench: Bench) -> None:
     assert bench.things("widget")["b"]["size"] == 2
 
 
-# Inputs
-
-
 HEAD = """
 inputs:
   who: {type: String, default: me}
@@ -262,7 +259,7 @@ inputs:
 
 
 def test_inputs_have_defaults_and_are_given_on_the_command_line(bench: Bench) -> None:
-    """As NAME=VALUE coerced to their type, as NAME=@FILE, in files of YAML or JSON; the command line wins."""
+    """Inputs come from defaults, input files and ``-i``, and the command line takes precedence."""
     text = '"${inputs.who} ${inputs.count} ${inputs.flag}"'
     assert colour(bench, text, head=HEAD) == "me 1 false"
     assert colour(bench, text, "-i", "who=you", "-i", "count=2", "-i", "flag=true", head=HEAD) == "you 2 true"
@@ -285,7 +282,7 @@ def test_inputs_have_defaults_and_are_given_on_the_command_line(bench: Bench) ->
     ],
 )
 def test_a_wrong_input_is_refused(bench: Bench, options: list[str], code: int, words: list[str]) -> None:
-    """Nothing is touched."""
+    """The error names the input, and no provider is called."""
     done = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", *options)
     assert done.code == code, done
     for word in words:
@@ -294,8 +291,8 @@ def test_a_wrong_input_is_refused(bench: Bench, options: list[str], code: int, w
 
 
 @pytest.mark.parametrize("content", [b"", b"# none\n", b"[who]", b"who", b"who: [", b"who: \xff", b"nobody: x"])
-def test_a_file_of_inputs_that_is_wrong_is_as_wrong_as_a_manifest(bench: Bench, content: bytes) -> None:
-    """Whatever is wrong with it: 65, and it is named."""
+def test_a_wrong_input_file_is_refused(bench: Bench, content: bytes) -> None:
+    """An invalid input file exits 65 with a message that names the file or the input."""
     bench.home.joinpath("in.yaml").write_bytes(content)
     done = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", "--inputs", "in.yaml")
     assert done.code == 65, done
@@ -304,7 +301,7 @@ def test_a_file_of_inputs_that_is_wrong_is_as_wrong_as_a_manifest(bench: Bench, 
 
 
 def test_an_input_without_default_must_be_given(bench: Bench) -> None:
-    """The message says how."""
+    """The error names the option that gives the input."""
     manifest = "inputs: {who: {type: String}}\nresources: {'Widget[a]': {colour: '${inputs.who}'}}\n"
     missing = bench.apply(manifest)
     assert missing.code == 65
@@ -313,8 +310,8 @@ def test_an_input_without_default_must_be_given(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("given", [[], ["-i", "n=9"]])
-def test_an_input_that_cannot_be_is_the_only_problem(bench: Bench, given: list[str]) -> None:
-    """Nothing that uses it is wrong as well: values, titles, names, and what refers to those."""
+def test_an_invalid_input_is_reported_once(bench: Bench, given: list[str]) -> None:
+    """Values, titles and references that use an invalid input cause no further error."""
     done = bench.validate(
         """
         inputs: {n: {type: "Integer[0, 5]"}}
@@ -334,7 +331,7 @@ def test_an_input_that_cannot_be_is_the_only_problem(bench: Bench, given: list[s
 
 
 def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench) -> None:
-    """Everybody could read it there; a file is fine, and it is shown nowhere."""
+    """A sensitive input must come from a file, and no output contains it."""
     manifest = """
     inputs: {secret: {type: "Sensitive[String]"}}
     resources: {'Account[a]': {note: "${inputs.secret}"}}
@@ -351,8 +348,8 @@ def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench) -> N
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "note": "Sensitive"}]
 
 
-def test_referring_to_a_secret_makes_the_receiver_one(bench: Bench) -> None:
-    """It is wrapped on its way, and hidden in plan and log."""
+def test_a_reference_to_a_secret_is_sensitive(bench: Bench) -> None:
+    """A text that contains a referenced secret is wrapped for the provider and hidden in plan and log."""
     manifest = """
     resources:
       Account[a]: {password: hunter22abc}
@@ -367,11 +364,8 @@ def test_referring_to_a_secret_makes_the_receiver_one(bench: Bench) -> None:
     assert bench.calls("account", "set")[1] == {"name": "str", "ensure": "str", "note": "Sensitive"}
 
 
-# Values, outputs, defaults, includes
-
-
 def test_values_are_names_for_expressions(bench: Bench) -> None:
-    """They may refer to inputs, facts, resources and each other; a circle is an error."""
+    """``values`` may refer to resources and to each other, and a circle is an error."""
     head = 'values: {greeting: "hello ${values.name}", name: "${Widget[a].serial}", deep: {list: [x, y]}}'
     assert colour(bench, '"${values.greeting}, ${values.deep.list.1}"', head=head) == "hello S-a, y"
     circle = bench.apply(
@@ -382,7 +376,7 @@ def test_values_are_names_for_expressions(bench: Bench) -> None:
 
 
 def test_outputs_are_printed(bench: Bench) -> None:
-    """Known ones; secrets hidden."""
+    """Outputs are printed after a run, with secrets hidden."""
     done = bench.apply(
         """
         resources: {'Widget[a]': {}, 'Account[b]': {password: hunter22abc}}
@@ -395,8 +389,8 @@ def test_outputs_are_printed(bench: Bench) -> None:
     assert "word: <sensitive>" in done.out
 
 
-def test_defaults_hold_for_their_type_and_give_way(bench: Bench) -> None:
-    """To what is declared, and to ``null``; metaparameters too; an unknown attribute among them is an error."""
+def test_defaults_apply_to_their_type_and_can_be_overridden(bench: Bench) -> None:
+    """A declared value or ``null`` overrides a default, and an unknown attribute is an error."""
     done = bench.apply(
         """
         defaults: {Widget: {colour: red, size: 1, tag: all}}
@@ -413,8 +407,8 @@ def test_defaults_hold_for_their_type_and_give_way(bench: Bench) -> None:
     assert "site.yaml:3:5" in wrong.err
 
 
-def test_includes_come_before_and_once(bench: Bench) -> None:
-    """Relative to the file; the same resource in two files is an error that names both lines."""
+def test_includes_come_first_and_once(bench: Bench) -> None:
+    """An include is relative to its file and read once, and a duplicate resource names both lines."""
     bench.write("more/a.yaml", "resources: {'Widget[a]': {}}\n")
     bench.write("more/b.yaml", "include: [a.yaml]\nresources: {'Widget[b]': {require: 'Widget[a]'}}\n")
     done = bench.stream("include: [more/b.yaml, more/a.yaml]\nresources: {'Widget[c]': {}}")
@@ -426,16 +420,16 @@ def test_includes_come_before_and_once(bench: Bench) -> None:
     assert "a.yaml:1" in twice.err
 
 
-def test_defaults_hold_for_their_own_file(bench: Bench) -> None:
-    """An included file has its own."""
+def test_defaults_apply_to_their_own_file(bench: Bench) -> None:
+    """The defaults of a file do not apply to the files that it includes."""
     bench.write("a.yaml", "resources: {'Widget[a]': {}}\n")
     bench.apply("include: [a.yaml]\ndefaults: {Widget: {colour: red}}\nresources: {'Widget[b]': {}}")
     assert "colour" not in bench.things("widget")["a"]
     assert bench.things("widget")["b"]["colour"] == "red"
 
 
-def test_json_is_the_same_data(bench: Bench) -> None:
-    """Problems have their lines there too."""
+def test_a_json_manifest_is_equivalent(bench: Bench) -> None:
+    """A JSON manifest is applied, and its errors have line numbers."""
     path = bench.write("site.json", '{"resources": {"Widget[a]": {"size": 3}}}')
     assert bench.run("apply", path).code == 0
     assert bench.things("widget")["a"]["size"] == 3
@@ -445,7 +439,7 @@ def test_json_is_the_same_data(bench: Bench) -> None:
 
 
 def test_an_alias_is_a_second_name(bench: Bench) -> None:
-    """For references in this manifest; taken names are refused."""
+    """``alias`` can be used in relationships, and one that is taken is refused."""
     done = bench.apply("resources: {'Widget[b]': {require: 'Widget[x]'}, 'Widget[a]': {alias: x, size: 1}}")
     assert done.code == 0
     assert list(bench.calls("widget", "set")[0]) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Who comes before whom, who is refreshed, and what cannot be ordered."""
+"""Relationships: order, notification, refresh and runnable resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def order(bench: Bench, manifest: str, *options: str) -> list[str]:
-    """Give the references in the order in which they were made."""
+    """Return the references in the order in which the steps ended."""
     done = bench.stream(manifest, *options)
     assert done.code == 0, done
     return [end["reference"] for end in done.events("step_end")]
@@ -29,20 +29,20 @@ def order(bench: Bench, manifest: str, *options: str) -> list[str]:
         ("'Widget[z]': {require: 'widget[a]'}, 'widget[a]': {}", "az"),
     ],
 )
-def test_relationships_correct_the_order_of_the_file(bench: Bench, manifest: str, expected: str) -> None:
-    """And nothing else does."""
+def test_relationships_change_the_declared_order(bench: Bench, manifest: str, expected: str) -> None:
+    """Resources run in the declared order except where a relationship requires another."""
     assert order(bench, f"resources: {{{manifest}}}") == [f"Widget[{name}]" for name in expected]
 
 
-def test_relationships_hold_among_types(bench: Bench) -> None:
-    """A chain through several of them."""
+def test_relationships_order_different_types(bench: Bench) -> None:
+    """A chain of ``require`` over two types is respected."""
     manifest = "resources: {'Widget[z]': {require: 'Token[1]'}, 'Token[1]': {require: 'Widget[a]'}, 'Widget[a]': {}}"
     assert order(bench, manifest) == ["Widget[a]", "Token[1]", "Widget[z]"]
 
 
 @pytest.mark.parametrize("word", ["require", "before", "notify", "subscribe"])
 def test_an_unknown_reference_is_refused(bench: Bench, word: str) -> None:
-    """With its line and the nearest; nothing is applied."""
+    """The error has the line and the nearest title, and no provider is called."""
     done = bench.apply(f"resources:\n  Widget[abc]: {{}}\n  Widget[b]:\n    {word}: Widget[abd]\n")
     assert done.code == 65
     assert "site.yaml:4:5: Widget[b]: " in done.err
@@ -67,7 +67,7 @@ def test_an_unknown_reference_is_refused(bench: Bench, word: str) -> None:
     ],
 )
 def test_a_cycle_is_refused_and_shown(bench: Bench, manifest: str, names: list[str]) -> None:
-    """Before anything runs, also what has nothing to do with it."""
+    """A cycle exits 65 with its members, and no provider is called."""
     done = bench.apply(f"resources: {{{manifest}}}")
     assert done.code == 65
     assert "cycle" in done.err
@@ -78,7 +78,7 @@ def test_a_cycle_is_refused_and_shown(bench: Bench, manifest: str, names: list[s
 
 
 def test_an_automatic_relationship_orders_what_is_in_the_catalog(bench: Bench) -> None:
-    """By a constant, by an attribute, by a list; what is not there is ignored."""
+    """``autorequires`` by constants and attributes orders declared resources and ignores others."""
     bench.type(
         "follower",
         """
@@ -106,8 +106,8 @@ def test_an_automatic_relationship_orders_what_is_in_the_catalog(bench: Bench) -
     assert found == ["Widget[z]", "Widget[a]", "Widget[always]", "Follower[f]"] or found.index("Follower[f]") == 3
 
 
-def test_it_gives_way_to_an_explicit_one(bench: Bench) -> None:
-    """With a word at debug; among themselves automatic ones can make a cycle."""
+def test_an_automatic_relationship_yields_to_an_explicit_one(bench: Bench) -> None:
+    """The dropped relationship is logged at debug, and a cycle of automatic ones is an error."""
     bench.type(
         "circle",
         """
@@ -130,8 +130,8 @@ def test_it_gives_way_to_an_explicit_one(bench: Bench) -> None:
     assert "cycle" in cycle.err
 
 
-def test_it_turns_round_where_what_it_requires_is_to_become_absent(bench: Bench) -> None:
-    """What was needed goes after what needed it."""
+def test_an_automatic_relationship_is_reversed_for_deletions(bench: Bench) -> None:
+    """A resource that is required automatically is deleted after the one that requires it."""
     bench.type(
         "tenant",
         """
@@ -150,13 +150,11 @@ def test_it_turns_round_where_what_it_requires_is_to_become_absent(bench: Bench)
     assert order(bench, manifest) == ["Tenant[a]", "Widget[house]"]
 
 
-# Refresh
-
 WEB = "'Daemon[web]': {}"
 
 
 def test_notify_refreshes_once_after_a_change(bench: Bench) -> None:
-    """However many have changed; the line names them."""
+    """Two notifications cause one refresh, and its line names both sources."""
     bench.put("daemon", web={"ensure": "running"})
     manifest = f"resources: {{'Widget[a]': {{notify: 'Daemon[web]'}}, 'Widget[b]': {{notify: 'Daemon[web]'}}, {WEB}}}"
     done = bench.stream(manifest, "--detailed-exitcodes")
@@ -172,7 +170,7 @@ def test_notify_refreshes_once_after_a_change(bench: Bench) -> None:
 
 
 def test_subscribe_and_autosubscribe_do_the_same(bench: Bench) -> None:
-    """From the other side, and by themselves."""
+    """``subscribe`` and an automatic subscription each cause a refresh."""
     bench.put("daemon", web={"ensure": "running"}, mail={"ensure": "running"})
     bench.apply(
         """
@@ -186,15 +184,15 @@ def test_subscribe_and_autosubscribe_do_the_same(bench: Bench) -> None:
     assert [name for call in bench.calls("daemon", "refresh") for name in call] == ["web", "mail"]
 
 
-def test_require_and_before_refresh_nobody(bench: Bench) -> None:
-    """They only order."""
+def test_require_and_before_cause_no_refresh(bench: Bench) -> None:
+    """``before`` orders two resources without a refresh."""
     bench.put("daemon", web={"ensure": "running"})
     bench.apply("resources: {'Widget[a]': {before: 'Daemon[web]'}, 'Daemon[web]': {}}")
     assert bench.calls("daemon", "refresh") == []
 
 
-def test_what_is_unchanged_or_failed_notifies_nobody(bench: Bench) -> None:
-    """And what has only just been started is refreshed all the same, when notified."""
+def test_an_unchanged_or_failed_resource_notifies_nothing(bench: Bench) -> None:
+    """Neither an unchanged nor a failed resource causes a refresh."""
     bench.put("daemon", web={"ensure": "running"})
     bench.put("widget", a={"size": 1})
     bench.apply(f"resources: {{'Widget[a]': {{size: 1, notify: 'Daemon[web]'}}, {WEB}}}")
@@ -204,7 +202,7 @@ def test_what_is_unchanged_or_failed_notifies_nobody(bench: Bench) -> None:
 
 
 def test_a_failing_refresh_fails_the_resource(bench: Bench) -> None:
-    """With its reason; its dependents are skipped; exit 6."""
+    """The error has the reason, dependents are skipped, and the exit code is 6."""
     bench.put("daemon", bad={"ensure": "running"}, web={"ensure": "running"})
     done = bench.stream(
         """
@@ -224,8 +222,8 @@ def test_a_failing_refresh_fails_the_resource(bench: Bench) -> None:
     assert ends["Token[1]"]["status"] == "skipped"
 
 
-def test_who_cannot_be_refreshed_is_only_ordered_and_the_plan_says_so(bench: Bench) -> None:
-    """Also when notified from the other side."""
+def test_notifying_a_type_without_refresh_only_orders(bench: Bench) -> None:
+    """The plan states that ``notify`` and ``subscribe`` only order such a resource."""
     for manifest in (
         "resources: {'Widget[a]': {}, 'Token[1]': {subscribe: 'Widget[a]'}}",
         "resources: {'Widget[a]': {notify: 'Token[1]'}, 'Token[1]': {}}",
@@ -235,8 +233,8 @@ def test_who_cannot_be_refreshed_is_only_ordered_and_the_plan_says_so(bench: Ben
         assert "cannot be refreshed: notify and subscribe only order" in planned.out
 
 
-def test_the_plan_says_who_is_refreshed_and_by_whom(bench: Bench) -> None:
-    """With its own mark."""
+def test_the_plan_shows_a_refresh_and_its_cause(bench: Bench) -> None:
+    """A refresh has its own sign and names the notifying resource."""
     bench.put("daemon", web={"ensure": "running"})
     planned = bench.plan(f"resources: {{'Widget[a]': {{notify: 'Daemon[web]'}}, {WEB}}}")
     (line,) = [line for line in planned.out.splitlines() if "Daemon[web]" in line]
@@ -246,7 +244,7 @@ def test_the_plan_says_who_is_refreshed_and_by_whom(bench: Bench) -> None:
 
 
 def test_a_refreshed_resource_refreshes_its_subscribers(bench: Bench) -> None:
-    """A refresh counts as a change."""
+    """A refresh counts as a change for subscribers."""
     bench.put("daemon", web={"ensure": "running"}, proxy={"ensure": "running"})
     bench.apply(
         """
@@ -259,32 +257,29 @@ def test_a_refreshed_resource_refreshes_its_subscribers(bench: Bench) -> None:
     assert [name for call in bench.calls("daemon", "refresh") for name in call] == ["web", "proxy"]
 
 
-def test_a_missing_target_of_deletion_is_not_refreshed(bench: Bench) -> None:
-    """What does not exist has nothing to read again."""
+def test_a_missing_resource_is_not_refreshed(bench: Bench) -> None:
+    """A notified resource that does not exist is not refreshed."""
     bench.apply("resources: {'Widget[a]': {notify: 'Daemon[web]'}, 'Daemon[web]': {ensure: null}}")
     assert bench.calls("daemon", "refresh") == []
 
 
-# Imperative types
-
-
-def test_what_is_due_runs_each_in_a_call_of_its_own(bench: Bench) -> None:
-    """And counts as a change; it is never read back."""
+def test_a_due_resource_runs_in_a_separate_call(bench: Bench) -> None:
+    """A due resource is run and counts as a change, and one that is not due is not run."""
     done = bench.stream("resources: {'Errand[a]': {says: x}, 'Errand[b]': {when: never}}", "--detailed-exitcodes")
     assert done.code == 2
     assert bench.calls("errand", "set") == [["a", 1, "x"]]
     assert {name: end["action"] for name, end in done.ends().items()} == {"Errand[a]": "run"}
 
 
-def test_whether_it_is_due_is_asked_right_before_its_turn(bench: Bench) -> None:
-    """What an earlier resource does may make it due; the reason is told."""
+def test_due_is_evaluated_right_before_the_run(bench: Bench) -> None:
+    """A change of an earlier resource can make a later one due."""
     done = bench.stream("resources: {'Widget[w]': {}, 'Errand[a]': {when: w}}")
     assert done.ends()["Errand[a]"]["status"] == "success"
     assert bench.calls("errand", "set") == [["a", 1, None]]
 
 
-def test_a_failed_errand_is_not_tried_again(bench: Bench) -> None:
-    """One call, one failure, the next one goes on."""
+def test_a_failed_run_is_not_repeated(bench: Bench) -> None:
+    """A failing run is called once, the next resource runs, and dependents are skipped."""
     done = bench.stream("resources: {'Errand[bad]': {}, 'Errand[c]': {}, 'Token[1]': {require: 'Errand[bad]'}}")
     assert done.code == 1
     assert [call[0] for call in bench.calls("errand", "set")] == ["bad", "c"]
@@ -292,15 +287,15 @@ def test_a_failed_errand_is_not_tried_again(bench: Bench) -> None:
     assert done.ends()["Token[1]"]["status"] == "skipped"
 
 
-def test_an_errand_is_refreshed_instead_of_run(bench: Bench) -> None:
-    """One that is not due by itself but was notified."""
+def test_a_notified_resource_that_is_not_due_is_refreshed(bench: Bench) -> None:
+    """A notified resource that is not due is refreshed and not run."""
     bench.apply("resources: {'Widget[w]': {notify: 'Errand[a]'}, 'Errand[a]': {when: never}}")
     assert bench.calls("errand", "refresh") == [["a"]]
     assert bench.calls("errand", "set") == []
 
 
-def test_an_errand_under_noop_is_told(bench: Bench) -> None:
-    """It would run."""
+def test_a_due_resource_counts_as_a_change_under_noop(bench: Bench) -> None:
+    """A due resource under ``--noop`` is not run, and the exit code is 2."""
     done = bench.apply("resources: {'Errand[a]': {}}", "--noop", "--detailed-exitcodes")
     assert done.code == 2
     assert bench.calls("errand", "set") == []

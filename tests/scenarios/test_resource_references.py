@@ -1,4 +1,4 @@
-"""A resource as a value: an attribute of the data type Reference is given another resource, and gets its name."""
+"""The data type Reference: an attribute that receives the name of another resource."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def delete(self, context, name):
 
 @pytest.fixture
 def types(bench: Bench) -> Bench:
-    """Give a bench with mounts, and disks that they refer to."""
+    """Return a bench with mounts and the disks that they refer to."""
     bench.type("mount", MOUNT, provider=KEEPER)
     bench.type("disk", DISK, provider=KEEPER)
     bench.type("slice", SLICE, provider=KEEPER)
     return bench
 
 
-def test_a_reference_gives_the_name_and_the_order(types: Bench) -> None:
-    """The title is what it is called in the manifest; what arrives is what it is known by, when that is there."""
+def test_a_reference_yields_the_name_and_the_order(types: Bench) -> None:
+    """The provider receives the name of the referenced resource, which is created first."""
     done = types.stream(
         """
         resources:
@@ -65,7 +65,7 @@ def test_a_reference_gives_the_name_and_the_order(types: Bench) -> None:
 
 
 def test_a_handle_is_a_reference(types: Bench) -> None:
-    """In a Python manifest."""
+    """A handle in a Python manifest is accepted as a reference."""
     types.write("site.py", "def manifest(m):\n    m.mount('a', disk=m.disk('data', id='sdb'))\n")
     assert types.run("apply", "site.py").code == 0
     assert types.run("resource", "mount", "a", "--json").document[0]["disk"] == "sdb"
@@ -80,15 +80,15 @@ def test_a_handle_is_a_reference(types: Bench) -> None:
         ("Dsik[sda]", "disk: expects a reference to Disk, got Dsik[sda]"),
     ],
 )
-def test_a_reference_to_nothing_has_its_line(types: Bench, value: str, message: str) -> None:
-    """And says what could be meant."""
+def test_an_unresolved_reference_has_its_line(types: Bench, value: str, message: str) -> None:
+    """The error has the position and a hint."""
     done = types.validate(f'resources:\n  Disk[sda]: {{}}\n  Mount[a]:\n    disk: "{value}"\n')
     assert done.code == 65
     assert "site.yaml:4:5: Mount[a]: " in done.err
     assert message in done.err
 
 
-def test_what_has_several_names_cannot_be_referred_to_as_one(types: Bench) -> None:
-    """One of them can."""
+def test_a_resource_with_several_namevars_cannot_be_a_reference(types: Bench) -> None:
+    """The error suggests a reference to one of its namevars."""
     done = types.validate('resources:\n  Slice[s]: {disk: sda, number: 1}\n  Mount[a]: {others: ["Slice[s]"]}\n')
     assert "others: Slice[s] is known by disk and number; refer to one: ${Slice[s].disk}" in done.err

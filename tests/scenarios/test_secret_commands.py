@@ -1,4 +1,4 @@
-"""What a key makes possible on the command line: revealing, carrying elsewhere, saving plans, changing keys."""
+"""Encrypted secrets on the command line: revealing, exporting, saved plans and key changes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class House:
     """A directory with a type, a manifest, keys, and the command."""
 
     def __init__(self, path: Path) -> None:
-        """Lay it out; nothing is recorded."""
+        """Write the files, with nothing recorded."""
         self.path = path
         for name, text in (
             *(("types/door.py", TYPE), ("providers/door.py", PROVIDER), ("site.yaml", MANIFEST)),
@@ -183,52 +183,52 @@ class House:
         )
 
     def ok(self, *arguments: str, key: str = "") -> str:
-        """Give what a command that works prints."""
+        """Return the output of a command that must succeed."""
         done = self.run(*arguments, *(["--key", f"file:{key}"] if key else []))
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done.stdout
 
     def fails(self, code: int, *arguments: str, key: str = "") -> str:
-        """Give what a command that fails with ``code`` says."""
+        """Return the error of a command that must fail with ``code``."""
         done = self.run(*arguments, *(["--key", f"file:{key}"] if key else []))
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert SECRET not in done.stdout + done.stderr
         return done.stderr
 
     def exported(self, key: str = "") -> dict[str, Any]:
-        """Give the exported state."""
+        """Return the exported state."""
         document: dict[str, Any] = json.loads(self.ok("state", "export", key=key))
         return document
 
     def doors(self) -> dict[str, Any]:
-        """Give what is there."""
+        """Return the existing doors."""
         doors: dict[str, Any] = json.loads((self.path / "world/doors.json").read_text(encoding="utf-8"))
         return doors
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    """Give a house."""
+    """Return a house."""
     return House(tmp_path)
 
 
 class TestRevealing:
     """``output --reveal``."""
 
-    def test_with_a_key_outputs_can_be_shown(self, house: House) -> None:
-        """And are not, unless asked for."""
+    def test_with_a_key_outputs_can_be_revealed(self, house: House) -> None:
+        """With a key ``output --reveal`` shows a secret, and ``output`` hides it."""
         house.ok("apply", "site.yaml", key="key")
         assert house.ok("output", key="key") == "password: <sensitive>\nplain: 1\n"
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
         assert json.loads(house.ok("output", "--reveal", "--json", key="key")) == {"password": SECRET, "plain": 1}
 
-    def test_without_one_they_cannot(self, house: House) -> None:
-        """Only a digest is there."""
+    def test_without_a_key_outputs_cannot_be_revealed(self, house: House) -> None:
+        """Without a key ``output --reveal`` fails, because only a digest is recorded."""
         house.ok("apply", "site.yaml")
         assert "only a digest is recorded without a key" in house.fails(1, "output", "--reveal")
 
-    def test_an_output_called_like_a_secret_input_is_secret(self, house: House) -> None:
-        """Whatever it was made of: a provider may have given back what it was given."""
+    def test_an_output_named_like_a_secret_input_is_secret(self, house: House) -> None:
+        """An output with the name of a secret input is hidden, whatever its value."""
         text = MANIFEST.replace("password: ${inputs.password}\n  plain", 'password: "plain text"\n  plain')
         (house.path / "site.yaml").write_text(text, encoding="utf-8")
         assert "password: <sensitive>" in house.ok("apply", "site.yaml", key="key")
@@ -237,10 +237,10 @@ class TestRevealing:
 
 
 class TestDeleting:
-    """What a deletion needs."""
+    """Secrets that a deletion needs."""
 
-    def test_a_secret_parameter_is_there_with_a_key(self, house: House) -> None:
-        """When the manifest does not say it any more."""
+    def test_a_deletion_receives_a_secret_parameter_with_a_key(self, house: House) -> None:
+        """With a key an undeclared resource is deleted with its recorded secret parameter."""
         house.ok("apply", "site.yaml", key="key")
         (house.path / "empty.yaml").write_text("project: house\nresources: {}\n", encoding="utf-8")
         done = house.run("apply", "empty.yaml", "--prune", "-d", "--key", "file:key")
@@ -248,16 +248,16 @@ class TestDeleting:
         assert SECRET not in done.stdout + done.stderr
         assert SECRET in (house.path / "world/deleted").read_text(encoding="utf-8")
 
-    def test_and_left_out_without_one(self, house: House) -> None:
-        """A digest is no value."""
+    def test_a_deletion_has_no_secret_parameter_without_a_key(self, house: House) -> None:
+        """Without a key the recorded secret parameter is not passed to the deletion."""
         house.ok("apply", "site.yaml")
         (house.path / "empty.yaml").write_text("project: house\nresources: {}\n", encoding="utf-8")
         house.ok("apply", "empty.yaml", "--prune")
         assert "login" not in (house.path / "world/deleted").read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("key", ["key", ""], ids=["encrypted", "digests"])
-    def test_a_provider_gets_the_secrets_that_it_was_configured_with(self, house: House, key: str) -> None:
-        """From state with a key, when no manifest names it any more; without one they must be given."""
+    def test_an_undeclared_provider_gets_its_recorded_secrets(self, house: House, key: str) -> None:
+        """With a key the recorded configuration is complete, and without one the deletion fails."""
         (house.path / "site.yaml").write_text(GUARDED, encoding="utf-8")
         house.ok("apply", "site.yaml", key=key)
         assert (house.path / "world/gates").read_text(encoding="utf-8") == "north"
@@ -267,8 +267,8 @@ class TestDeleting:
         else:
             assert "only a digest is kept" in house.fails(1, "apply", "none.yaml", "--prune")
 
-    def test_they_are_recorded_once_there_is_a_key(self, house: House) -> None:
-        """By an apply that changes nothing else."""
+    def test_provider_secrets_are_recorded_after_rekey(self, house: House) -> None:
+        """An apply without changes records the secrets of a provider after the state was encrypted."""
         (house.path / "site.yaml").write_text(GUARDED, encoding="utf-8")
         house.ok("apply", "site.yaml")
         house.ok("state", "rekey", key="key")
@@ -277,10 +277,10 @@ class TestDeleting:
 
 
 class TestExporting:
-    """A stack as a document."""
+    """Export and import of a stack."""
 
-    def test_it_is_sealed_and_comes_back(self, house: House) -> None:
-        """On another machine, under another name, with the same key."""
+    def test_an_encrypted_export_can_be_imported(self, house: House) -> None:
+        """The export contains no secret and is imported elsewhere under another name with the same key."""
         house.ok("apply", "site.yaml", key="key")
         document = house.exported("key")
         assert document["salt"] == ""
@@ -306,8 +306,8 @@ class TestExporting:
         ],
         ids=["plain", "serial", "moved", "unproven", "emptied"],
     )
-    def test_one_that_was_altered_is_refused(self, house: House, change: Any) -> None:
-        """Any part of it; nothing is written."""
+    def test_an_altered_document_is_refused(self, house: House, change: Any) -> None:
+        """A change of any part of an export is detected, and nothing is written."""
         house.ok("apply", "site.yaml", key="key")
         document = house.exported("key")
         change(document)
@@ -316,8 +316,8 @@ class TestExporting:
         assert "altered without its key" in house.fails(74, "state", "import", "export.json", key="key")
         assert house.ok("state", "list", key="key") == ""
 
-    def test_one_without_a_key_is_taken_only_by_force_where_there_is_one(self, house: House) -> None:
-        """Nothing proves it; its digests come along."""
+    def test_an_unencrypted_export_needs_force_where_a_key_is_named(self, house: House) -> None:
+        """Without ``--force`` the import is refused; with it the digests are imported."""
         house.ok("apply", "site.yaml")
         (house.path / "export.json").write_text(json.dumps(house.exported()), encoding="utf-8")
         house.env["RESOURCE_API_STATE"] = f"sqlite:{house.path}/elsewhere/state.db"
@@ -329,10 +329,10 @@ class TestExporting:
 
 
 class TestPlans:
-    """A saved plan that holds secrets."""
+    """Saved plans with secrets."""
 
-    def test_it_is_carried_out_with_the_key(self, house: House) -> None:
-        """What it shows and what it hides; the manifest and the input are not needed any more."""
+    def test_an_encrypted_plan_is_applied_with_the_key(self, house: House) -> None:
+        """The plan contains no secret and is applied without the manifest and the input file."""
         house.ok("plan", "site.yaml", "-o", "plan.json", key="key")
         saved = (house.path / "plan.json").read_text(encoding="utf-8")
         assert SECRET not in saved
@@ -342,8 +342,8 @@ class TestPlans:
         assert "1 created" in house.ok("apply", "plan.json", key="key")
         assert house.doors()["front"]["colour"] == f"key {SECRET}"
 
-    def test_without_a_key_it_is_not_saved(self, house: House) -> None:
-        """Also where the secret stands in the manifest and nothing of it is among the targets."""
+    def test_a_plan_with_secrets_is_not_saved_without_a_key(self, house: House) -> None:
+        """A secret in the manifest prevents saving, also when it belongs to no target."""
         assert "cannot be saved without a key" in house.fails(1, "plan", "site.yaml", "-o", "plan.json")
         text = "project: house\nresources:\n  Door[a]: {password: %s}\n  Door[b]: {pin: %s}\n  Door[c]: {}\n"
         (house.path / "clear.yaml").write_text(text % (SECRET, SECRET), encoding="utf-8")
@@ -351,15 +351,15 @@ class TestPlans:
         assert "Door[a] holds one" in said
         assert not (house.path / "plan.json").exists()
 
-    def test_only_the_key_opens_it(self, house: House) -> None:
-        """None and another one do not."""
+    def test_an_encrypted_plan_needs_its_key(self, house: House) -> None:
+        """No key and another key are refused, and nothing is changed."""
         house.ok("plan", "site.yaml", "-o", "plan.json", key="key")
         assert "plan.json is encrypted; name its key" in house.fails(64, "apply", "plan.json")
         assert "it is another key" in house.fails(74, "apply", "plan.json", key="other")
         assert not (house.path / "world/doors.json").exists()
 
-    def test_one_that_was_altered_is_refused(self, house: House) -> None:
-        """What it shows is bound to what it does."""
+    def test_an_altered_document_is_refused(self, house: House) -> None:
+        """A change of any part of an encrypted plan is detected, and nothing is changed."""
         house.ok("plan", "site.yaml", "-o", "plan.json", key="key")
         document = json.loads((house.path / "plan.json").read_text(encoding="utf-8"))
         other = house.ok("plan", "site.yaml", "-o", "plan2.json", "--replace", "Door[front]", key="key")
@@ -376,8 +376,8 @@ class TestPlans:
             assert "altered" in house.fails(74, "apply", "plan.json", key="key")
         assert not (house.path / "world/doors.json").exists()
 
-    def test_with_a_key_a_plan_without_one_is_refused(self, house: House) -> None:
-        """Somebody could have taken the encryption off, and put a manifest of their own into it."""
+    def test_an_unencrypted_plan_is_refused_where_a_key_is_named(self, house: House) -> None:
+        """An unencrypted plan is refused with ``--key`` and applied without it."""
         (house.path / "plain.yaml").write_text(
             'project: house\nresources: {"Door[a]": {colour: red}}\n', encoding="utf-8"
         )
@@ -385,8 +385,8 @@ class TestPlans:
         assert "is not encrypted, and a key is named; plan again" in house.fails(65, "apply", "plan.json", key="key")
         house.ok("apply", "plan.json")
 
-    def test_it_is_stale_when_a_secret_has_moved(self, house: House) -> None:
-        """Though the document shows none, and both look alike."""
+    def test_a_plan_is_stale_when_a_secret_changed(self, house: House) -> None:
+        """A secret that changed in the system makes the plan stale."""
         house.ok("apply", "site.yaml", key="key")
         house.give("another-word-0815")
         house.ok("plan", "site.yaml", "-o", "plan.json", key="key")
@@ -399,8 +399,8 @@ class TestPlans:
 class TestChangingKeys:
     """``state rekey``."""
 
-    def test_a_state_without_a_key_gets_one(self, house: House) -> None:
-        """Its secrets are kept from the next apply on, which needs to change nothing for it."""
+    def test_an_unencrypted_state_can_be_encrypted(self, house: House) -> None:
+        """``state rekey`` encrypts the state, and the next apply records the secrets once."""
         house.ok("apply", "site.yaml")
         assert "'resource-api state rekey' encrypts it" in house.fails(64, "apply", "site.yaml", key="key")
         assert "name the key with --key" in house.fails(64, "state", "rekey")
@@ -412,8 +412,8 @@ class TestChangingKeys:
         assert " updated" not in house.ok("apply", "site.yaml", key="key")
         assert house.exported("key")["serial"] == before
 
-    def test_another_key_opens_it_from_then_on(self, house: House) -> None:
-        """The one before does not; what is recorded is the same."""
+    def test_the_key_can_be_replaced(self, house: House) -> None:
+        """After ``rekey --to`` only the new key is accepted, and the records are the same."""
         house.ok("apply", "site.yaml", key="key")
         house.ok("state", "rekey", "--to", "file:other", key="key")
         assert "it is another key" in house.fails(74, "output", "--reveal", key="key")
@@ -421,8 +421,8 @@ class TestChangingKeys:
         assert " updated" not in house.ok("apply", "site.yaml", key="other")
         assert "every row is intact" in house.ok("state", "check", key="other")
 
-    def test_a_new_data_key_leaves_no_ciphertext_as_it_was(self, house: House) -> None:
-        """Under the same key: for when the old state has got into wrong hands."""
+    def test_rekey_replaces_every_ciphertext(self, house: House) -> None:
+        """``state rekey`` under the same key leaves no former ciphertext in the database."""
         house.ok("apply", "site.yaml", key="key")
         before = self.boxes(house)
         house.ok("state", "rekey", key="key")
@@ -431,8 +431,8 @@ class TestChangingKeys:
         raw = (house.path / "state/state.db").read_bytes()
         assert not any(box.encode() in raw for box in before)
 
-    def test_what_is_kept_of_older_states_can_be_dropped(self, house: House) -> None:
-        """Generations are as they were; without them only the present state is left."""
+    def test_former_generations_can_be_dropped(self, house: House) -> None:
+        """``rekey --drop-generations`` removes the former generations with their ciphertexts."""
         house.ok("apply", "site.yaml", key="key")
         before = self.boxes(house)
         house.ok("state", "rekey", "--to", "file:other", key="key")
@@ -442,16 +442,16 @@ class TestChangingKeys:
         files = [path.read_bytes() for path in (house.path / "state").iterdir()]
         assert not any(box.encode() in content for box in before for content in files)
 
-    def test_encryption_can_be_given_up(self, house: House) -> None:
-        """Digests are left, and nothing looks changed."""
+    def test_a_state_can_be_decrypted(self, house: House) -> None:
+        """``rekey --decrypt`` leaves digests, and the next apply updates nothing."""
         house.ok("apply", "site.yaml", key="key")
         assert "not encrypted any more" in house.ok("state", "rekey", "--decrypt", key="key")
         assert not self.boxes(house)
         assert " updated" not in house.ok("apply", "site.yaml")
         assert "only a digest" in house.fails(1, "output", "--reveal")
 
-    def test_it_is_refused_without_the_key_of_now(self, house: House) -> None:
-        """None, a wrong one; wishes that contradict each other; and where there is nothing."""
+    def test_rekey_is_refused_without_the_current_key(self, house: House) -> None:
+        """A missing or wrong key, contradicting options and an empty state are refused."""
         assert "nothing is recorded" in house.fails(64, "state", "rekey", key="key")
         house.ok("apply", "site.yaml", key="key")
         assert "is encrypted; name its key" in house.fails(64, "state", "rekey", "--to", "file:other")
@@ -463,7 +463,7 @@ class TestChangingKeys:
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
 
     def boxes(self, house: House) -> set[str]:
-        """Give every ciphertext in the database."""
+        """Return every ciphertext in the database."""
         with closing(sqlite3.connect(house.path / "state/state.db")) as connection:
             tables = ("SELECT body FROM stack", "SELECT body FROM resource")
             rows = [body for query in tables for (body,) in connection.execute(query)]
@@ -474,23 +474,23 @@ class TestChangingKeys:
 
 
 class TestOtherCommands:
-    """What does not use the state does not need its key."""
+    """Commands that need no key."""
 
     def test_single_resources_are_changed_without_a_key(self, house: House) -> None:
-        """Whether an encrypted state has them cannot be said then; with the key it is."""
+        """``resource`` needs no key, and with the key it warns that the resource is recorded."""
         house.ok("apply", "site.yaml", key="key")
         house.ok("resource", "door", "front", "colour=red")
         done = house.run("resource", "door", "front", "colour=blue", "--key", "file:key")
         assert "is recorded in stack 'default' of 'house'" in done.stderr
 
-    def test_history_and_recovery_need_none(self, house: House) -> None:
-        """They hold no secret."""
+    def test_history_and_recovery_need_no_key(self, house: House) -> None:
+        """``history``, ``check`` and ``recover`` work on an encrypted state without a key."""
         house.ok("apply", "site.yaml", key="key")
         for command in ("history", "check", "recover"):
             house.ok("state", command)
 
     def test_a_passphrase_reaches_no_child(self, house: House) -> None:
-        """It is taken out of the environment before anything is run."""
+        """The passphrase variable is not in the environment of a child process."""
         house.env |= {"RESOURCE_API_PASSPHRASE": "correct-horse-battery", "RESOURCE_API_KEY": "passphrase:"}
         text = "project: p\nresources:\n  Exec[env]: {command: [/bin/sh, -c, env > world/env], cwd: %s}\n"
         (house.path / "run.yaml").write_text(text % house.path, encoding="utf-8")

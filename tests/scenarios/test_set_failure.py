@@ -1,4 +1,4 @@
-"""What happens when a change fails: it fails alone, its dependents are skipped, the rest goes on."""
+"""Failed changes: the resource fails alone, its dependents are skipped, and the rest is applied."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def statuses(ends: dict[str, dict[str, object]]) -> dict[str, object]:
-    """Give the statuses of a run by reference."""
+    """Return the statuses of a run by reference."""
     return {name: end["status"] for name, end in ends.items()}
 
 
 def test_a_failed_creation_fails_exactly_that_resource(bench: Bench) -> None:
-    """Once, with its reason; what stands before and after it in the same call succeeds."""
+    """The error is logged once, and the other resources of the same call are created."""
     done = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}, 'Widget[c]': {}}", "--detailed-exitcodes")
     assert done.code == 6
     assert statuses(done.ends()) == {"Widget[a]": "success", "Widget[bad]": "failed", "Widget[c]": "success"}
@@ -29,7 +29,7 @@ def test_a_failed_creation_fails_exactly_that_resource(bench: Bench) -> None:
 
 
 def test_dependents_are_skipped_and_nothing_else(bench: Bench) -> None:
-    """Direct and transitive, one warning each, naming what failed; skipped is not failed."""
+    """Direct and transitive dependents are skipped with a warning that names the failed resource."""
     done = bench.stream(
         """
         resources:
@@ -56,20 +56,20 @@ def test_dependents_are_skipped_and_nothing_else(bench: Bench) -> None:
 
 
 def test_dependents_in_the_same_call_are_left_out(bench: Bench) -> None:
-    """The iterator of ``changes`` gives no name whose prerequisite has failed by then."""
+    """The iterator of ``changes`` omits a name whose prerequisite has failed in the same call."""
     done = bench.stream("resources: {'Widget[bad]': {}, 'Widget[b]': {require: 'Widget[bad]'}, 'Widget[c]': {}}")
     assert statuses(done.ends()) == {"Widget[bad]": "failed", "Widget[b]": "skipped", "Widget[c]": "success"}
     assert list(bench.things("widget")) == ["c"]
 
 
 def test_only_failures_are_exit_four(bench: Bench) -> None:
-    """With details 4, without them 1."""
+    """A run with only failures exits 4 with detailed exit codes and 1 without."""
     assert bench.apply("resources: {'Widget[bad]': {}}", "--detailed-exitcodes").code == 4
     assert bench.apply("resources: {'Widget[bad]': {}}").code == 1
 
 
-def test_a_failed_update_leaves_what_was(bench: Bench) -> None:
-    """No success is reported before the failure."""
+def test_a_failed_update_reports_no_change(bench: Bench) -> None:
+    """No changed line is logged for a failed update, and the resource is unchanged."""
     bench.put("widget", bad={"size": 1})
     done = bench.stream("resources: {'Widget[bad]': {size: 2}}")
     (end,) = done.events("step_end")
@@ -79,7 +79,7 @@ def test_a_failed_update_leaves_what_was(bench: Bench) -> None:
 
 
 def test_set_raising_for_one_fails_it_alone(bench: Bench) -> None:
-    """The others are read again; what is as it should be has succeeded, the rest is tried once more, one by one."""
+    """When ``set`` raises, completed names succeed, and the others are retried one by one."""
     bench.probe(
         """
         def set(self, context, changes):
@@ -101,7 +101,7 @@ def test_set_raising_for_one_fails_it_alone(bench: Bench) -> None:
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, done: bool) -> None:
-    """Nobody else can be the reason: what is sent is not sent twice, and no time limit lasts twice as long."""
+    """A failing call for one resource is not repeated, and the resource succeeds if it converged."""
     bench.probe(
         f"""
         def set(self, context, changes):
@@ -119,7 +119,7 @@ def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, done: bool) -
 
 
 def test_names_with_a_status_keep_it_when_set_raises(bench: Bench) -> None:
-    """What was reported as failed is not tried again, what was reported as done is verified all the same."""
+    """A name reported as failed is not retried, and one reported as created is verified."""
     bench.probe(
         """
         def set(self, context, changes):
@@ -146,7 +146,7 @@ def test_names_with_a_status_keep_it_when_set_raises(bench: Bench) -> None:
 
 
 def test_set_is_verified(bench: Bench) -> None:
-    """What does not arrive is a failure, whatever the provider says: both values are shown."""
+    """A resource that does not converge fails, and the error has the actual and the declared value."""
     bench.probe("def set(self, context, changes):\n    for name in changes:\n        context.created(name)")
     done = bench.stream("resources: {'Probe[a]': {size: 3}}")
     assert done.code == 1
@@ -158,8 +158,8 @@ def test_set_is_verified(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("strict", "warned"), [("warning", True), ("off", False)])
-def test_below_error_what_did_not_converge_counts_as_changed(bench: Bench, strict: str, *, warned: bool) -> None:
-    """``warning`` says so, ``off`` does not."""
+def test_below_error_a_divergence_counts_as_a_change(bench: Bench, strict: str, *, warned: bool) -> None:
+    """``--strict warning`` logs the divergence, ``off`` does not, and the exit code is 2."""
     bench.probe("def set(self, context, changes): self._put('a', {'name': 'a', 'ensure': 'present', 'size': 4})")
     done = bench.apply("resources: {'Probe[a]': {size: 3}}", "--strict", strict, "--detailed-exitcodes")
     assert done.code == 2
@@ -167,7 +167,7 @@ def test_below_error_what_did_not_converge_counts_as_changed(bench: Bench, stric
 
 
 def test_a_deletion_is_verified(bench: Bench) -> None:
-    """What is still there has not been deleted."""
+    """A deletion that is reported but not made fails the resource."""
     bench.put("probe", a={"name": "a", "ensure": "present"})
     bench.probe("def set(self, context, changes):\n    for name in changes:\n        context.deleted(name)")
     done = bench.stream("resources: {'Probe[a]': {ensure: absent}}")
@@ -175,14 +175,14 @@ def test_a_deletion_is_verified(bench: Bench) -> None:
     assert "did not converge" in done.ends()["Probe[a]"]["error"]
 
 
-def test_what_set_returns_is_ignored(bench: Bench) -> None:
-    """Also False."""
+def test_the_return_value_of_set_is_ignored(bench: Bench) -> None:
+    """A ``set`` that returns False succeeds."""
     bench.probe("def set(self, context, changes):\n    self._done(changes)\n    return False")
     assert bench.apply("resources: {'Probe[a]': {}}", "--detailed-exitcodes").code == 2
 
 
 def test_set_is_not_called_without_a_change(bench: Bench) -> None:
-    """Only what differs is in ``changes``."""
+    """``changes`` contains only the resources that differ."""
     bench.put("widget", a={"size": 1}, b={"size": 1})
     bench.apply("resources: {'Widget[a]': {size: 1}, 'Widget[b]': {size: 2}, 'Widget[c]': {ensure: absent}}")
     (call,) = bench.calls("widget", "set")
@@ -190,15 +190,15 @@ def test_set_is_not_called_without_a_change(bench: Bench) -> None:
 
 
 def test_fail_fast_starts_nothing_after_the_first_failure(bench: Bench) -> None:
-    """What has not begun is skipped, independent or not."""
+    """With ``--fail-fast`` independent resources are skipped after the first failure."""
     done = bench.stream("resources: {'Widget[bad]': {}, 'Token[1]': {}, 'Token[2]': {}}", "--fail-fast")
     assert done.code == 1
     assert statuses(done.ends()) == {"Widget[bad]": "failed", "Token[1]": "skipped", "Token[2]": "skipped"}
     assert bench.things("token") == {}
 
 
-def test_an_exception_in_a_constructor_of_an_error_harms_nobody(bench: Bench) -> None:
-    """Errors whose text cannot be made are errors all the same."""
+def test_an_exception_without_a_text_is_an_error(bench: Bench) -> None:
+    """An exception whose ``__str__`` raises fails its resource with the name of its class."""
     bench.probe(
         """
         def set(self, context, changes):
@@ -214,8 +214,8 @@ def test_an_exception_in_a_constructor_of_an_error_harms_nobody(bench: Bench) ->
 
 
 @pytest.mark.parametrize("what", ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise GeneratorExit"])
-def test_what_is_no_exception_ends_the_run(bench: Bench, what: str) -> None:
-    """That resource has failed, the rest is skipped, the summary is written, exit 1."""
+def test_a_base_exception_ends_the_run(bench: Bench, what: str) -> None:
+    """A ``BaseException`` from ``set`` fails the resource, skips the rest, and exits 1 with the summary."""
     bench.probe(f"def set(self, context, changes): {what}")
     done = bench.stream("resources: {'Widget[a]': {}, 'Probe[a]': {}, 'Token[1]': {}}")
     assert done.code == 1
@@ -224,8 +224,8 @@ def test_what_is_no_exception_ends_the_run(bench: Bench, what: str) -> None:
     assert (summary["created"], summary["failed"], summary["skipped"], summary["exit_code"]) == (1, 1, 1, 1)
 
 
-def test_what_is_no_exception_passes_a_context(bench: Bench) -> None:
-    """A context logs it and marks its resources failed, but does not swallow it."""
+def test_a_base_exception_passes_a_context(bench: Bench) -> None:
+    """A context logs a ``SystemExit`` as a failure and does not suppress it."""
     bench.probe(
         """
         def set(self, context, changes):
@@ -239,16 +239,16 @@ def test_what_is_no_exception_passes_a_context(bench: Bench) -> None:
     assert "Error: Probe[a]: Creating failed: out of paper here" in done.lines
 
 
-def test_what_is_no_exception_in_get_ends_the_run_too(bench: Bench) -> None:
-    """In an orderly way: an error line, no traceback, exit 1."""
+def test_a_base_exception_in_get_ends_the_run(bench: Bench) -> None:
+    """A ``SystemExit`` from ``get`` exits 1 with an error on stderr."""
     bench.probe("def get(self, context): raise SystemExit(0)\ndef set(self, context, changes): pass")
     done = bench.apply("resources: {'Probe[a]': {}}")
     assert done.code == 1
     assert done.err
 
 
-def test_a_failed_replacement_does_not_make_the_new_one(bench: Bench) -> None:
-    """The old one must be gone first."""
+def test_a_failed_deletion_stops_a_replacement(bench: Bench) -> None:
+    """When the deletion of a replacement fails, nothing is created."""
     bench.put("widget", bad={"image": "oak"})
     done = bench.stream("resources: {'Widget[bad]': {image: elm, lifecycle: {replace: delete_first}}}")
     assert done.code == 1
@@ -259,15 +259,15 @@ def test_a_failed_replacement_does_not_make_the_new_one(bench: Bench) -> None:
 
 
 def test_a_simple_provider_contains_each_failure(bench: Bench) -> None:
-    """One bad name of ten is one failure, in one call."""
+    """One failure among ten resources of a ``SimpleProvider`` fails one resource in one call."""
     names = ", ".join(f"'Widget[{'bad' if number == 4 else number}]': {{}}" for number in range(10))
     done = bench.stream(f"resources: {{{names}}}")
     assert done.events("summary")[0]["created"] == 9
     assert len(bench.calls("widget", "set")) == 1
 
 
-def test_a_deadline_is_told_to_the_provider(bench: Bench) -> None:
-    """``timeout`` gives the call an end; a mapping gives one per action."""
+def test_a_timeout_sets_the_deadline_of_the_context(bench: Bench) -> None:
+    """``timeout`` sets ``context.deadline``, and a mapping sets it per action."""
     bench.probe(
         """
         def set(self, context, changes):
@@ -301,7 +301,7 @@ def test_a_deadline_is_told_to_the_provider(bench: Bench) -> None:
     ],
 )
 def test_no_method_can_end_the_command(bench: Bench, method: str) -> None:
-    """An exit in a provider is a failure of what it was asked, never the exit code of the command."""
+    """``sys.exit(0)`` in a provider method is an error and not the exit code of the command."""
     bench.probe(
         "def canonicalize(self, context, resources): return resources\n"
         "def validate(self, context, should): return []\n"
@@ -319,7 +319,7 @@ def test_no_method_can_end_the_command(bench: Bench, method: str) -> None:
 
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_the_running_call_and_skips_the_rest(bench: Bench, signal: str) -> None:
-    """The call that runs is finished and verified; exit 130 or 143, with the summary."""
+    """The running call completes, the rest is skipped, and the exit code is 130 or 143."""
     bench.probe(
         f"""
         def set(self, context, changes):

@@ -1,4 +1,4 @@
-"""Code that the providers of one directory of the module path share in ``lib/``, used through the command."""
+"""Shared provider code in ``lib/`` of a directory on the module path."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MANIFEST = "resources: {'Shelf[a]': {size: 3}, 'Drawer[b]': {size: 4}}"
 
 @pytest.mark.parametrize("options", [(), ("--isolate",)], ids=["in one process", "in workers"])
 def test_each_directory_of_the_module_path_has_its_own_lib(two: Bench, options: tuple[str, ...]) -> None:
-    """Modules of the same name are independent, in one process and in workers."""
+    """Modules of the same name in two directories are independent, also in worker processes."""
     done = two.apply(MANIFEST, *options)
     assert done.code == 0, done
     assert (two.things_of / "shelf.json").read_text() == '[{"name": "a", "size": 3}]'
@@ -77,7 +77,7 @@ def test_each_directory_of_the_module_path_has_its_own_lib(two: Bench, options: 
 
 
 def test_a_changed_module_is_used_by_the_next_run(two: Bench) -> None:
-    """Also by a run that would use cached conclusions of an earlier one."""
+    """A changed module invalidates the cached conclusions of earlier runs."""
     for _ in range(3):
         assert two.apply(MANIFEST).code == 0
     two.write("near/lib/place.py", PLACE.format("elsewhere.json"))
@@ -87,7 +87,7 @@ def test_a_changed_module_is_used_by_the_next_run(two: Bench) -> None:
 
 
 def test_an_error_names_the_file_and_line_of_lib(two: Bench) -> None:
-    """And the chain of imports that leads there; the other type works."""
+    """The error shows the chain of imports, and another type still works."""
     two.write("near/lib/place.py", "FILE = 1 / 0\n")
     done = two.plan(MANIFEST)
     assert done.code == 65
@@ -98,7 +98,7 @@ def test_an_error_names_the_file_and_line_of_lib(two: Bench) -> None:
 
 
 def test_a_module_that_does_not_exist_is_an_error_of_the_type(two: Bench) -> None:
-    """With the file that is expected."""
+    """The error names the expected file and the nearest module."""
     two.write("near/providers/shelf.py", PROVIDER.replace("lib import store", "lib import stor"))
     done = two.plan(MANIFEST)
     assert done.code == 65

@@ -1,4 +1,4 @@
-"""The commands ``state`` and ``output`` as people and scripts call them; and a stack as a document, there and back."""
+"""The commands ``state`` and ``output``, and the export and import of a stack."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Command:
         self.store = SqliteStore(f"{directory}/state.db")
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run ``resource-api`` in a process of its own."""
+        """Run ``resource-api`` in a separate process."""
         return subprocess.run(
             [sys.executable, "-m", "resource_api", *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT), "RESOURCE_API_STATE": f"sqlite:{self.store.path}"},
@@ -50,13 +50,13 @@ class Command:
         )
 
     def ok(self, *arguments: str) -> str:
-        """Give what a command that works prints."""
+        """Return the output of a command that must succeed."""
         done = self(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def fails(self, code: int, *arguments: str) -> str:
-        """Give what a command that fails with ``code`` says."""
+        """Return the error of a command that must fail with ``code``."""
         done = self(*arguments)
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
@@ -65,14 +65,14 @@ class Command:
 
 @pytest.fixture
 def empty() -> Iterator[Command]:
-    """Give the command with nothing recorded."""
+    """Return the command with nothing recorded."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
         yield Command(directory)
 
 
 @pytest.fixture
 def command(empty: Command) -> Command:
-    """Give the command with two files recorded, the second of which needs the first."""
+    """Return the command with two files recorded, the second of which requires the first."""
     store = empty.store
     with store.lock("test", 0):
         secret = digest_secret("sesame", store.load(WEB).salt)
@@ -93,18 +93,18 @@ def command(empty: Command) -> Command:
 
 
 def test_every_command_is_there() -> None:
-    """``state`` has the documented subcommands and nothing else."""
+    """``state`` has the documented subcommands and no others."""
     assert {"state", "output"} <= COMMANDS.keys()
     from resource_api.cli.commands.state import state  # noqa: PLC0415 - what is under test
 
     assert set(state.commands) == set("list show rm mv taint untaint export import check recover history rekey".split())  # noqa: SIM905 - as documented
 
 
-class TestNothing:
-    """Where nothing is recorded."""
+class TestEmptyState:
+    """Commands on a state without records."""
 
-    def test_looking_finds_nothing(self, empty: Command) -> None:
-        """And is no error; what names something is."""
+    def test_inspecting_an_empty_state_prints_nothing(self, empty: Command) -> None:
+        """Listing an empty state is no error, and naming a resource or an output is one."""
         assert empty.ok("state", "list") == ""
         assert json.loads(empty.ok("state", "list", "--json")) == []
         assert empty.ok("output") == ""
@@ -113,19 +113,19 @@ class TestNothing:
         assert "no output 'x'" in empty.fails(1, "output", "x")
 
 
-class TestLooking:
-    """What is printed."""
+class TestInspecting:
+    """Commands that print records, outputs and runs."""
 
-    def test_references_in_the_order_in_which_they_were_made(self, command: Command) -> None:
-        """One a line, for scripts."""
+    def test_list_prints_references_in_order_of_creation(self, command: Command) -> None:
+        """``state list`` prints one reference per line in the order of creation."""
         assert command.ok("state", "list").splitlines() == [A, B]
         assert [each["urn"] for each in json.loads(command.ok("state", "list", "--json"))] == [
             "urn:resource:default::web::file::/a",
             "urn:resource:default::web::file::second",
         ]
 
-    def test_one_resource_by_title_or_name(self, command: Command) -> None:
-        """Everything of it, secrets hidden; a near miss gets a hint."""
+    def test_show_accepts_a_title_or_a_name(self, command: Command) -> None:
+        """``state show`` hides secrets, and an unknown reference gets a hint."""
         text = command.ok("state", "show", B)
         assert text == command.ok("state", "show", "file[/b]")
         assert "content: <sensitive>" in text
@@ -134,8 +134,8 @@ class TestLooking:
         assert f"did you mean '{B}'" in command.fails(64, "state", "show", "File[secnd]")
         assert "is not a reference" in command.fails(64, "state", "show", "second")
 
-    def test_outputs(self, command: Command) -> None:
-        """Text as it is, the rest as JSON; what is sensitive is hidden, and cannot be revealed."""
+    def test_output_prints_text_and_json(self, command: Command) -> None:
+        """A text is printed as it is, other values as JSON, and a sensitive one cannot be revealed."""
         assert command.ok("output", "sum") == "12\n34\n"
         assert command.ok("output", "list") == "[1]\n"
         assert json.loads(command.ok("output", "list", "--json")) == [1]
@@ -145,16 +145,16 @@ class TestLooking:
         assert "cannot be revealed: password" in command.fails(1, "output", "--reveal", "password")
         assert "did you mean 'sum'?" in command.fails(1, "output", "sun")
 
-    def test_history(self, command: Command) -> None:
-        """When, which command, what it did, how it ended; commands of ours too."""
+    def test_history_lists_runs_and_state_commands(self, command: Command) -> None:
+        """``state history`` lists each run and each ``state`` command."""
         command.ok("state", "taint", A)
         first, second = command.ok("state", "history").splitlines()
         assert first == "1970-01-01 00:00:00  r1  apply: 2 created (exit code 1)"
         assert second.endswith("state taint")
         assert json.loads(command.ok("state", "history", "--json"))[0]["run"] == "r1"
 
-    def test_which_project_is_meant(self, command: Command) -> None:
-        """The only one; of several, one must be named, and the error names them."""
+    def test_an_ambiguous_project_must_be_named(self, command: Command) -> None:
+        """The only project is the default, and an ambiguous one is an error that names all."""
         with command.store.lock("test", 0):
             command.store.commit(StackName("db", "staging"), Commit([record("/x")]))
         assert command.ok("state", "list").splitlines() == [A, B]
@@ -168,18 +168,18 @@ class TestLooking:
         assert command.ok("state", "list", "--project", "db") == "File[/y]\n"
 
 
-class TestMending:
-    """What is recorded is corrected; the system is not touched."""
+class TestEditing:
+    """Commands that change the records and not the system."""
 
     def test_rm_forgets(self, command: Command) -> None:
-        """All that are named or, if one is not recorded, none."""
+        """``state rm`` forgets all named resources, or none if one is not recorded."""
         assert "File[/zzz] is not recorded" in command.fails(64, "state", "rm", A, "File[/zzz]")
         assert command.store.load(WEB).serial == 2
         assert command.ok("state", "rm", A) == f"forgotten: {A}\n"
         assert command.ok("state", "list").splitlines() == [B]
 
     def test_mv_renames_everywhere(self, command: Command) -> None:
-        """The title, and every reference to it; the place in the order stays."""
+        """``state mv`` changes the title and every reference to it and keeps the order."""
         command.ok("state", "mv", A, "File[first]")
         state = command.store.load(WEB)
         first, second = state.records.values()
@@ -189,14 +189,14 @@ class TestMending:
         assert "is recorded already" in command.fails(64, "state", "mv", B, "File[first]")
         assert "keeps its type" in command.fails(64, "state", "mv", B, "User[x]")
 
-    def test_no_control_character_gets_into_a_title(self, command: Command) -> None:
-        """As in a manifest: what is printed one a line must be one line."""
+    def test_mv_refuses_control_characters(self, command: Command) -> None:
+        """A new title with a control character is refused."""
         for odd in ("File[a\nb]", "File[a\x1b[31mb]"):
             assert "a title cannot hold the control character" in command.fails(64, "state", "mv", A, odd)
         assert command.ok("state", "list").splitlines() == [A, B]
 
-    def test_a_title_that_has_one_is_one_line_everywhere(self, command: Command) -> None:
-        """An older state may hold such a title: it is listed and named on one line, and can be given up."""
+    def test_a_recorded_control_character_is_escaped(self, command: Command) -> None:
+        """A recorded title with a control character is printed escaped and can be renamed."""
         odd = "File[a\n\x1b[31mb]"
         with command.store.lock("test", 0):
             command.store.commit(WEB, Commit([record("/a")._replace(title="a\n\x1b[31mb")]))
@@ -207,8 +207,8 @@ class TestMending:
         command.ok("state", "mv", odd, A)
         assert command.ok("state", "list").splitlines() == [A, B]
 
-    def test_taint_and_back(self, command: Command) -> None:
-        """Tainting twice is once; what is not tainted cannot be untainted."""
+    def test_taint_and_untaint(self, command: Command) -> None:
+        """A second ``taint`` writes nothing, and ``untaint`` of a resource that is not tainted fails."""
         for _ in range(2):
             command.ok("state", "taint", A)
         assert command.store.load(WEB).records[record("/a").key].status == "tainted"
@@ -218,13 +218,13 @@ class TestMending:
         assert "is not tainted" in command.fails(64, "state", "untaint", A)
 
     def test_the_lock_is_held(self, command: Command) -> None:
-        """Who writes waits for it or is refused, with who has it; who looks does not care."""
+        """A command that writes is refused while another holds the lock, and one that reads is not."""
         with command.store.lock("a long run", 0):
             assert "running 'a long run'" in command.fails(75, "state", "rm", A)
             assert command.ok("state", "list").splitlines() == [A, B]
 
-    def test_damage_is_told_and_recovered(self, command: Command) -> None:
-        """Exit code 74 with the command to run; after it all is well."""
+    def test_damage_is_reported_and_recovered(self, command: Command) -> None:
+        """A damaged state exits 74 and names ``state recover``, which restores it."""
         path = Path(command.store.path)
         path.write_bytes(path.read_bytes()[:4096])
         for arguments in (["state", "list"], ["state", "check"], ["output"], ["state", "rm", A]):
@@ -234,8 +234,8 @@ class TestMending:
         assert command.ok("state", "list").splitlines() == [A, B]
 
 
-def test_what_was_run_is_shown_with_when_it_was(command: Command) -> None:
-    """And it is not said to be absent, since nobody can read it back."""
+def test_a_run_is_shown_with_its_time(command: Command) -> None:
+    """A resource that cannot be read back is shown with the time of its last run."""
     with command.store.lock("test", 0):
         ran = record("j", is_=None, last_run="2026-01-02T03:04:05+00:00")
         command.store.commit(WEB, Commit([ran]))
@@ -246,10 +246,10 @@ def test_what_was_run_is_shown_with_when_it_was(command: Command) -> None:
 
 
 class TestTransfer:
-    """A stack as a document."""
+    """Export and import of a stack."""
 
-    def test_there_and_back(self, command: Command, tmp_path: Path) -> None:
-        """Into a place where nothing is, all of it, under its own names or others."""
+    def test_an_exported_state_is_imported_identically(self, command: Command, tmp_path: Path) -> None:
+        """An export is imported without a difference under its own or another name."""
         file = tmp_path / "web.json"
         file.write_text(command.ok("state", "export"))
         assert "sesame" not in file.read_text()
@@ -264,8 +264,8 @@ class TestTransfer:
                 == (content(command.store.load(WEB)).split("\n")[5:])
             )
 
-    def test_what_is_older_or_of_another_lineage_needs_force(self, command: Command, tmp_path: Path) -> None:
-        """And even then the serial grows, so that what was planned before is stale."""
+    def test_an_older_or_foreign_state_needs_force(self, command: Command, tmp_path: Path) -> None:
+        """With ``--force`` such a state is imported under a higher serial."""
         old = tmp_path / "old.json"
         old.write_text(command.ok("state", "export"))
         command.ok("state", "import", str(old))
@@ -302,7 +302,7 @@ class TestTransfer:
         ],
     )
     def test_a_wrong_document_is_refused(self, change: dict[str, Any], message: str) -> None:
-        """With what is wrong in it, before anything is written."""
+        """A document with a wrong field raises ``ManifestError`` with the reason."""
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
         document = {**state_export.to_document(state), **change}
         with pytest.raises(ManifestError, match=message):
@@ -311,14 +311,14 @@ class TestTransfer:
     @pytest.mark.parametrize(
         "text", ["", "[]", "{", "{}", '{"state_format": 1}', "[" * 100_000, '{"$resource_api": "sealed"}']
     )
-    def test_what_is_no_document_is_refused(self, text: str) -> None:
-        """Whatever it is."""
+    def test_text_that_is_no_document_is_refused(self, text: str) -> None:
+        """Text that is no exported state raises ``ManifestError``."""
         with pytest.raises(ManifestError):
             state_export.from_document(text, "x.json")
 
     @pytest.mark.parametrize("field", ["reference", "name", "requires", "is"])
     def test_a_wrong_resource_is_refused(self, field: str) -> None:
-        """Each part of it is looked at; two of one identity are told."""
+        """A wrong field of a resource, or two resources of one identity, raise ``ManifestError``."""
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
         document = state_export.to_document(state)
         document["resources"][0][field] = {"reference": "File[/b]", "name": {}, "requires": "x", "is": []}[field]
@@ -340,10 +340,10 @@ class TestTransfer:
             ({"deleted_with": "File[]"}, r"File\[/a\]: 'deleted_with': .* empty title"),
         ],
     )
-    def test_words_that_contradict_or_mean_nothing_are_refused(
+    def test_contradicting_or_unknown_values_are_refused(
         self, empty: Command, tmp_path: Path, change: dict[str, Any], message: str
     ) -> None:
-        """As a whole, with the resource and what is wrong with it; nothing is written."""
+        """The import fails with the resource and the reason, and nothing is written."""
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
         document = state_export.to_document(state)
         document["resources"][0] |= change
@@ -360,8 +360,8 @@ class TestTransfer:
         ),
         outputs=attributes,
     )
-    def test_any_state_comes_back(self, found: list[Record], outputs: dict[str, Any]) -> None:
-        """Exactly, kinds of numbers included."""
+    def test_any_state_survives_a_round_trip(self, found: list[Record], outputs: dict[str, Any]) -> None:
+        """A generated state is equal after export and import, kinds of numbers included."""
         kept = {each.key: each for each in found if each.title[:1] + each.title[-1:] not in {"''", '""'}}
         state = StackState("web", "x", "ab", 3, "site.yaml", b"salt", kept, {("file", ("a", "b")): ["x"]}, {}, outputs)
         again = state_export.from_document(json.dumps(state_export.to_document(state)), "x.json")
@@ -369,8 +369,8 @@ class TestTransfer:
         assert again == state
 
 
-def test_the_command_line_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    """A subcommand without its argument is wrong usage."""
+def test_a_missing_argument_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """A subcommand without its argument exits 64 and names the argument."""
     assert run(["state", "show"]) == 64
     assert run(["state", "rm"]) == 64
     assert "REF" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A run about some of the manifest's resources: targets, exclusions, tags."""
+"""Partial runs: targets, exclusions and tags."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ resources:
         ("--tags nosuch", ""),
     ],
 )
-def test_exactly_these(bench: Bench, options: str, expected: str) -> None:
-    """Neither dependencies nor dependents come along unless asked for, and nobody else is read or blocked."""
+def test_options_select_exactly_these_resources(bench: Bench, options: str, expected: str) -> None:
+    """The options select exactly the expected resources."""
     done = bench.stream(MANIFEST, *options.split())
     assert done.code == 0, done
     made = [end["reference"].split("[")[1].removesuffix("]") for end in done.events("step_end")]
@@ -58,7 +58,7 @@ def test_exactly_these(bench: Bench, options: str, expected: str) -> None:
 @pytest.mark.parametrize("option", ["--target", "--exclude"])
 @pytest.mark.parametrize("name", ["Widget[x]", "Wdget[a]", "Widget[[ab]]", "[", "Widget[a"])
 def test_a_name_that_matches_nothing_is_wrong_usage(bench: Bench, option: str, name: str) -> None:
-    """With the nearest where there is one; brackets are no wild characters."""
+    """An option that matches no resource exits 64 and names it, and no provider is called."""
     done = bench.apply(MANIFEST, option, name)
     assert (done.code, done.out) == (64, "")
     assert name in done.err
@@ -66,20 +66,20 @@ def test_a_name_that_matches_nothing_is_wrong_usage(bench: Bench, option: str, n
 
 
 def test_the_nearest_name_is_offered(bench: Bench) -> None:
-    """As everywhere."""
+    """An unknown target gets a hint."""
     assert "did you mean 'Widget[" in bench.apply(MANIFEST, "--target", "Widget[q]").err
 
 
 def test_a_plan_is_limited_the_same_way(bench: Bench) -> None:
-    """And says that it is not complete."""
+    """A plan with a target has only its step and is not ``complete``."""
     planned = bench.plan(MANIFEST, "--target", "Token[2]", "--json").document
     assert [step["reference"] for step in planned["steps"]] == ["Token[2]"]
     assert planned["complete"] is False
     assert bench.plan(MANIFEST, "--json").document["complete"] is True
 
 
-def test_values_of_what_is_left_out_are_read(bench: Bench) -> None:
-    """Where it exists its state is used; where it does not, the run fails before anything is touched."""
+def test_values_of_excluded_resources_are_read(bench: Bench) -> None:
+    """A reference to a resource that is no target uses its actual value, and a missing one fails the run."""
     manifest = "resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}"
     missing = bench.apply(manifest, "--target", "Token[1]")
     assert missing.code == 1
@@ -90,15 +90,15 @@ def test_values_of_what_is_left_out_are_read(bench: Bench) -> None:
     assert bench.things("token")["1"]["tint"] == "S-9"
 
 
-def test_what_is_left_out_notifies_nobody(bench: Bench) -> None:
-    """It has not been changed by this run."""
+def test_an_excluded_resource_notifies_nothing(bench: Bench) -> None:
+    """A resource that is no target causes no refresh."""
     bench.put("daemon", web={"ensure": "running"})
     manifest = "resources: {'Widget[a]': {notify: 'Daemon[web]'}, 'Daemon[web]': {}}"
     assert bench.apply(manifest, "--target", "Daemon[web]").code == 0
     assert bench.calls("daemon", "refresh") == []
 
 
-def test_problems_of_what_is_left_out_are_told_all_the_same(bench: Bench) -> None:
-    """A manifest is valid or it is not."""
+def test_errors_of_excluded_resources_are_reported(bench: Bench) -> None:
+    """An error in a resource that is no target refuses the manifest."""
     done = bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {size: big}}", "--target", "Widget[a]")
     assert done.code == 65

@@ -1,4 +1,4 @@
-"""What a manifest may not say: refused as a whole before anything is touched, every problem with its line."""
+"""Invalid manifests: refused before any provider is called, with the line of every problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def problem(bench: Bench, declared: str) -> str:
-    """Give what the command says of one resource ``Widget[a]`` with a wrong line; nothing may have been touched."""
+    """Return the error for ``Widget[a]`` with a wrong line, and check that no provider was called."""
     done = bench.apply(f"resources:\n  Widget[first]: {{}}\n  Widget[a]:\n    {declared}\n")
     assert (done.code, done.out) == (65, "")
     assert bench.calls("widget") == []
@@ -36,7 +36,7 @@ WRONG: list[tuple[str, list[str]]] = [
 
 
 def test_a_value_of_another_type_is_refused(bench: Bench) -> None:
-    """Nothing is coerced; the line says where, what is expected, and what stands there."""
+    """Values are not coerced, and each error has its line and the expected data type."""
     lines = "".join(f"  Widget[w{number}]:\n    {declared}\n" for number, (declared, _) in enumerate(WRONG))
     done = bench.apply(f"resources:\n{lines}")
     assert done.code == 65
@@ -50,7 +50,7 @@ def test_a_value_of_another_type_is_refused(bench: Bench) -> None:
 
 
 def test_an_unknown_attribute_is_refused_with_the_nearest(bench: Bench) -> None:
-    """The message is the documented one, to the letter."""
+    """The message is exactly the documented one."""
     assert problem(bench, "clour: red") == (
         "site.yaml:4:5: Widget[a]: unknown attribute 'clour'; did you mean 'colour'?"
     )
@@ -58,21 +58,21 @@ def test_an_unknown_attribute_is_refused_with_the_nearest(bench: Bench) -> None:
 
 @pytest.mark.parametrize("value", ["S-9", "S-a", "''"])
 def test_read_only_is_never_declared(bench: Bench, value: str) -> None:
-    """Not even when it is what it would be anyway."""
+    """A declared ``read_only`` attribute is an error, whatever its value."""
     bench.put("widget", a={"serial": "S-a"})
     said = problem(bench, f"serial: {value}")
     assert "serial" in said
     assert "read_only" in said
 
 
-def test_read_only_is_refused_of_the_absent_too(bench: Bench) -> None:
-    """Deletion is no excuse; ``null`` says nothing and is fine."""
+def test_read_only_is_refused_for_absent_resources_too(bench: Bench) -> None:
+    """``read_only`` is refused with ``ensure: absent``, and ``null`` is accepted."""
     assert "read_only" in problem(bench, "serial: x\n    ensure: absent")
     assert bench.apply("resources: {'Widget[a]': {serial: null}}").code == 0
 
 
 def test_a_mandatory_attribute_must_be_declared(bench: Bench) -> None:
-    """Before anything is touched, and naming the attribute."""
+    """The error names the attribute, and no provider is called."""
     bench.put("setting", port={"value": 1})
     done = bench.apply("resources:\n  Setting[port]:\n    unit: x\n")
     assert done.code == 65
@@ -80,8 +80,8 @@ def test_a_mandatory_attribute_must_be_declared(bench: Bench) -> None:
     assert bench.calls("setting") == []
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file(bench: Bench) -> None:
-    """One run shows everything that is wrong, also in several types, sorted by line."""
+def test_all_problems_are_reported_at_once_in_line_order(bench: Bench) -> None:
+    """One run reports the problems of several types, sorted by line."""
     done = bench.validate(
         """
         resources:
@@ -102,7 +102,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(bench: Bench) ->
 
 
 def test_an_unknown_type_names_the_nearest(bench: Bench) -> None:
-    """And the line of its first use."""
+    """The error has the line and the nearest type."""
     done = bench.apply("resources:\n  Wiget[a]: {}\n")
     assert done.code == 65
     assert "site.yaml:2:3: Wiget[a]: unknown type 'Wiget'" in done.err
@@ -110,7 +110,7 @@ def test_an_unknown_type_names_the_nearest(bench: Bench) -> None:
 
 
 def test_a_plain_value_for_a_secret_is_wrapped(bench: Bench) -> None:
-    """The manifest gives what is inside; the provider gets it wrapped."""
+    """A plain value for a ``Sensitive`` attribute is passed wrapped to the provider."""
     done = bench.apply("resources: {'Account[a]': {password: hunter22}}")
     assert done.code == 0
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "password": "Sensitive"}]
@@ -118,7 +118,7 @@ def test_a_plain_value_for_a_secret_is_wrapped(bench: Bench) -> None:
 
 
 def test_a_wrong_secret_is_refused_without_being_shown(bench: Bench) -> None:
-    """Limits hold inside a secret too; the message names the attribute, never the value."""
+    """The error names the attribute and not the value."""
     done = bench.apply("resources:\n  Account[a]:\n    password: hunter2\n")
     assert done.code == 65
     assert "password" in done.err
@@ -127,7 +127,7 @@ def test_a_wrong_secret_is_refused_without_being_shown(bench: Bench) -> None:
 
 
 def test_the_same_title_twice_is_an_error_naming_both_lines(bench: Bench) -> None:
-    """YAML's own rule: a key stands once."""
+    """A duplicate title is refused with both lines."""
     done = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {}\n  Widget[a]: {}\n")
     assert done.code == 65
     assert "site.yaml:4:3" in done.err
@@ -135,7 +135,7 @@ def test_the_same_title_twice_is_an_error_naming_both_lines(bench: Bench) -> Non
 
 
 def test_one_identity_under_two_titles_is_an_error_naming_both_lines(bench: Bench) -> None:
-    """By the namevar, and by its canonical form."""
+    """Two titles with the same canonical namevar are refused with both lines."""
     done = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {name: a}\n")
     assert done.code == 65
     assert "site.yaml:3:3: Widget[b]: is the same resource as Widget[a] at" in done.err
@@ -146,14 +146,14 @@ def test_one_identity_under_two_titles_is_an_error_naming_both_lines(bench: Benc
 
 
 def test_a_title_that_is_not_of_the_namevars_type_is_refused(bench: Bench) -> None:
-    """The namevar comes from the title and is checked like any value."""
+    """A namevar from a title is checked against its data type."""
     done = bench.apply("resources:\n  Token[xyz]: {}\n")
     assert done.code == 65
     assert "site.yaml:2:3: Token[xyz]: id " in done.err
 
 
-def test_what_validate_finds_refuses_the_manifest(bench: Bench) -> None:
-    """A provider may say more than data types can: strings are errors, a warning lets the run go on and never hides."""
+def test_problems_from_validate_refuse_the_manifest(bench: Bench) -> None:
+    """Strings, errors and exceptions from ``validate`` refuse the manifest, and a warning does not."""
     bench.probe(
         """
         def validate(self, context, should):
@@ -182,8 +182,8 @@ def test_what_validate_finds_refuses_the_manifest(bench: Bench) -> None:
     assert bench.things("probe")["a"]["size"] == 3
 
 
-def test_an_unknown_metaparameter_shape_is_refused(bench: Bench) -> None:
-    """What steers the runtime is checked as strictly as what steers the provider."""
+def test_a_wrong_metaparameter_is_refused(bench: Bench) -> None:
+    """Each wrong metaparameter is reported with its line."""
     wrong = ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}")
     lines = "".join(f"  Widget[w{number}]:\n    {declared}\n" for number, declared in enumerate(wrong))
     done = bench.apply(f"resources:\n{lines}")
@@ -191,13 +191,13 @@ def test_an_unknown_metaparameter_shape_is_refused(bench: Bench) -> None:
     assert [line.split("site.yaml:")[1].split(":")[0] for line in done.lines] == ["3", "5", "7", "9", "11"]
 
 
-def test_the_absent_is_checked_too(bench: Bench) -> None:
-    """A wrong value is wrong also where it will not be used."""
+def test_absent_resources_are_checked_too(bench: Bench) -> None:
+    """A wrong value is refused with ``ensure: absent`` as well."""
     assert "size" in problem(bench, "size: big\n    ensure: absent")
 
 
-def test_values_are_checked_whether_or_not_something_uses_them(bench: Bench) -> None:
-    """Each mistake is said where it stands, and not again where it is used."""
+def test_unused_values_are_checked_too(bench: Bench) -> None:
+    """Each problem in ``values`` is reported once, at its own line."""
     done = bench.validate(
         """
         values:
@@ -226,8 +226,8 @@ def test_values_are_checked_whether_or_not_something_uses_them(bench: Bench) -> 
     ]
 
 
-def test_defaults_are_checked_whether_or_not_something_inherits_them(bench: Bench) -> None:
-    """The type, the attributes and the values, as far as they are known."""
+def test_unused_defaults_are_checked_too(bench: Bench) -> None:
+    """The types, attributes and known values of ``defaults`` are checked."""
     done = bench.validate(
         """
         defaults:
@@ -246,8 +246,8 @@ def test_defaults_are_checked_whether_or_not_something_inherits_them(bench: Benc
     ]
 
 
-def test_words_of_old_yaml_are_strings(bench: Bench) -> None:
-    """YAML 1.2 core: only true and false are truths, only plain digits are numbers."""
+def test_words_of_yaml_1_1_are_strings(bench: Bench) -> None:
+    """``yes``, ``on``, ``22:22`` and similar words are strings, as in the YAML 1.2 core schema."""
     words = ("yes", "on", "no", "22:22", "1_000", "~x", "Off", "0o17x")
     lines = "".join(f"  Widget[w{number}]: {{colour: {word}}}\n" for number, word in enumerate(words))
     assert bench.apply(f"resources:\n{lines}").code == 0
@@ -269,8 +269,8 @@ def test_words_of_old_yaml_are_strings(bench: Bench) -> None:
         ("resources:\n  Widget[a]: {require: [Widget[b]]}\n", ":2:"),
     ],
 )
-def test_a_file_that_is_no_manifest_is_refused_with_its_place(bench: Bench, text: str, place: str) -> None:
-    """Whatever is wrong with the file itself: exit 65, its name and line, nothing touched."""
+def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, text: str, place: str) -> None:
+    """An unreadable or malformed file exits 65 with its name and line."""
     path = bench.home / "site.yaml"
     path.write_text(text, encoding="utf-8")
     done = bench.run("apply", "site.yaml")
@@ -291,16 +291,16 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_place(bench: Bench, text
         ("m.output('a', m.widget('a').serial == 3)", "${Widget[a].serial} is not known yet and cannot be tested"),
     ],
 )
-def test_what_python_cannot_declare_is_told_with_its_line(bench: Bench, said: str, words: str) -> None:
-    """Whatever no manifest can hold, and what would be decided before it is known."""
+def test_a_wrong_python_declaration_is_reported_with_its_line(bench: Bench, said: str, words: str) -> None:
+    """A wrong call in a Python manifest is reported with file and line."""
     bench.write("site.py", f"X = 1\n\ndef manifest(m):\n    m.widget('sound')\n    {said}\n")
     done = bench.run("validate", "site.py")
     assert done.code == 65
     assert f"site.py:5:1: {words}" in done.err
 
 
-def test_the_constants_of_a_python_manifest_are_told_where_they_are_written(bench: Bench) -> None:
-    """All at once, with file, line and column."""
+def test_wrong_python_constants_are_reported_with_their_position(bench: Bench) -> None:
+    """All errors in the constants are reported at once with file, line and column."""
     bench.write(
         "site.py",
         """
@@ -328,23 +328,23 @@ def test_the_constants_of_a_python_manifest_are_told_where_they_are_written(benc
     assert "site.py:2:5: input 'x': unknown data type 'Foo'" in bench.run("validate", "site.py").err
 
 
-def test_a_reference_that_needs_quotes_is_told_with_the_text_to_paste(bench: Bench) -> None:
-    """The commonest mistake of all in YAML is answered by its cure."""
+def test_an_unquoted_reference_is_reported_with_the_quoted_text(bench: Bench) -> None:
+    """The error for an unquoted reference in a YAML list contains the quoted reference."""
     done = bench.apply("resources:\n  Widget[b]: {}\n  Widget[a]: {require: [Widget[b]]}\n")
     assert done.code == 65
     assert '"Widget[b]"' in done.err
 
 
-def test_a_missing_manifest_is_told_by_its_name(bench: Bench) -> None:
-    """Nobody has to guess which file is meant."""
+def test_a_missing_manifest_is_named(bench: Bench) -> None:
+    """A manifest that does not exist exits 65, and the error names it."""
     done = bench.run("apply", "nosuch.yaml")
     assert done.code == 65
     assert "nosuch.yaml" in done.err
     assert done.out == ""
 
 
-def test_a_missing_secret_is_asked_for_as_a_file(bench: Bench) -> None:
-    """What the error says to write is not refused a moment later."""
+def test_a_missing_secret_input_is_requested_as_a_file(bench: Bench) -> None:
+    """The error suggests ``@FILE`` for a sensitive input and ``VALUE`` for another."""
     done = bench.plan('inputs: {word: {type: "Sensitive[String]"}, size: {type: Integer}}')
     assert done.code == 65
     assert "input 'word': is not given and has no default; give it with -i word=@FILE" in done.err
@@ -359,8 +359,8 @@ def test_a_missing_secret_is_asked_for_as_a_file(bench: Bench) -> None:
         "Widget[x]: {name: '${Widget[w].serial}'}",
     ],
 )
-def test_an_identity_is_known_before_anything_is_done(bench: Bench, declared: str) -> None:
-    """Whatever type it is of, and whoever names it: the line says so."""
+def test_a_namevar_must_be_known_before_apply(bench: Bench, declared: str) -> None:
+    """A namevar that is only known after apply is refused with its line."""
     done = bench.plan(f"resources:\n  Widget[w]: {{}}\n  {declared}\n")
     assert done.code == 65
     assert [line.partition(": ")[2] for line in done.lines] == [
@@ -373,8 +373,8 @@ def test_an_identity_is_known_before_anything_is_done(bench: Bench, declared: st
     "declared",
     ["File[x]: {path: '/tmp/ra-${inputs.pw}', content: a}", "Widget[x]: {name: '${inputs.pw}'}"],
 )
-def test_an_identity_is_no_secret(bench: Bench, declared: str) -> None:
-    """It would be shown and recorded wherever its resource is."""
+def test_a_namevar_cannot_be_a_secret(bench: Bench, declared: str) -> None:
+    """A secret namevar is refused without being shown."""
     bench.write("pw", "hidden77")
     inputs = "inputs: {pw: {type: 'Sensitive[String]'}}\n"
     done = bench.plan(f"{inputs}resources:\n  {declared}\n", "-i", "pw=@pw")
@@ -384,8 +384,8 @@ def test_an_identity_is_no_secret(bench: Bench, declared: str) -> None:
     assert "hidden77" not in line
 
 
-def test_what_an_author_computes_fails_alone_and_not_for_what_is_unknown(bench: Bench) -> None:
-    """A function that names automatic relationships raises: a problem of its resource, with the line."""
+def test_a_failing_autorequire_function_is_a_problem_of_its_resource(bench: Bench) -> None:
+    """An exception in it has the line of the resource, and an unknown value causes none."""
     attributes = '"name": Attribute("String", "n", kind="namevar"), "of": Attribute("Optional[String]", "o")'
     declared = (
         f"name='odd', docs='o', attributes={{{attributes}}}, autorequires={{'widget': lambda it: [it['of'] + '1']}}"
@@ -400,8 +400,8 @@ def test_what_an_author_computes_fails_alone_and_not_for_what_is_unknown(bench: 
 
 
 @pytest.mark.parametrize("used", [True, False])
-def test_values_refer_to_each_other_as_deep_as_files_do_and_no_deeper(bench: Bench, *, used: bool) -> None:
-    """A chain without an end in sight is a problem of the manifest, said where the limit is passed."""
+def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) -> None:
+    """A chain of 100 values is valid, and each excess of the limit in a longer one is reported."""
     resource = "'Widget[a]': {colour: '${values.v0}'}" if used else ""
 
     def chain(length: int) -> str:
