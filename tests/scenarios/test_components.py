@@ -126,7 +126,7 @@ def test_a_saved_plan_of_components_is_applied(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("1 / 0", "components/house.py:1: ZeroDivisionError: division by zero"),
         ("x = (", "components/house.py:1: SyntaxError"),
@@ -142,12 +142,12 @@ def test_a_saved_plan_of_components_is_applied(bench: Bench) -> None:
         ),
     ],
 )
-def test_a_broken_component_is_reported_with_its_position(bench: Bench, text: str, says: str) -> None:
+def test_a_broken_component_is_reported_with_its_position(bench: Bench, text: str, message: str) -> None:
     """There is one error with the position, and no provider is called."""
     bench.write("modules/components/house.py", text)
     done = bench.apply(SITE)
     assert done.code == 65
-    assert says in done.err
+    assert message in done.err
     assert len(done.lines) == 1
     assert bench.calls("widget") == []
 

@@ -145,13 +145,13 @@ def test_another_token_replaces_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "said"),
+    ("lifecycle", "message"),
     [
         ("{replace: never}", "would be replaced, and lifecycle.replace is never"),
         ("{protect: true}", "is protected and would be replaced"),
     ],
 )
-def test_a_resource_that_must_not_be_replaced_keeps_its_provider(site: Site, lifecycle: str, said: str) -> None:
+def test_a_resource_that_must_not_be_replaced_keeps_its_provider(site: Site, lifecycle: str, message: str) -> None:
     """``never`` and ``protect`` fail the resource, nothing is deleted, and the old configuration still works."""
     old, new = site.serve(), site.serve()
     text = ONE.format(url="URL").replace("provider: lab}", f"provider: lab, lifecycle: {lifecycle}}}")
@@ -159,7 +159,7 @@ def test_a_resource_that_must_not_be_replaced_keeps_its_provider(site: Site, lif
     assert site.run("apply", "site.yaml").code == 0
     site.write("site.yaml", text.replace("URL", new.url))
     refused = site.run("apply", "site.yaml")
-    assert (refused.code, said in refused.err) == (1, True), refused.err
+    assert (refused.code, message in refused.err) == (1, True), refused.err
     assert (names(old), names(new)) == (["a", "b"], [])
     site.write("site.yaml", text.replace("URL", old.url))
     back = site.run("apply", "site.yaml", "--detailed-exitcodes")
@@ -324,9 +324,9 @@ def test_a_secret_that_check_config_cannot_read_is_named(site: Site) -> None:
 def test_a_single_resource_needs_no_manifest(site: Site) -> None:
     """``resource`` uses the default provider with the configuration that ``check_config`` completes."""
     server = site.serve()
-    told = {"INVENTORY_URL": server.url, "INVENTORY_TOKEN_FILE": str(site.write("token", "token-one"))}
-    assert site.run("resource", "inventory_host", "a", "role=web", **told).code == 0
-    assert site.run("resource", "inventory_host", "--json", **told).document[0]["role"] == "web"
+    environment = {"INVENTORY_URL": server.url, "INVENTORY_TOKEN_FILE": str(site.write("token", "token-one"))}
+    assert site.run("resource", "inventory_host", "a", "role=web", **environment).code == 0
+    assert site.run("resource", "inventory_host", "--json", **environment).document[0]["role"] == "web"
     refused = site.run("resource", "inventory_host")
     assert (refused.code, "the configuration of its provider: 'url' is missing" in refused.err) == (1, True), (
         refused.err
@@ -390,8 +390,8 @@ def test_the_newest_type_version_in_range_is_used(site: Site) -> None:
         resources: {"Note[a]": {}, "Note[b]": {provider: old}, "Note[c]": {provider: exact}}
         """,
     )
-    said = site.run("apply", "site.yaml", RESOURCE_API_MODULE_PATH=path).err
-    assert [line for line in said.splitlines() if "made by" in line] == [
+    stderr = site.run("apply", "site.yaml", RESOURCE_API_MODULE_PATH=path).err
+    assert [line for line in stderr.splitlines() if "made by" in line] == [
         "Notice: note: a made by 1.9.0",
         "Notice: note: b made by 1.10.0",
         "Notice: note: c made by 2.0.0",

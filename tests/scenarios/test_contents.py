@@ -202,19 +202,19 @@ def test_a_secret_content_is_never_shown(bench: Bench, *, key: bool) -> None:
         },
     }
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
-    told = ""
+    printed = ""
     for secret in ("hunter22hunter22", "other33other33"):
         (bench.home / "key").write_text(secret, encoding="utf-8")
         for command in (["plan", "--json"], ["plan"], ["apply", "-d"], ["apply", "--json"]):
             done = bench.run(*command, "site.json", "-i", "key=@key")
-            told += done.out + done.err
+            printed += done.out + done.err
         assert (bench.home / "out").read_text(encoding="utf-8") == secret
         assert "1 unchanged" in bench.run("plan", "site.json", "-i", "key=@key").out
-        told += bench.run("state", "export").out
+        printed += bench.run("state", "export").out
         assert secret.encode() not in (bench.home / "state.db").read_bytes()
-        assert secret not in told
-        assert digest(secret)[:12] not in told.replace(f'"checksum": "{digest(secret)}"', "")
-    assert "source: <sensitive>" in told
+        assert secret not in printed
+        assert digest(secret)[:12] not in printed.replace(f'"checksum": "{digest(secret)}"', "")
+    assert "source: <sensitive>" in printed
 
 
 @pytest.mark.parametrize("options", [(), ("--isolate",)])

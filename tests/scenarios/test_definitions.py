@@ -61,9 +61,9 @@ def test_a_wrong_attribute_is_named_with_its_error(bench: Bench) -> None:
     """The type is unusable, and the message names the type, the attribute and the error."""
     for number, (attributes, _) in enumerate(ATTRIBUTES):
         bench.type(f"odd{number}", attributes, provider=PROVIDER, base="BaseProvider")
-    for number, said in enumerate(refusals(bench, len(ATTRIBUTES))):
+    for number, message in enumerate(refusals(bench, len(ATTRIBUTES))):
         for word in (f"odd{number}", *ATTRIBUTES[number][1]):
-            assert word in said, said
+            assert word in message, message
 
 
 SOURCES: list[tuple[str, list[str]]] = [
@@ -106,9 +106,9 @@ def test_a_wrong_type_file_is_named_with_its_error(bench: Bench) -> None:
         text = source.replace("'odd'", f"'odd{number}'")
         bench.write(f"modules/types/odd{number}.py", f"from resource_api import Attribute, TypeDefinition\n\n{text}\n")
         bench.write(f"modules/providers/odd{number}.py", "from resource_api import SimpleProvider as Provider\n")
-    for number, said in enumerate(refusals(bench, len(SOURCES))):
+    for number, message in enumerate(refusals(bench, len(SOURCES))):
         for word in (f"odd{number}", *SOURCES[number][1]):
-            assert word in said, said
+            assert word in message, message
 
 
 PROMISES: list[tuple[list[str], str, list[str]]] = [
@@ -134,9 +134,9 @@ def test_a_feature_and_its_method_belong_together(bench: Bench) -> None:
     """A feature without its method, or its method without the feature, is an error at load."""
     for number, (features, provider, _) in enumerate(PROMISES):
         bench.type(f"odd{number}", f"{NAME}, {ENSURE}", provider=provider, base="BaseProvider", features=features)
-    for number, said in enumerate(refusals(bench, len(PROMISES))):
+    for number, message in enumerate(refusals(bench, len(PROMISES))):
         for word in (f"odd{number}", *PROMISES[number][2]):
-            assert word in said, said
+            assert word in message, message
 
 
 def test_a_method_with_an_underscore_is_a_helper(bench: Bench) -> None:
@@ -167,8 +167,8 @@ def test_a_wrong_provider_file_is_an_error(bench: Bench) -> None:
     for number, source in enumerate(sources):
         bench.type(f"odd{number}", f"{NAME}, {ENSURE}")
         bench.write(f"modules/providers/odd{number}.py", source + "\n")
-    for number, said in enumerate(refusals(bench, len(sources))):
-        assert f"providers/odd{number}.py" in said
+    for number, message in enumerate(refusals(bench, len(sources))):
+        assert f"providers/odd{number}.py" in message
 
 
 def test_a_broken_type_affects_only_manifests_that_use_it(bench: Bench) -> None:
@@ -186,9 +186,9 @@ def test_all_errors_of_a_type_are_reported_at_once(bench: Bench) -> None:
     """One run reports three errors of one type."""
     bench.type("odd", '"a": Attribute("Strng", "x"), "b": Attribute("String", kind="wobble"), "tag": Attribute("Any")')
     bench.write("modules/providers/odd.py", "from resource_api import SimpleProvider as Provider\n")
-    said = refused(bench)
+    message = refused(bench)
     for word in ("Strng", "wobble", "reserved"):
-        assert word in said
+        assert word in message
 
 
 def test_the_first_directory_on_the_path_wins(bench: Bench) -> None:

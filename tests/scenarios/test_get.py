@@ -154,14 +154,14 @@ def test_one_unreadable_resource_leaves_the_others_in_a_listing(bench: Bench) ->
     """The error is on stderr with exit code 1, and the other resources are listed."""
     rows = "[{'name': name, 'size': 1} for name in ('b', 'c')]"
     bench.probe(GET_ALONE.format(body=f"context.failed('a', message='locked by somebody'); return {rows}"))
-    told = ["Error: Probe[a]: locked by somebody"]
+    expected = ["Error: Probe[a]: locked by somebody"]
     listed = bench.run("resource", "probe")
-    assert (listed.code, listed.lines) == (1, told)
+    assert (listed.code, listed.lines) == (1, expected)
     assert re.findall(r"Probe\[.\]", listed.out) == ["Probe[b]", "Probe[c]"]
     document = bench.run("resource", "probe", "--json")
-    assert (document.code, document.lines, [row["title"] for row in document.document]) == (1, told, ["b", "c"])
+    assert (document.code, document.lines, [row["title"] for row in document.document]) == (1, expected, ["b", "c"])
     shown = bench.run("resource", "probe", "a")
-    assert (shown.code, shown.out, shown.lines) == (1, "", told)
+    assert (shown.code, shown.out, shown.lines) == (1, "", expected)
     assert bench.run("resource", "probe", "b").code == 0
 
 

@@ -44,13 +44,13 @@ def test_a_value_that_contains_a_secret_is_hidden(bench: Bench, kind: str, value
         f"resources: {{'Vault[a]': {{words: {value}}}}}\noutputs: {{out: '${{inputs.given}}'}}"
     )
     state = ("--state", f"sqlite:{bench.home}/state.db")
-    said = [bench.plan(manifest, *state), bench.apply(manifest, "-d", *state), bench.stream(manifest, "-d", *state)]
-    said += [bench.run("state", word, *state) for word in ("list", "export")]
-    said += [bench.run("output", *state)]
-    assert all(each.code == 0 for each in said), said
-    assert "hunter2" not in "".join(each.out + each.err for each in said)
+    outcomes = [bench.plan(manifest, *state), bench.apply(manifest, "-d", *state), bench.stream(manifest, "-d", *state)]
+    outcomes += [bench.run("state", word, *state) for word in ("list", "export")]
+    outcomes += [bench.run("output", *state)]
+    assert all(each.code == 0 for each in outcomes), outcomes
+    assert "hunter2" not in "".join(each.out + each.err for each in outcomes)
     assert b"hunter2" not in (bench.home / "state.db").read_bytes()
-    assert said[2].events("summary")[0]["unchanged"] == 1
+    assert outcomes[2].events("summary")[0]["unchanged"] == 1
 
 
 def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
@@ -69,10 +69,10 @@ def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
     )
 
 
-@pytest.mark.parametrize("said", ['context.created("a")', 'context.deleting("b").__enter__()'])
-def test_a_change_reported_during_get_is_an_error(bench: Bench, said: str) -> None:
+@pytest.mark.parametrize("call", ['context.created("a")', 'context.deleting("b").__enter__()'])
+def test_a_change_reported_during_get_is_an_error(bench: Bench, call: str) -> None:
     """A provider that reports a change in ``get`` fails the plan."""
-    bench.probe(f"def get(self, context, names=None):\n    {said}\n    return []\ndef set(self, c, changes): pass")
+    bench.probe(f"def get(self, context, names=None):\n    {call}\n    return []\ndef set(self, c, changes): pass")
     done = bench.plan("resources: {'Probe[a]': {}}")
     assert done.code == 1
     assert "nothing is changed in this call" in done.err
@@ -178,5 +178,5 @@ def test_diagnostics_are_json_lines(bench: Bench, words: tuple[str, ...]) -> Non
     """With ``--log-format json`` each line on stderr is a JSON object, also for wrong usage."""
     done = bench.run(*words, "--log-format", "json")
     assert done.code in {64, 65}
-    said = [json.loads(line) for line in done.lines]
-    assert [each["level"] for each in said] == ["err"]
+    events = [json.loads(line) for line in done.lines]
+    assert [each["level"] for each in events] == ["err"]

@@ -122,13 +122,13 @@ def test_a_change_may_require_a_replacement(bench: Bench) -> None:
     assert bench.things("widget")["a"] == {"colour": "blue", "serial": "S-a"}
 
 
-@pytest.mark.parametrize("wish", ["", "replace_on_changes: [image]", "replace: never"])
-def test_a_requested_replacement_allows_an_init_only_change(bench: Bench, wish: str) -> None:
+@pytest.mark.parametrize("replacement", ["", "replace_on_changes: [image]", "replace: never"])
+def test_a_requested_replacement_allows_an_init_only_change(bench: Bench, replacement: str) -> None:
     """A requested replacement sets a new ``init_only`` value, and ``never`` refuses it."""
     bench.put("widget", a={"image": "oak"})
-    options = () if wish.startswith("replace_on") else ("--replace", "Widget[a]")
-    done = bench.apply(f"resources: {{'Widget[a]': {{image: elm, lifecycle: {{{wish}}}}}}}", *options)
-    assert (done.code, bench.things("widget")["a"]["image"]) == ((1, "oak") if "never" in wish else (0, "elm"))
+    options = () if replacement.startswith("replace_on") else ("--replace", "Widget[a]")
+    done = bench.apply(f"resources: {{'Widget[a]': {{image: elm, lifecycle: {{{replacement}}}}}}}", *options)
+    assert (done.code, bench.things("widget")["a"]["image"]) == ((1, "oak") if "never" in replacement else (0, "elm"))
 
 
 def test_the_command_line_replaces_what_it_names(bench: Bench) -> None:

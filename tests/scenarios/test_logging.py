@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ONE = "resources: {'Probe[a]': {size: 1}}"
 
 
-def said(bench: Bench, body: str, *options: str, manifest: str = ONE) -> list[str]:
+def lines_of_set(bench: Bench, body: str, *options: str, manifest: str = ONE) -> list[str]:
     """Return the log lines of a ``set`` with the given body, which then makes the changes."""
     lines = "\n".join(f"        {line}" for line in body.strip().splitlines())
     bench.probe(f"def set(self, context, changes):\n    try:\n{lines}\n    finally:\n        self._done(changes)\n")
@@ -50,7 +50,7 @@ def test_the_documented_lines_of_an_update(bench: Bench) -> None:
 
 def test_the_documented_lines_of_a_failure(bench: Bench) -> None:
     """An exception in a context is logged and suppressed, and the code after the context runs."""
-    lines = said(
+    lines = lines_of_set(
         bench,
         """
 with context.updating("a"):
@@ -69,7 +69,7 @@ context.notice("behind it")
 
 def test_a_message_without_a_title_names_the_type(bench: Bench) -> None:
     """A message outside a context has the name of the type as its subject."""
-    assert "Warning: probe: Unexpected state detected, continuing in degraded mode." in said(
+    assert "Warning: probe: Unexpected state detected, continuing in degraded mode." in lines_of_set(
         bench, 'context.warning("Unexpected state detected, continuing in degraded mode.")'
     )
 
@@ -81,7 +81,7 @@ def test_plain_messages_have_their_level(bench: Bench, method: str, word: str) -
     """Each level is logged for the type, for one title and for several, and ``err`` fails nothing."""
     manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}}"
     body = f"context.{method}('x')\ncontext.{method}('a', 'y')\ncontext.{method}(['a', 'b'], message='z')"
-    lines = said(bench, body, "-v", manifest=manifest)
+    lines = lines_of_set(bench, body, "-v", manifest=manifest)
     for line in (f"{word}: probe: x", f"{word}: Probe[a]: y", f"{word}: Probe[a, b]: z"):
         assert line in lines
     assert "Notice: Probe[a]: created" in lines
@@ -93,7 +93,7 @@ def test_debug_lines_need_d_and_info_lines_need_v(bench: Bench) -> None:
 
     def words(*options: str) -> list[str]:
         bench.things_of.joinpath("probe.json").unlink(missing_ok=True)
-        return [line.split(": ")[0] for line in said(bench, body, *options) if line.endswith(" line")]
+        return [line.split(": ")[0] for line in lines_of_set(bench, body, *options) if line.endswith(" line")]
 
     assert words() == ["Notice", "Warning", "Error"]
     assert words("-v") == ["Info", "Notice", "Warning", "Error"]
@@ -112,7 +112,7 @@ def test_debug_lines_need_d_and_info_lines_need_v(bench: Bench) -> None:
 )
 def test_a_context_logs_its_action(bench: Bench, opener: str, started: str, done: str) -> None:
     """Start, prefix and end of a context have the word of its action or of ``message``."""
-    lines = said(bench, f"with context.{opener}:\n    context.notice('inside')", "-d")
+    lines = lines_of_set(bench, f"with context.{opener}:\n    context.notice('inside')", "-d")
     word = started.removeprefix("Started ").capitalize()
     expected = [f"Debug: Probe[a]: {started}", f"Notice: Probe[a]: {word}: inside", f"Notice: Probe[a]: {done}"]
     assert [line for line in lines if "Probe[a]" in line] == expected
@@ -120,14 +120,14 @@ def test_a_context_logs_its_action(bench: Bench, opener: str, started: str, done
 
 def test_a_message_replaces_the_word_of_a_failure(bench: Bench) -> None:
     """A failure in a context with ``message='Zapping'`` is logged as ``Zapping failed``."""
-    lines = said(bench, "with context.creating('a', message='Zapping'):\n    context.fail('no power')")
+    lines = lines_of_set(bench, "with context.creating('a', message='Zapping'):\n    context.fail('no power')")
     assert "Error: Probe[a]: Zapping failed: no power" in lines
 
 
 def test_processing_reports_every_attribute_that_differs(bench: Bench) -> None:
     """``processing`` logs each differing attribute once, and no equal one."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0, "colour": "red"})
-    lines = said(
+    lines = lines_of_set(
         bench,
         "is_, should = changes['a']\nwith context.processing('a', is_, should):\n    context.notice('inside')",
     )
@@ -140,7 +140,7 @@ def test_processing_reports_every_attribute_that_differs(bench: Bench) -> None:
 def test_processed_reports_the_same_without_a_context(bench: Bench) -> None:
     """``processed`` logs each differing attribute once."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0})
-    lines = said(bench, "context.processed('a', *changes['a'])")
+    lines = lines_of_set(bench, "context.processed('a', *changes['a'])")
     assert "Notice: Probe[a]: size changed from 0 to 1" in lines
     assert sum("from 0 to 1" in line for line in lines) == 1
 
@@ -216,20 +216,20 @@ def test_failed_fails_the_resource(bench: Bench) -> None:
 )
 def test_an_action_is_logged_once(bench: Bench, action: str, shown: str) -> None:
     """An action that the provider reports is logged once with its word."""
-    lines = [line for line in said(bench, f"context.{action}") if "Probe[a]" in line]
+    lines = [line for line in lines_of_set(bench, f"context.{action}") if "Probe[a]" in line]
     assert lines == [f"Notice: Probe[a]: {shown}"]
 
 
 def test_unchanged_logs_nothing(bench: Bench) -> None:
     """``context.unchanged`` logs no line."""
-    assert not any("nchanged" in line for line in said(bench, "context.unchanged('a')"))
+    assert not any("nchanged" in line for line in lines_of_set(bench, "context.unchanged('a')"))
 
 
 def test_attributes_are_reported_with_and_without_a_title(bench: Bench) -> None:
     """``attribute_changed`` takes the title from the context or as an argument, and the runtime does not repeat it."""
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0, "colour": "red"})
     manifest = "resources: {'Probe[a]': {size: 1, colour: blue}}"
-    lines = said(
+    lines = lines_of_set(
         bench,
         "context.attribute_changed('a', 'colour', 'red', 'blue')\n"
         "context.attribute_changed('a', 'size', 0, 1, message='up')",
@@ -240,7 +240,7 @@ def test_attributes_are_reported_with_and_without_a_title(bench: Bench) -> None:
         "Notice: Probe[a]: size: up",
     ]
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 0})
-    inside = said(bench, "with context.updating('a'):\n    context.attribute_changed('size', 0, 1)")
+    inside = lines_of_set(bench, "with context.updating('a'):\n    context.attribute_changed('size', 0, 1)")
     assert inside == ["Notice: Probe[a]: Updating size: changed from 0 to 1", "Notice: Probe[a]: Successfully updated"]
 
 
@@ -275,12 +275,12 @@ def test_a_wrong_use_of_the_context_is_an_error(bench: Bench, body: str, words: 
 )
 def test_an_exception_after_the_last_status_is_logged(bench: Bench, body: str, words: str) -> None:
     """An exception of ``set`` after all statuses are reported is logged."""
-    assert any(words in line for line in said(bench, body))
+    assert any(words in line for line in lines_of_set(bench, body))
 
 
 def test_contexts_nest_and_the_outer_prefix_returns(bench: Bench) -> None:
     """Each nested context has its own prefix."""
-    lines = said(
+    lines = lines_of_set(
         bench,
         """
 with context.updating(['a', 'b']):
@@ -318,11 +318,13 @@ def test_titles_are_shown_as_the_user_wrote_them(bench: Bench) -> None:
 
 def test_the_runtime_reports_what_the_provider_did_not(bench: Bench) -> None:
     """A creation, a change and a deletion that the provider does not report are logged by the runtime."""
-    assert said(bench, "pass") == ["Notice: Probe[a]: created"]
-    assert said(bench, "pass", manifest="resources: {'Probe[a]': {size: 2}}") == [
+    assert lines_of_set(bench, "pass") == ["Notice: Probe[a]: created"]
+    assert lines_of_set(bench, "pass", manifest="resources: {'Probe[a]': {size: 2}}") == [
         "Notice: Probe[a]: size changed from 1 to 2"
     ]
-    assert said(bench, "pass", manifest="resources: {'Probe[a]': {ensure: absent}}") == ["Notice: Probe[a]: deleted"]
+    assert lines_of_set(bench, "pass", manifest="resources: {'Probe[a]': {ensure: absent}}") == [
+        "Notice: Probe[a]: deleted"
+    ]
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "notice", "warning", "err"])
@@ -341,7 +343,7 @@ def test_loglevel_applies_to_change_lines_only(bench: Bench, level: str) -> None
 
 def test_control_characters_are_escaped(bench: Bench) -> None:
     """A message or a value with control characters is escaped and cannot forge a line."""
-    lines = said(bench, r"context.notice('two\nlines \x1b[31m red')")
+    lines = lines_of_set(bench, r"context.notice('two\nlines \x1b[31m red')")
     assert any(r"two\nlines \x1b[31m red" in line for line in lines)
     done = bench.apply('resources: {"Probe[e]": {colour: "\\e[2J\\nError: x"}}')
     assert done.code == 0
@@ -411,7 +413,7 @@ def test_messages_in_get_are_shown(bench: Bench) -> None:
 
 def test_messages_that_are_no_strings_are_converted(bench: Bench) -> None:
     """A message that is no string is logged as text."""
-    lines = said(bench, "context.notice({'a': [1, None]})\ncontext.notice('a', message=3)")
+    lines = lines_of_set(bench, "context.notice({'a': [1, None]})\ncontext.notice('a', message=3)")
     assert "Notice: probe: {'a': [1, None]}" in lines
     assert "Notice: Probe[a]: 3" in lines
 
@@ -453,7 +455,7 @@ def test_the_old_value_of_a_secret_never_appears(bench: Bench) -> None:
     bench.write("pw", "first-secret-value")
     assert bench.apply(manifest, *state).code == 0
     bench.write("pw", "second-secret-value")
-    for told in (bench.apply(manifest, *state), bench.stream(manifest, *state)):
-        assert told.code == 1
-        assert "cannot change <sensitive> to <sensitive>" in told.out + told.err
-        assert "secret-value" not in told.out + told.err
+    for outcome in (bench.apply(manifest, *state), bench.stream(manifest, *state)):
+        assert outcome.code == 1
+        assert "cannot change <sensitive> to <sensitive>" in outcome.out + outcome.err
+        assert "secret-value" not in outcome.out + outcome.err

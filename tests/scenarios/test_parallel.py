@@ -78,8 +78,8 @@ def test_concurrent_messages_are_whole_lines(bench: Bench) -> None:
     resources = {f"Probe[p{number}]": {} for number in range(8)}
     done = bench.stream(json.dumps({"resources": resources}), "--parallel", "8")
     assert done.code == 0
-    told = [event["message"] for event in done.events("log")]
-    assert len([text for text in told if text.endswith("x" * 300)]) == 1600
+    messages = [event["message"] for event in done.events("log")]
+    assert len([text for text in messages if text.endswith("x" * 300)]) == 1600
     assert len([line for line in done.lines if line.endswith("x" * 300)]) == 1600
 
 

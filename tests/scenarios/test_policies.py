@@ -91,20 +91,20 @@ def test_destroy_enforces_policies(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("1 / 0", "policies/sizes.py:1: ZeroDivisionError"),
         ("X = 1", "policies/sizes.py: defines neither resource(resource) nor plan(plan)"),
         ("resource = 3", "policies/sizes.py: 'resource' must be a function, not int"),
     ],
 )
-def test_a_broken_policy_stops_everything(bench: Bench, text: str, says: str) -> None:
+def test_a_broken_policy_stops_everything(bench: Bench, text: str, message: str) -> None:
     """A policy file with an error fails ``apply`` and ``plan`` with 65 before anything is changed."""
     bench.write("modules/policies/sizes.py", text)
     for command in ("apply", "plan"):
         done = bench.run(command, bench.write("site.yaml", "resources: {'Widget[b]': {}}"))
         assert done.code == 65
-        assert says in done.err
+        assert message in done.err
     assert bench.things("widget") == {}
 
 

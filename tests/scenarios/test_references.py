@@ -77,10 +77,10 @@ def test_an_unresolved_reference_is_refused(bench: Bench) -> None:
     assert done.code == 65
     assert bench.calls("widget") == []
     assert len(done.lines) == len(NOTHING)
-    for number, (said, (text, words)) in enumerate(zip(done.lines, NOTHING, strict=True)):
-        assert f"site.yaml:{2 * number + 4}:" in said, (text, said)
+    for number, (line, (text, words)) in enumerate(zip(done.lines, NOTHING, strict=True)):
+        assert f"site.yaml:{2 * number + 4}:" in line, (text, line)
         for word in words:
-            assert word in said, said
+            assert word in line, line
 
 
 def test_a_referenced_value_of_another_type_is_an_error(bench: Bench) -> None:
@@ -164,7 +164,7 @@ resources:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "declared",
     [
         *(f"{word}: 'Widget[${{inputs.who}}]'" for word in ("require", "before", "notify", "subscribe")),
         "require: ['Widget[${inputs.who}]']",
@@ -173,10 +173,10 @@ resources:
         "size: '${Widget[${inputs.who}].size}'",
     ],
 )
-def test_an_interpolated_title_is_resolved_everywhere(bench: Bench, said: str) -> None:
+def test_an_interpolated_title_is_resolved_everywhere(bench: Bench, declared: str) -> None:
     """An interpolated title is resolved in relationships, in ``lifecycle`` and in references."""
-    assert bench.apply(NAMED % said).code == 0
-    wrong = bench.validate(NAMED % said.replace("${inputs.who}", "${inputs.whoo}"))
+    assert bench.apply(NAMED % declared).code == 0
+    wrong = bench.validate(NAMED % declared.replace("${inputs.who}", "${inputs.whoo}"))
     assert wrong.code == 65
     assert "unknown input 'whoo'; did you mean 'who'?" in wrong.err
     assert len(wrong.lines) == 1
@@ -185,8 +185,8 @@ def test_an_interpolated_title_is_resolved_everywhere(bench: Bench, said: str) -
 def test_relationships_to_interpolated_titles_order(bench: Bench) -> None:
     """A relationship or reference to an interpolated title orders the resources."""
     late = "resources:\n  Widget[x]: {%s}\n  'Widget[${facts.kernel}]': {size: 4}\n"
-    for said in ("require: 'Widget[${facts.kernel}]'", "size: '${Widget[${facts.kernel}].size}'"):
-        done = bench.run("plan", bench.write("site.yaml", late % said), "--json")
+    for declared in ("require: 'Widget[${facts.kernel}]'", "size: '${Widget[${facts.kernel}].size}'"):
+        done = bench.run("plan", bench.write("site.yaml", late % declared), "--json")
         assert [each["reference"] for each in done.document["steps"]] == ["Widget[Linux]", "Widget[x]"]
 
 

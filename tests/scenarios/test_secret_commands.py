@@ -321,8 +321,8 @@ class TestExporting:
         house.ok("apply", "site.yaml")
         (house.path / "export.json").write_text(json.dumps(house.exported()), encoding="utf-8")
         house.env["RESOURCE_API_STATE"] = f"sqlite:{house.path}/elsewhere/state.db"
-        said = house.fails(65, "state", "import", "export.json", key="key")
-        assert "is not encrypted, and a key is named; --force imports it" in said
+        error = house.fails(65, "state", "import", "export.json", key="key")
+        assert "is not encrypted, and a key is named; --force imports it" in error
         house.ok("state", "import", "export.json", "--force", key="key")
         assert " updated" not in house.ok("apply", "site.yaml", key="key")
         assert house.ok("output", "password", "--reveal", key="key") == f"{SECRET}\n"
@@ -347,8 +347,8 @@ class TestPlans:
         assert "cannot be saved without a key" in house.fails(1, "plan", "site.yaml", "-o", "plan.json")
         text = "project: house\nresources:\n  Door[a]: {password: %s}\n  Door[b]: {pin: %s}\n  Door[c]: {}\n"
         (house.path / "clear.yaml").write_text(text % (SECRET, SECRET), encoding="utf-8")
-        said = house.fails(1, "plan", "clear.yaml", "-o", "plan.json", "--target", "Door[c]")
-        assert "Door[a] holds one" in said
+        error = house.fails(1, "plan", "clear.yaml", "-o", "plan.json", "--target", "Door[c]")
+        assert "Door[a] holds one" in error
         assert not (house.path / "plan.json").exists()
 
     def test_an_encrypted_plan_needs_its_key(self, house: House) -> None:

@@ -42,11 +42,11 @@ def test_a_value_of_another_type_is_refused(bench: Bench) -> None:
     assert done.code == 65
     assert bench.calls("widget") == []
     assert len(done.lines) == len(WRONG)
-    for number, (said, (declared, words)) in enumerate(zip(done.lines, WRONG, strict=True)):
-        assert f"site.yaml:{2 * number + 3}:" in said, (declared, said)
-        assert f"Widget[w{number}]: " in said
+    for number, (line, (declared, words)) in enumerate(zip(done.lines, WRONG, strict=True)):
+        assert f"site.yaml:{2 * number + 3}:" in line, (declared, line)
+        assert f"Widget[w{number}]: " in line
         for word in words:
-            assert word in said, said
+            assert word in line, line
 
 
 def test_an_unknown_attribute_is_refused_with_the_nearest(bench: Bench) -> None:
@@ -60,9 +60,9 @@ def test_an_unknown_attribute_is_refused_with_the_nearest(bench: Bench) -> None:
 def test_read_only_is_never_declared(bench: Bench, value: str) -> None:
     """A declared ``read_only`` attribute is an error, whatever its value."""
     bench.put("widget", a={"serial": "S-a"})
-    said = problem(bench, f"serial: {value}")
-    assert "serial" in said
-    assert "read_only" in said
+    message = problem(bench, f"serial: {value}")
+    assert "serial" in message
+    assert "read_only" in message
 
 
 def test_read_only_is_refused_for_absent_resources_too(bench: Bench) -> None:
@@ -280,7 +280,7 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("statement", "words"),
     [
         *((f"m.widget('a',\n colour={odd})", "resources.Widget[a].colour: ") for odd in ("object()", "{1}", "b''")),
         ("m.widget('a', weight=float('nan'))", "resources.Widget[a].weight: "),
@@ -291,9 +291,9 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
         ("m.output('a', m.widget('a').serial == 3)", "${Widget[a].serial} is not known yet and cannot be tested"),
     ],
 )
-def test_a_wrong_python_declaration_is_reported_with_its_line(bench: Bench, said: str, words: str) -> None:
+def test_a_wrong_python_declaration_is_reported_with_its_line(bench: Bench, statement: str, words: str) -> None:
     """A wrong call in a Python manifest is reported with file and line."""
-    bench.write("site.py", f"X = 1\n\ndef manifest(m):\n    m.widget('sound')\n    {said}\n")
+    bench.write("site.py", f"X = 1\n\ndef manifest(m):\n    m.widget('sound')\n    {statement}\n")
     done = bench.run("validate", "site.py")
     assert done.code == 65
     assert f"site.py:5:1: {words}" in done.err

@@ -1,4 +1,4 @@
-"""A provider that spills what it is told, in the way that ``$LEAK`` names."""
+"""A provider that leaks secrets in the way that ``$LEAK`` names."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""Keeps of each daemon a file that says that it runs and one with what it has read."""
+"""Keeps two files per daemon: one that exists while it runs, and one with the configuration that it has read."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -8,10 +8,10 @@ from resource_api import BaseProvider, Change, Context, Resource
 
 
 class Provider(BaseProvider):
-    """Starts, stops and refreshes daemons; what one reads stands in the file that says that it runs."""
+    """Starts, stops and refreshes daemons; the file of a running one lists what it reads."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Give those that run."""
+        """Return the running daemons."""
         del context
         return [{"path": name, "ensure": "present"} for name in names or () if Path(name).exists()]
 
@@ -27,7 +27,7 @@ class Provider(BaseProvider):
                 _put(path, "\n".join(change.should["reads"]))
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Read the configuration as it is now."""
+        """Read the current configuration."""
         del context
         for name in names:
             path = Path(name)
@@ -40,7 +40,7 @@ def _loaded(path: Path) -> Path:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write a file durably, whole or not at all; what a crash leaves of it is not in the way."""
+    """Write a file atomically and durably; a partial file that a crash leaves is overwritten."""
     new = path.parent.parent / f"{path.name}.part"
     with new.open("w", encoding="utf-8") as file:
         file.write(text)

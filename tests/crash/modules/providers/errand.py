@@ -1,4 +1,4 @@
-"""Runs errands: a line for each time, then a file that says that it is done."""
+"""Runs errands: appends a line for each run, then creates a file that marks the errand as done."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -9,18 +9,18 @@ from resource_api import BaseProvider, Change, Context, Resource
 
 
 class Provider(BaseProvider):
-    """Does what is not done yet."""
+    """Runs the errands that are not done yet."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:  # noqa: ARG002
-        """Give nothing: errands cannot be read back."""
+        """Return nothing: errands cannot be read back."""
         return []
 
     def due(self, context: Context, name: str, should: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Tell whether it is still to be done."""
+        """Return whether the errand is still to be done."""
         return not Path(f"{name}.done").exists()
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Do one."""
+        """Run an errand."""
         del context
         for name, change in changes.items():
             for path, text in ((name, change.should["text"] + "\n"), (f"{name}.done", "")):

@@ -1,4 +1,4 @@
-"""Keeps each thing in a file of its own, written in place and durable before the next one is begun."""
+"""Keeps each thing in a separate file, written in place and synced before the next one is begun."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -8,10 +8,10 @@ from resource_api import BaseProvider, Change, Context, Resource
 
 
 class Provider(BaseProvider):
-    """Makes, writes and removes, one after the other, in several system calls each."""
+    """Creates, writes and deletes things one by one, in several system calls each."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Read those that are there."""
+        """Return the existing things."""
         del context
         paths = [Path(name) for name in names or ()]
         return [
@@ -26,7 +26,7 @@ class Provider(BaseProvider):
         ]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one after the other."""
+        """Change the things one by one."""
         del context
         for name, change in changes.items():
             path = Path(name)

@@ -1,4 +1,4 @@
-"""Daemons know of their configuration what it was when they were last refreshed."""
+"""Daemons use the configuration that was current at their last refresh."""
 
 from resource_api import Attribute, TypeDefinition
 

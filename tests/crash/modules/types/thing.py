@@ -1,4 +1,4 @@
-"""Things are files that are written in place, so that a crash can leave half of one."""
+"""Things are files that are written in place; a crash can leave one half written."""
 
 from resource_api import Attribute, TypeDefinition
 

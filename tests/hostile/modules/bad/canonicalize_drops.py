@@ -1,4 +1,4 @@
-"""Drops an attribute that was declared."""
+"""``canonicalize`` drops a declared attribute of ``b``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Leaves while it canonicalizes."""
+"""``canonicalize`` calls ``sys.exit(0)``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Canonicalizes in place, adding and taking away as it goes."""
+"""``canonicalize`` modifies a resource in place and adds an attribute that is not declared."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Forgets to return."""
+"""``canonicalize`` returns None."""
 
 from shelf import Shelf
 

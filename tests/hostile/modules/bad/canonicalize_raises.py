@@ -1,4 +1,4 @@
-"""Cannot canonicalize one of them."""
+"""``canonicalize`` raises for one resource."""
 
 from shelf import Shelf
 

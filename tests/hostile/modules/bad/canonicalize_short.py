@@ -1,4 +1,4 @@
-"""Loses a resource."""
+"""``canonicalize`` omits a resource."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Canonicalizes a number to text."""
+"""``canonicalize`` replaces a number by a string."""
 
 from shelf import Shelf
 

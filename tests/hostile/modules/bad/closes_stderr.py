@@ -1,4 +1,4 @@
-"""Closes stderr, and opens a file of its own that gets its number."""
+"""``set`` closes stderr and opens a file that gets its descriptor number."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Closes the standard streams."""
+"""``set`` closes stdin and stdout."""
 
 import os
 import sys

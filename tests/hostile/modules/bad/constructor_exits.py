@@ -1,4 +1,4 @@
-"""Leaves while it is made."""
+"""The constructor raises ``SystemExit``."""
 
 from shelf import Shelf
 

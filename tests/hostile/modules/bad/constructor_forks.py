@@ -1,4 +1,4 @@
-"""Forks while it is made, and both return."""
+"""The constructor forks, and both processes return."""
 
 import os
 

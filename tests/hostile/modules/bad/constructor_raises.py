@@ -1,4 +1,4 @@
-"""Cannot be made."""
+"""The constructor raises an exception."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Cannot be made without what nobody gives it."""
+"""The constructor requires an argument that the runtime does not pass."""
 
 from shelf import Shelf
 

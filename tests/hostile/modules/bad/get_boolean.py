@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (size, boolean)."""
+"""``get`` returns a boolean for the integer ``size``."""
 
 from shelf import Shelf
 

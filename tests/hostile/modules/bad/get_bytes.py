@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (colour, bytes)."""
+"""``get`` returns bytes for the string ``colour``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a value that contains itself."""
+"""``get`` returns a value that contains itself."""
 
 from shelf import Shelf
 

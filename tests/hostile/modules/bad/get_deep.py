@@ -1,4 +1,4 @@
-"""Returns a value that is nested too deeply to walk."""
+"""``get`` returns a value that is nested too deeply for recursion."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a mapping of names instead of resources."""
+"""``get`` returns a mapping instead of a list of resources."""
 
 from shelf import Shelf
 

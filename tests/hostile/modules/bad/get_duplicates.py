@@ -1,4 +1,4 @@
-"""Says one name twice."""
+"""``get`` returns two rows for one name."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Leaves while it reads."""
+"""``get`` raises ``SystemExit``."""
 
 from shelf import Shelf
 

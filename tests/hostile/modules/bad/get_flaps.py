@@ -1,4 +1,4 @@
-"""Never gives the same answer twice."""
+"""``get`` returns another value at each call."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Raises an error of ours that is none of its business."""
+"""``get`` raises an error class that only the runtime should raise."""
 
 from resource_api import ManifestError, Problem
 from shelf import Shelf

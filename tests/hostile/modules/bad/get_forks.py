@@ -1,4 +1,4 @@
-"""Forks, and both return."""
+"""``get`` forks, and both processes return."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Raises several errors at once."""
+"""``get`` raises an ``ExceptionGroup``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""A generator that raises half-way: what it has not said is not absent."""
+"""``get`` is a generator that raises after its first row; the other resources must not count as absent."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (ratio, infinite)."""
+"""``get`` returns an infinite float for ``ratio``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Pretends that somebody pressed Ctrl-C while it reads."""
+"""``get`` raises ``KeyboardInterrupt``."""
 
 from shelf import Shelf
 

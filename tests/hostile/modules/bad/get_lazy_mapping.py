@@ -1,4 +1,4 @@
-"""Returns a mapping that raises while it is looked into."""
+"""``get`` returns a mapping whose item access raises."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Asks for more memory than there is."""
+"""``get`` allocates more memory than exists."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Empties the names that it was asked for."""
+"""``get`` clears the collection of names that it receives."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Keeps the rows that it returned and spoils them in set."""
+"""``set`` modifies the rows that ``get`` has returned."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns names instead of resources."""
+"""``get`` returns names instead of resources."""
 
 from shelf import Shelf
 

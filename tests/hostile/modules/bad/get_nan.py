@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (ratio, nan)."""
+"""``get`` returns NaN for ``ratio``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a resource without a name."""
+"""``get`` returns a row without a namevar."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Forgets to return."""
+"""``get`` returns None."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a number."""
+"""``get`` returns a number."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (tree, object)."""
+"""``get`` returns an object that is no value of any data type for ``tree``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns something whose iterator raises what is no Exception of its own making."""
+"""``get`` returns an object whose iterator raises ``OverflowError``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns attributes under keys that are no text."""
+"""``get`` returns a row with keys that are no strings."""
 
 from shelf import Shelf
 

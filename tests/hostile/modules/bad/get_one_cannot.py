@@ -1,4 +1,4 @@
-"""Cannot read one of them, and says so."""
+"""``get`` reports one resource as failed."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (size, out_of_range)."""
+"""``get`` returns a ``size`` outside its range."""
 
 from shelf import Shelf
 

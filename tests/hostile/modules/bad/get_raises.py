@@ -1,4 +1,4 @@
-"""Cannot read anything."""
+"""``get`` raises an exception."""
 
 from shelf import Shelf
 

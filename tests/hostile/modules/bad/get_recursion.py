@@ -1,4 +1,4 @@
-"""Calls itself for ever."""
+"""``get`` recurses without end."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (parts, set)."""
+"""``get`` returns a set for the list ``parts``."""
 
 from shelf import Shelf
 

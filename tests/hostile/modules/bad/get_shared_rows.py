@@ -1,4 +1,4 @@
-"""Returns its own live data, one mapping for all."""
+"""``get`` yields one mapping again and again with other contents."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Claims that what is recorded is damaged."""
+"""``get`` raises ``StateError``."""
 
 from resource_api import StateError
 from shelf import Shelf

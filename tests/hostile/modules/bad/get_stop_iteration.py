@@ -1,4 +1,4 @@
-"""Lets a StopIteration out."""
+"""``get`` raises ``StopIteration``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Ends as a generator does while it reads."""
+"""``get`` raises ``GeneratorExit``."""
 
 from shelf import Shelf
 

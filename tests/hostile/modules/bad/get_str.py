@@ -1,4 +1,4 @@
-"""Returns text."""
+"""``get`` returns a string."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Raises an exception that cannot be shown."""
+"""``get`` raises an exception whose ``__str__`` raises."""
 
 from shelf import Shelf
 

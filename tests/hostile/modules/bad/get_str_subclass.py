@@ -1,4 +1,4 @@
-"""Returns a text that behaves otherwise."""
+"""``get`` returns a subclass of ``str`` that is equal to everything."""
 
 from shelf import Shelf
 

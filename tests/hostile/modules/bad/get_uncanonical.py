@@ -1,4 +1,4 @@
-"""Returns a spelling that its own canonicalize would not."""
+"""``get`` returns a value that is not in canonical form."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns an existing thing under a spelling of its name that nobody asked for."""
+"""``get`` returns an existing resource under a name that is not in canonical form."""
 
 from shelf import Shelf
 

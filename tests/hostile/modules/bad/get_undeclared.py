@@ -1,4 +1,4 @@
-"""Returns a resource with an attribute that is not what its type declares (weight, undeclared)."""
+"""``get`` returns the undeclared attribute ``weight``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Returns a name that cannot be one."""
+"""``get`` returns a row with a list as its name."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Spoils what it is asked to compare."""
+"""``insync`` modifies the values that it receives."""
 
 from shelf import Shelf
 

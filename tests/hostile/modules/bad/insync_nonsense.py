@@ -1,4 +1,4 @@
-"""Answers neither yes nor no."""
+"""``insync`` returns a string."""
 
 from shelf import Shelf
 

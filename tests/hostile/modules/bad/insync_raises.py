@@ -1,4 +1,4 @@
-"""Cannot compare one of them."""
+"""``insync`` raises for one resource."""
 
 from shelf import Shelf
 

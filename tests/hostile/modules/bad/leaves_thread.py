@@ -1,4 +1,4 @@
-"""Leaves a thread behind that never ends."""
+"""``set`` starts a thread that outlasts the run."""
 
 import threading
 import time

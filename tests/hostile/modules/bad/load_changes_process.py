@@ -1,4 +1,4 @@
-"""Changes this process for everybody while it is loaded."""
+"""The module changes the working directory, the environment and other process settings while it is loaded."""
 
 import os
 import signal

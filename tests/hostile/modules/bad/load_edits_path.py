@@ -1,4 +1,4 @@
-"""Edits the search path while it is loaded."""
+"""The module changes ``sys.path`` while it is loaded."""
 
 import sys
 

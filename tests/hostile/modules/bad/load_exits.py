@@ -1,4 +1,4 @@
-"""Leaves while it is loaded."""
+"""The module calls ``sys.exit(0)`` while it is loaded."""
 
 import sys
 

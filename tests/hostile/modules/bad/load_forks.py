@@ -1,4 +1,4 @@
-"""Forks while it is loaded, and both go on."""
+"""The module forks while it is loaded, and both processes continue."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Gives an instance where a class is asked for."""
+"""``Provider`` is an instance instead of a class."""
 
 from shelf import Shelf
 

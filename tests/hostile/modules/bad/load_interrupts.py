@@ -1,3 +1,3 @@
-"""Pretends while it is loaded that somebody pressed Ctrl-C."""
+"""The module raises ``KeyboardInterrupt`` while it is loaded."""
 
 raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Defines something else."""
+"""The module defines a class of another name than ``Provider``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Prints while it is loaded."""
+"""The module prints while it is loaded."""
 
 from shelf import Shelf
 

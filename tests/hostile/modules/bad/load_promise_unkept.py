@@ -1,4 +1,4 @@
-"""Has no insync, though its type promises one."""
+"""The provider has no ``insync``, though its type declares the feature."""
 
 from shelf import Shelf
 

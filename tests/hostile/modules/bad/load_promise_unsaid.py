@@ -1,4 +1,4 @@
-"""Has a canonicalize that its type does not promise."""
+"""The provider has a ``canonicalize``, though its type does not declare the feature."""
 
 from shelf import Shelf
 

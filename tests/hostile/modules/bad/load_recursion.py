@@ -1,4 +1,4 @@
-"""Recurses for ever while it is loaded."""
+"""The module recurses without end while it is loaded."""
 
 
 def again():

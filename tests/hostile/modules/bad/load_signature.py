@@ -1,4 +1,4 @@
-"""Takes no names, though its type promises that it does."""
+"""``get`` has no parameter ``names``, though its type declares ``simple_get_filter``."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Can only write."""
+"""The provider has no ``get``."""
 
 
 class Provider:

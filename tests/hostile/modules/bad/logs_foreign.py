@@ -1,4 +1,4 @@
-"""Speaks of a name that it was not asked about."""
+"""``set`` reports a status for a name that is not among its changes."""
 
 from shelf import Shelf
 

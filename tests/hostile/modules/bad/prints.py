@@ -1,4 +1,4 @@
-"""Writes wherever it can: print, the descriptor, a child, a raw escape."""
+"""``get`` and ``set`` write by ``print``, to the descriptor, by a child process and with escape sequences."""
 
 import os
 import subprocess

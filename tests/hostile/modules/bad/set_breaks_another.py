@@ -1,4 +1,4 @@
-"""Mends each and spoils the one before."""
+"""``set`` deletes ``b`` after all changes."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Changes this process for everybody: directory, umask, environment, search path, signals, streams, limits."""
+"""``get`` and ``set`` change the working directory, umask, environment, signals, streams and limits."""
 
 import io
 import os

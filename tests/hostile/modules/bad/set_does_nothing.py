@@ -1,4 +1,4 @@
-"""Does nothing and says nothing."""
+"""``set`` makes no change and reports none."""
 
 from shelf import Shelf
 

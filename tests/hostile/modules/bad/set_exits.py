@@ -1,4 +1,4 @@
-"""Leaves in the middle of its changes."""
+"""``set`` raises ``SystemExit`` between two changes."""
 
 from shelf import Shelf
 

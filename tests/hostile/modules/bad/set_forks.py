@@ -1,4 +1,4 @@
-"""Forks after its work, and both return."""
+"""``set`` forks after its changes, and both processes return."""
 
 import os
 

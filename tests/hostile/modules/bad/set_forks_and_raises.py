@@ -1,4 +1,4 @@
-"""Forks after its work, and the child raises in the parent's name."""
+"""``set`` forks after its changes, and the child process raises."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Does not do the last one, and says nothing."""
+"""``set`` omits the last change and reports nothing."""
 
 from shelf import Shelf
 

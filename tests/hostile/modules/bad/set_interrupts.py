@@ -1,4 +1,4 @@
-"""Pretends that somebody pressed Ctrl-C in the middle of its changes."""
+"""``set`` raises ``KeyboardInterrupt`` between two changes."""
 
 from shelf import Shelf
 

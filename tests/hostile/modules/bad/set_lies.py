@@ -1,4 +1,4 @@
-"""Reports success and does nothing."""
+"""``set`` reports success and makes no change."""
 
 from shelf import Shelf
 

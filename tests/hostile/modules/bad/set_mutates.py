@@ -1,4 +1,4 @@
-"""Changes what it was given wherever it is allowed to, and swallows the refusals."""
+"""``set`` modifies its arguments wherever possible and ignores the exceptions."""
 
 from contextlib import suppress
 

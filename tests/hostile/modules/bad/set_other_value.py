@@ -1,4 +1,4 @@
-"""Sets one to another value than was asked."""
+"""``set`` stores another value than the declared one."""
 
 from shelf import Shelf
 

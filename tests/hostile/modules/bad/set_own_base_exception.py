@@ -1,4 +1,4 @@
-"""Raises what nobody but itself knows, and no Exception."""
+"""``set`` raises a subclass of ``BaseException``."""
 
 from shelf import Shelf
 

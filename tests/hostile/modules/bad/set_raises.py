@@ -1,4 +1,4 @@
-"""Cannot change anything."""
+"""``set`` raises before any change."""
 
 from shelf import Shelf
 

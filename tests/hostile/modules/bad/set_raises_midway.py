@@ -1,4 +1,4 @@
-"""Changes some, then raises at a bad one; the others wait behind it."""
+"""``set`` raises at one resource, and the changes after it are not made."""
 
 from shelf import Shelf
 

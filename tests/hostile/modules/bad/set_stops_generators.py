@@ -1,4 +1,4 @@
-"""Ends as a generator does in the middle of its changes."""
+"""``set`` raises ``GeneratorExit`` between two changes."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Raises an exception that cannot be shown."""
+"""``set`` raises an exception whose ``__str__`` raises."""
 
 from shelf import Shelf
 

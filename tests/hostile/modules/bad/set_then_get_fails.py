@@ -1,4 +1,4 @@
-"""Cannot be read any more once it has changed something."""
+"""``get`` raises after ``set`` has made a change."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Reports one name as updated and then as failed."""
+"""``set`` reports one name as updated and then as failed."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Reports a failure of what it has done."""
+"""``set`` reports a change that it has made as failed."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Leaves a logging context open, and opens another for the same name."""
+"""``set`` leaves a logging context open and opens another for the same name."""
 
 from shelf import Shelf
 

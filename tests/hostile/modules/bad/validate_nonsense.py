@@ -1,4 +1,4 @@
-"""Gives a number as its verdict."""
+"""``validate`` returns a number."""
 
 from shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Cannot judge one of them."""
+"""``validate`` raises for one resource."""
 
 from shelf import Shelf
 

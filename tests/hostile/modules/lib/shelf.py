@@ -1,4 +1,4 @@
-"""A provider that keeps its word, on a JSON file: the bad ones differ from it by one sin each."""
+"""A correct provider on a JSON file; each bad provider differs from it in one fault."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Shelf(BaseProvider):
     kind = "bad"
 
     def get(self, context: Context, names: Collection[Any] | None = None) -> Iterable[Resource]:
-        """Give what is on the shelf."""
+        """Return the things on the shelf."""
         self._called("get", sorted(self._load()))
         return [{"name": name, "ensure": "present", **values} for name, values in self._load().items()]
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
-        """Put, replace and take away."""
+        """Create, update and delete things."""
         self._called("set", list(changes))
         for name, (_, should) in changes.items():
             self._put(name, should)
@@ -54,5 +54,5 @@ class Shelf(BaseProvider):
 
 
 def _plain(value: Any) -> Any:
-    """Give what is sensitive as the shelf has it."""
+    """Return a value with its secrets revealed, as the shelf stores it."""
     return value.reveal() if isinstance(value, Sensitive) else value

@@ -1,4 +1,4 @@
-"""Aborts, when it comes to b."""
+"""Calls ``os.abort`` at ``b``."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Says more of b than anybody wants to hear."""
+"""``get`` returns a value of 300 MiB for ``b``."""
 
 from shelf import Shelf
 

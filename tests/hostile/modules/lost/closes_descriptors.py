@@ -1,4 +1,4 @@
-"""Closes every descriptor that there may be, and opens a file, when it comes to b."""
+"""Closes every descriptor and opens files at ``b``."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ends a moment after it has answered the first time."""
+"""Ends the process shortly after the first ``get``."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Takes more memory than it may, when it comes to b."""
+"""Allocates memory up to its limit at ``b``."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""Ends the process without a word, when it comes to b."""
+"""Calls ``os._exit`` at ``b``."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Sleeps in C, where no signal handler of Python runs and no other thread gets its turn, when it comes to b."""
+"""Sleeps in C with the GIL held at ``b``, where neither a signal handler nor another thread of Python runs."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Is killed as the kernel does it to whom takes too much memory, when it comes to b."""
+"""Receives SIGKILL at ``b``, as from the out-of-memory killer."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Runs a program, and a child of its own, and dies while both run, when it comes to b."""
+"""Starts a command and a child process, and exits at ``b`` while both run."""
 
 import os
 import subprocess

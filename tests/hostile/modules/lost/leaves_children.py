@@ -1,4 +1,4 @@
-"""Starts what is to go on after it, with a session of its own and without, and does its work."""
+"""Leaves two child processes, one of them in a separate session, and completes its changes."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Reads where nothing is, when it comes to b."""
+"""Causes a segmentation fault at ``b``."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Reads where nothing is while it is loaded."""
+"""Causes a segmentation fault while the module is loaded."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Reads where nothing is while it is made."""
+"""Causes a segmentation fault in the constructor."""
 
 import ctypes
 

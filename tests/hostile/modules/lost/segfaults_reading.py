@@ -1,4 +1,4 @@
-"""Reads where nothing is, in get."""
+"""Causes a segmentation fault in ``get``."""
 
 import ctypes
 

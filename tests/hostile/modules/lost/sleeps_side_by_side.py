@@ -1,4 +1,4 @@
-"""Takes its time, caches what it has read, and crashes when it comes to b."""
+"""Sleeps in concurrent calls, caches what it reads, and exits at ``b``."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Keeps the context of its first call in a thread, and goes on speaking, asking and listening with it."""
+"""Uses the context of the first call from a thread after the call has returned."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Writes a secret wherever it can, and quotes it in what it raises."""
+"""Writes a secret to every stream and includes it in an exception."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Never ends, whatever it is told, when it comes to b."""
+"""Loops without end at ``b`` and ignores SIGTERM."""
 
 import signal
 

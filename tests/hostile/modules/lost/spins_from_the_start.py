@@ -1,4 +1,4 @@
-"""Is busy from its first step on, and deaf."""
+"""Loops without end in ``set`` and ignores SIGTERM."""
 
 import signal
 from pathlib import Path

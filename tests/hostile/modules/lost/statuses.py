@@ -1,4 +1,4 @@
-"""Says of a that it has failed, finishes b, and dies before it comes to c."""
+"""Reports ``a`` as failed, completes ``b``, and exits before ``c``."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writes into whatever is open and waits for an answer, when it comes to b."""
+"""Writes into every open descriptor and waits for an hour at ``b``."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Works on b until it is told to stop."""
+"""Works on ``b`` until ``context.cancelled`` is set."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reads gauges from a JSON file, and says or raises what stands there for it."""
+"""Reads gauges from a JSON file, and logs or raises what the file contains for each."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from resource_api import BaseProvider, Change, Context, Resource
 
 
 class Provider(BaseProvider):
-    """Does what should not be done: learns, warns and raises."""
+    """Does what a provider should not do: keeps state between calls, warns and raises."""
 
     def __init__(self) -> None:
-        """Nobody has asked for the latest of anything yet."""
+        """Start with no gauge to look up."""
         self._wanted: set[str] = set()
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
-        """Learn what has to be looked up; warn of what is loud."""
+        """Record which gauges to look up, and warn of loud ones."""
         for each in resources:
             if each.get("ensure") == "latest":
                 self._wanted.add(each["name"])
@@ -26,10 +26,10 @@ class Provider(BaseProvider):
         return resources
 
     def get(self, context: Context, names: Any = None) -> Iterator[Resource]:  # noqa: ARG002 - not filtered
-        """Give every gauge."""
+        """Return every gauge."""
         things = self._things()
-        if said := things.pop("says", None):
-            context.warning("gauges", message=said)
+        if message := things.pop("says", None):
+            context.warning("gauges", message=message)
         if raised := things.pop("raises", None):
             raise ValueError(raised)
         for name, row in things.items():
@@ -38,12 +38,12 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare the latest with what was looked up."""
+        """Compare ``latest`` with the looked-up value."""
         latest = attribute == "ensure" and should["ensure"] == "latest"
         return is_.get("newest") == "1" if latest else None
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Write what should be."""
+        """Write the declared values."""
         new = {name: {"about": change.should.get("about")} for name, change in changes.items()}
         self._path().write_text(json.dumps(self._things() | new), encoding="utf-8")
 

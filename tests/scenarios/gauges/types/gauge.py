@@ -1,4 +1,4 @@
-"""Gauges: of those that should be ``latest`` the provider looks up more."""
+"""Gauges: the provider looks up more for those that are declared as ``latest``."""
 
 from resource_api import Attribute, TypeDefinition
 

@@ -1,4 +1,4 @@
-"""Keeps accounts in a JSON file; notes of which class each value was."""
+"""Keeps accounts in a JSON file and notes the class of each value that it receives."""
 
 import json
 import os
@@ -10,22 +10,22 @@ from resource_api import Context, Resource, Sensitive, SimpleProvider
 
 
 class Provider(SimpleProvider):
-    """Makes, changes and removes accounts; talks too much about secrets."""
+    """Creates, updates and deletes accounts, and logs their secrets."""
 
     def get(self, context: Context, names: Any = None) -> Iterable[Resource]:  # noqa: ARG002 - not filtered
-        """Give every account, its password plain."""
+        """Return every account with its password in plain text."""
         return [{"name": name, "ensure": "present", **row} for name, row in self._rows().items()]
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Make one."""
+        """Create a resource."""
         self._keep(context, name, should)
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change one."""
+        """Update a resource."""
         self._keep(context, name, {**self._rows()[name], **should})
 
     def delete(self, context: Context, name: str) -> None:  # noqa: ARG002
-        """Remove one."""
+        """Delete a resource."""
         rows = self._rows()
         del rows[name]
         self._path().write_text(json.dumps(rows), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Keeps daemons in a JSON file and notes every call beside it."""
+"""Keeps daemons in a JSON file and notes every call in a second file."""
 
 import json
 import os
@@ -13,7 +13,7 @@ class Provider(BaseProvider):
     """Starts, stops and refreshes daemons; one whose name begins with ``bad`` cannot be refreshed."""
 
     def get(self, context: Context, names: Any = None) -> Iterable[Resource]:  # noqa: ARG002 - not filtered
-        """Give every daemon that there is."""
+        """Return every daemon."""
         return [{"name": name, **row} for name, row in self._rows().items()]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -26,7 +26,7 @@ class Provider(BaseProvider):
         self._path().write_text(json.dumps(rows), encoding="utf-8")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Read what has changed."""
+        """Note the refresh of each daemon."""
         self._note("refresh", list(names))
         for name in names:
             if name.startswith("bad"):

@@ -1,4 +1,4 @@
-"""Runs errands: writes down that it did."""
+"""Runs errands and notes every call."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from resource_api import BaseProvider, Change, Context
 
 
 class Provider(BaseProvider):
-    """Runs what is due; an errand whose name begins with ``bad`` fails."""
+    """Runs due errands; one whose name begins with ``bad`` fails."""
 
     def get(self, context: Context, names: Any = None) -> list[dict[str, Any]]:  # noqa: ARG002 - there is nothing
-        """Give nothing: errands cannot be read back."""
+        """Return nothing: errands cannot be read back."""
         return []
 
     def due(self, context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:  # noqa: ARG002
-        """Tell whether the widget is there that it waits for."""
+        """Return whether the widget of ``when`` exists."""
         self._note("due", name)
         wanted = should.get("when")
         if wanted is None:
@@ -27,14 +27,14 @@ class Provider(BaseProvider):
         return (True, f"{wanted} is there") if there else False
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Run one."""
+        """Run an errand."""
         for name, change in changes.items():
             self._note("set", [name, len(changes), change.should.get("says")])
             if name.startswith("bad"):
                 context.fail("nobody was at home")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:  # noqa: ARG002
-        """Note that something has changed."""
+        """Note the refresh."""
         self._note("refresh", list(names))
 
     def _note(self, method: str, what: Any) -> None:

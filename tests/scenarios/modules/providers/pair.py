@@ -1,4 +1,4 @@
-"""Keeps pairs in a JSON file and notes every call beside it."""
+"""Keeps pairs in a JSON file and notes every call in a second file."""
 
 import json
 import os
@@ -10,22 +10,22 @@ from resource_api import Context, Resource, SimpleProvider
 
 
 class Provider(SimpleProvider):
-    """Makes, changes and removes pairs; their names are tuples."""
+    """Creates, updates and deletes pairs; their names are tuples."""
 
     def get(self, context: Context, names: Any = None) -> Iterable[Resource]:  # noqa: ARG002 - not filtered
-        """Give every pair."""
+        """Return every pair."""
         return [{"ensure": "present", **row} for row in self._rows().values()]
 
     def create(self, context: Context, name: tuple[str, str], should: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Make one."""
+        """Create a resource."""
         self._keep("create", name, dict(should))
 
     def update(self, context: Context, name: tuple[str, str], should: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Change one."""
+        """Update a resource."""
         self._keep("update", name, {**self._rows()["/".join(name)], **should})
 
     def delete(self, context: Context, name: tuple[str, str]) -> None:  # noqa: ARG002
-        """Remove one."""
+        """Delete a resource."""
         self._keep("delete", name, None)
 
     def _path(self) -> Path:

@@ -1,4 +1,4 @@
-"""Keeps settings in a JSON file and notes every call beside it."""
+"""Keeps settings in a JSON file and notes every call in a second file."""
 
 import json
 import os
@@ -10,15 +10,15 @@ from resource_api import BaseProvider, Change, Context, Resource
 
 
 class Provider(BaseProvider):
-    """Reads the settings asked for and changes them."""
+    """Reads the requested settings and changes them."""
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:  # noqa: ARG002
-        """Give the settings asked for."""
+        """Return the requested settings."""
         self._note("get", None if names is None else list(names))
         return (dict(row, key=key) for key, row in self._rows().items() if names is None or key in names)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change settings, and say nothing."""
+        """Change settings without a report."""
         del context
         self._note("set", {name: [c.is_ and dict(c.is_), dict(c.should)] for name, c in changes.items()})
         rows = self._rows()

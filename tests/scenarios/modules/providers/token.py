@@ -1,4 +1,4 @@
-"""Keeps tokens in a JSON file, under their canonical numbers, and notes every call beside it."""
+"""Keeps tokens in a JSON file under their canonical numbers, and notes every call in a second file."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from resource_api import Context, Resource, SimpleProvider
 
 
 class Provider(SimpleProvider):
-    """Makes, changes and removes tokens."""
+    """Creates, updates and deletes tokens."""
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:  # noqa: ARG002
         """Write numbers and colours in capitals, numbers without a prefix."""
@@ -24,20 +24,20 @@ class Provider(SimpleProvider):
         return resources
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:  # noqa: ARG002
-        """Give the tokens asked for, and whatever else is there."""
+        """Return every token, also those that are not requested."""
         self._note("get", None if names is None else list(names))
         return [{"id": name, "ensure": "present", **row} for name, row in self._rows().items()]
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Make one."""
+        """Create a resource."""
         self._keep(name, dict(should))
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Change one."""
+        """Update a resource."""
         self._keep(name, {**self._rows()[name], **should})
 
     def delete(self, context: Context, name: str) -> None:  # noqa: ARG002
-        """Remove one."""
+        """Delete a resource."""
         self._keep(name, None)
 
     def _path(self) -> Path:

@@ -1,4 +1,4 @@
-"""Keeps widgets in a JSON file and notes every call beside it."""
+"""Keeps widgets in a JSON file and notes every call in a second file."""
 
 import json
 import os
@@ -10,32 +10,32 @@ from resource_api import Change, Context, Resource, SimpleProvider
 
 
 class Provider(SimpleProvider):
-    """Makes, changes and removes widgets; one called ``bad`` cannot be made, changed or removed."""
+    """Creates, updates and deletes widgets; one called ``bad`` cannot be created, updated or deleted."""
 
     def get(self, context: Context, names: Any = None) -> Iterable[Resource]:  # noqa: ARG002 - not filtered
-        """Give every widget."""
+        """Return every widget."""
         self._note("get", None)
         return [{"name": name, "ensure": "present", **row} for name, row in self._rows().items()]
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
-        """Note the call, then do it."""
+        """Note the call, then make the changes."""
         self._note("set", {name: [c.is_ and dict(c.is_), dict(c.should)] for name, c in changes.items()})
         super().set(context, changes)
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Make one."""
+        """Create a resource."""
         self._refuse(context, name)
         kept = {key: value for key, value in should.items() if key not in {"name", "ensure", "force"}}
         self._keep(name, {**kept, "serial": f"S-{name}"})
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change one."""
+        """Update a resource."""
         self._refuse(context, name)
         kept = {key: value for key, value in should.items() if key not in {"name", "ensure", "force"}}
         self._keep(name, {**self._rows()[name], **kept})
 
     def delete(self, context: Context, name: str) -> None:
-        """Remove one."""
+        """Delete a resource."""
         self._refuse(context, name)
         self._keep(name, None)
 

@@ -1,4 +1,4 @@
-"""Accounts hold secrets: one that can be read back, one that cannot, one among the parameters."""
+"""Accounts have three secrets: one that can be read back, one that cannot, and one parameter."""
 
 from resource_api import Attribute, TypeDefinition
 

@@ -1,4 +1,4 @@
-"""Daemons can be refreshed, and they order themselves by what they read."""
+"""Daemons can be refreshed and subscribe automatically to the widgets that they read."""
 
 from resource_api import Attribute, TypeDefinition
 

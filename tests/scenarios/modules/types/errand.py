@@ -1,4 +1,4 @@
-"""Errands cannot be read back: whether one is due is asked right before its turn."""
+"""Errands cannot be read back; ``due`` is evaluated right before each run."""
 
 from resource_api import Attribute, TypeDefinition
 

@@ -1,4 +1,4 @@
-"""Pairs are identified by two attributes, which a title may spell in two ways."""
+"""Pairs have two namevars, and a title matches one of two patterns."""
 
 from resource_api import Attribute, TypeDefinition
 

@@ -1,4 +1,4 @@
-"""Settings are always there: nobody creates or deletes them. They are known by name only, so they are filtered."""
+"""Settings always exist and can only be updated; they are read by name with a filter."""
 
 from resource_api import Attribute, TypeDefinition
 

@@ -1,4 +1,4 @@
-"""Tokens are hexadecimal numbers in many spellings, of which one is canonical."""
+"""Tokens are hexadecimal numbers with several spellings, one of which is canonical."""
 
 from resource_api import Attribute, TypeDefinition
 

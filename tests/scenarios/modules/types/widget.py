@@ -1,4 +1,4 @@
-"""Widgets: one attribute of every kind, and of the data types that people use most."""
+"""Widgets have one attribute of every kind and of the most common data types."""
 
 from resource_api import Attribute, TypeDefinition
 
