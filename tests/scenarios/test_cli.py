@@ -595,7 +595,7 @@ def test_a_saved_plan_refuses_options_that_change_what_is_done(bench: Bench, opt
 def test_a_saved_plan_applies_to_its_own_stack_only(
     bench: Bench, options: list[str], environment: dict[str, str], code: int
 ) -> None:
-    """A plan is refused for another stack, project or state, and accepted where the same is named again."""
+    """A plan is refused for another stack or project, and accepted where its own are named again."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json", "--stack", "green")
     done = bench.run("apply", "plan.json", *options, **environment)

@@ -270,7 +270,7 @@ def test_words_of_yaml_1_1_are_strings(bench: Bench) -> None:
     ],
 )
 def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, text: str, place: str) -> None:
-    """An unreadable or malformed file exits 65 with its name and line."""
+    """A malformed file exits 65, and the error has its name and, where known, its position."""
     path = bench.home / "site.yaml"
     path.write_text(text, encoding="utf-8")
     done = bench.run("apply", "site.yaml")
