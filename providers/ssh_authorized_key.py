@@ -32,6 +32,8 @@ SHORT = {
 KEY = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)(?:[ \t]+(.*))?")
 OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]+(.*)')
 OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
+#: So many keys of one comment are enough to know that it is not unique: a file may have very many.
+AMBIGUOUS = 2
 
 
 class Provider(BaseProvider):
@@ -67,7 +69,7 @@ class Provider(BaseProvider):
                 continue
             for name, rows in keys.items():
                 if len(rows) > 1:
-                    why = f"{len(rows)} keys of '{user}' have the comment '{name}'; change it so that only one has it"
+                    why = f"several keys of '{user}' have the comment '{name}'; change it so that only one has it"
                     _report(context, [(name, target, user)], why, names)
                 elif (row := _accepted(context, rows[0])).keys() >= set(context.type.namevars):
                     yield row
@@ -152,7 +154,8 @@ def _keys(target: str, user: str) -> dict[str, list[Resource]]:
         if key := parse_line(line):
             name, options = files.printable(key["name"]), [files.printable(option) for option in key["options"]]
             row = {"ensure": "present", "target": target, "user": user, **key, "name": name, "options": options}
-            if row not in (found := keys.setdefault(name, [])):
+            found = keys.setdefault(name, [])
+            if len(found) < AMBIGUOUS and row not in found:
                 found.append(row)
     return keys
 

@@ -5,6 +5,7 @@ Importing this module imports click and nothing else: the module of a subcommand
 
 from __future__ import annotations
 
+import errno
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -75,6 +76,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except OSError as error:
+        if error.errno == errno.ENOMEM:  # of an import, before there is a session
+            raise MemoryError from error
         return _report_unwritten(error)
     return code if isinstance(code, int) else 0
 

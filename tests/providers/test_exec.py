@@ -295,6 +295,34 @@ def is_of(process: psutil.Process, uid: int) -> bool:
         return False
 
 
+KEYRING = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+syscall = lambda call, *given: (libc.syscall(call, *given), ctypes.get_errno())
+if sys.argv[1] == "put":
+    assert syscall(250, 1, None)[0] > 0 and syscall(248, b"user", b"ra-test", b"secret", 6, -3)[0] > 0
+    from resource_api import Command
+    print(Command("python3")(__file__, "find", user="nobody").stdout)
+else:
+    print(syscall(250, 10, -3, b"user", b"ra-test", 0)[0] > 0)
+"""
+
+
+@as_root
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the system calls are those of x86_64")
+def test_a_program_of_another_user_does_not_possess_the_callers_session_keyring() -> None:
+    """Possession would survive the change of identity: Kerberos and fscrypt keep their keys there."""
+    script = Path("/usr/local/lib") / f"ra-test-keyring-{os.getpid()}.py"
+    script.write_text(KEYRING)
+    try:
+        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+        argv = [sys.executable, str(script), "put"]
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == "False", done.stderr
+    finally:
+        script.unlink()
+
+
 @as_root
 def test_only_root_can_become_another_user() -> None:
     """The caller's own name changes nothing but the variables; any other one is an error that says so."""

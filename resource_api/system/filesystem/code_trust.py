@@ -55,9 +55,13 @@ class CodeTrust:
         """
         place = self._follow(path, holds_code=True)
         descriptor = os.open(place.path, _FLAGS)
-        why = place.why or self._why_file(place.path, os.fstat(descriptor)) or self._why_way(place.path)
+        why = "it cannot be checked"
+        try:
+            why = place.why or self._why_file(place.path, os.fstat(descriptor)) or self._why_way(place.path)
+        finally:
+            if why:
+                os.close(descriptor)
         if why:
-            os.close(descriptor)
             msg = f"{path}: is not executed, because others could have changed it: {why}"
             raise UntrustedCode(msg)
         return descriptor
@@ -181,6 +185,8 @@ class CodeTrust:
 
 
 _ADVICE: Final = "or, if you trust everybody who can write there, give --trust-path DIR"
+#: The number of digits of the greatest user id.
+_LONGEST_ID: Final = 10
 
 
 def _names(path: str) -> list[str]:
@@ -191,7 +197,7 @@ def _names(path: str) -> list[str]:
 def _sudo_user() -> Iterable[int]:
     """Return the user who called ``sudo``, if this process runs under it."""
     text = os.environ.get("SUDO_UID", "")
-    return [int(text)] if text.isascii() and text.isdecimal() else []
+    return [int(text)] if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_ID else []
 
 
 def _describe(path: str, found: os.stat_result) -> str:

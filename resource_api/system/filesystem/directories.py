@@ -104,7 +104,7 @@ class Directories:
                 if error.errno in {errno.EINVAL, errno.ENOENT}:
                     return directory, name
                 raise
-            if not directory.trusted:
+            if not directory.trusted or not _is_own_link(directory, name):
                 break
             path = target if target.startswith("/") else directory.beneath(target)
         raise _untrusted(path)
@@ -133,7 +133,7 @@ class Directories:
                 link = _link(here, name)
             if link is not None:
                 links += 1
-                if links > MAX_LINKS or not here.trusted:
+                if links > MAX_LINKS or not here.trusted or not _is_own_link(here, name):
                     raise _untrusted(here.beneath(name))
                 todo += link.split("/")[::-1]
                 here = self._root() if link.startswith("/") else here
@@ -167,6 +167,11 @@ def _link(here: Directory, name: str) -> str:
         if error.errno == errno.EINVAL:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         raise
+
+
+def _is_own_link(here: Directory, name: str) -> bool:
+    """Return whether root or the caller has made a link: the directory may have been another user's before."""
+    return os.lstat(name, dir_fd=here.fd).st_uid in {0, os.geteuid()}
 
 
 def _untrusted(path: str) -> OSError:

@@ -53,6 +53,19 @@ class Permissions(NamedTuple):
         return self.uid is not None and (self.mode is not None or self.uid != owner)
 
 
+def _is_taken_over(wanted: Permissions, now: os.stat_result) -> bool:
+    """Return whether the owner changes from another user, who has chosen the group and the mode."""
+    return wanted.uid is not None and now.st_uid not in {0, os.geteuid(), wanted.uid}
+
+
+def _without_planted_rights(wanted: Permissions, now: os.stat_result) -> tuple[Permissions, int]:
+    """Return what is wanted and the mode to begin with; a former owner's group and rights for others are not kept."""
+    mode = stat.S_IMODE(now.st_mode)
+    if not _is_taken_over(wanted, now):
+        return wanted, mode
+    return wanted._replace(gid=os.getegid() if wanted.gid is None else wanted.gid), mode & 0o755
+
+
 def directory_mode(mode: int) -> int:
     """Return the mode of a directory for the mode of its files: who may read it may also search it, as in Puppet."""
     return mode | (mode & 0o444) >> 2
@@ -64,8 +77,9 @@ def change_permissions(fd: int, now: os.stat_result, wanted: Permissions, *, cle
     The owner changes while the mode is the intersection of the old and the new one; then the mode is set. ``clear``
     removes ACLs and what users have attached: after the change of owner, as the old owner could attach it again.
     """
+    wanted, kept = _without_planted_rights(wanted, now)
     old = stat.S_IMODE(now.st_mode)
-    mode = old if wanted.mode is None else wanted.mode
+    mode = kept if wanted.mode is None else wanted.mode
     new_owner = wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}
     shared = clear and ACL in _attributes(fd)
     if shared and wanted.mode is None:
@@ -79,7 +93,7 @@ def change_permissions(fd: int, now: os.stat_result, wanted: Permissions, *, cle
         os.fchown(fd, *wanted.ids)
     if clear:
         _clear_attributes(fd)
-    if shared or (wanted.mode is not None and (new_owner or old != mode)):
+    if shared or old != mode or (wanted.mode is not None and new_owner):
         os.fchmod(fd, mode)
 
 
@@ -101,7 +115,8 @@ def set_directory_permissions(fd: int, wanted: Permissions, parent: int) -> None
     """Set the permissions of a new directory that will be in the open directory ``parent``."""
     created = os.fstat(fd)
     mode = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if wanted.mode is None else wanted.mode
-    change_permissions(fd, created, wanted._replace(mode=mode), clear=not _may_inherit(fd, wanted, parent))
+    wanted = wanted._replace(mode=mode, gid=_inherited_group(wanted, parent))
+    change_permissions(fd, created, wanted, clear=not _may_inherit(fd, wanted, parent))
 
 
 def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions, directory: int, name: str) -> None:
@@ -112,9 +127,9 @@ def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions
     ACL (with the new mode in it), mode: a mode before the ACL would give the group permissions that the ACL denies.
     Raise ``OSError``: EAGAIN when the old file is replaced meanwhile.
     """
-    mode, uid, gid = wanted
+    mode, uid, gid = wanted if old is None else _without_planted_rights(wanted, old)[0]
     if old is None:
-        _set_owner(fd, wanted)
+        _set_owner(fd, wanted._replace(gid=_inherited_group(wanted, directory)))
         if not _may_inherit(fd, wanted, directory):
             _clear_attributes(fd)
         os.fchmod(fd, FILE_MODE if mode is None else mode)
@@ -125,7 +140,7 @@ def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions
         place = f"/proc/self/fd/{source}"
         names = _attributes(place)
         if mode is None:
-            mode = old.st_mode & 0o1777
+            mode = _without_planted_rights(wanted, old)[1] & 0o1777
             mode = _mode_without_acl(mode, os.getxattr(place, ACL)) if ended and ACL in names else mode
         _set_owner(fd, Permissions(None, old.st_uid if uid is None else uid, old.st_gid if gid is None else gid))
         if ended or ACL not in names:  # one from the default ACL of the directory
@@ -142,6 +157,13 @@ def _set_owner(fd: int, wanted: Permissions) -> None:
         now = os.fstat(fd)
         if wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}:
             os.fchown(fd, *wanted.ids)
+
+
+def _inherited_group(wanted: Permissions, parent: int) -> int | None:
+    """Return the declared group; None for what the system gives, unless another user's directory would decide it."""
+    if wanted.gid is None and _is_taken_over(wanted, os.fstat(parent)):
+        return os.getegid()
+    return wanted.gid
 
 
 def _may_inherit(fd: int, wanted: Permissions, parent: int) -> bool:

@@ -20,9 +20,20 @@ from resource_api.system.process import process_tree
 from resource_api.system.process.trusted_path import Writers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _SET_DUMPABLE: Final = 4
+_KEYCTL_JOIN_SESSION_KEYRING: Final = 1
+#: The number of the system call keyctl(2), which has no function in the C library, by machine.
+_KEYCTL: Final = {
+    "x86_64": 250,
+    "aarch64": 219,
+    "riscv64": 219,
+    "i686": 288,
+    "armv7l": 311,
+    "ppc64le": 271,
+    "s390x": 280,
+}
 #: Version 3 and thread 0, the calling one (capset(2)); three empty sets of 64 bits.
 _CAPABILITY_HEADER: Final = struct.pack("=Ii", 0x20080522, 0)
 _NO_CAPABILITIES: Final = bytes(24)
@@ -70,6 +81,7 @@ def prepare() -> None:
     """Load what ``assume`` needs: loading it in a forked child is not safe."""
     process_tree.prepare()
     _capset()
+    _libc()
 
 
 def assume(identity: Identity) -> None:
@@ -80,12 +92,34 @@ def assume(identity: Identity) -> None:
     """
     prctl = process_tree.prepare()
     prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    _join_new_session_keyring()
     os.setgroups(identity.groups)
     os.setresgid(*[identity.gid] * 3)
     os.setresuid(*[identity.uid] * 3)
     prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     if _capset()(_CAPABILITY_HEADER, _NO_CAPABILITIES) != 0 or os.getresuid() != (identity.uid,) * 3:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def _join_new_session_keyring() -> None:
+    """Leave the caller's session keyring: a process that possesses it may read its keys (keyctl(2)).
+
+    A kernel without keyrings, and a sandbox that forbids the call, have no such keyring. Raise ``OSError`` otherwise.
+    """
+    call = _KEYCTL.get(os.uname().machine)
+    if call is not None:
+        libc, get_errno = _libc()
+        if libc.syscall(call, _KEYCTL_JOIN_SESSION_KEYRING, None) == -1 and (
+            (number := get_errno()) not in {errno.ENOSYS, errno.EPERM}
+        ):
+            raise OSError(number, os.strerror(number))
+
+
+@cache
+def _libc() -> tuple[Any, Callable[[], int]]:
+    import ctypes  # noqa: PLC0415 - with the first program that is run as another user
+
+    return ctypes.CDLL(None, use_errno=True), ctypes.get_errno
 
 
 @cache

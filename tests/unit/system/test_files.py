@@ -405,6 +405,38 @@ class TestPlantedRights:
             assert ("user.note" in os.listxattr(planted)) is kept
         assert "security.capability" not in os.listxattr(planted)
 
+    @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
+    @pytest.mark.parametrize("declared", [{"mode": 0o640}, {"gid": 0}], ids=["group undeclared", "mode undeclared"])
+    def test_a_new_owner_does_not_keep_the_former_group_and_mode(
+        self,
+        tmp_path: Path,
+        declared: dict[str, int],
+        written: bool,  # noqa: FBT001 - a table
+    ) -> None:
+        """A user who has made the file before has also chosen its group and who may write to it."""
+        path = tmp_path / "f"
+        path.write_text("old")
+        path.chmod(0o666)
+        os.chown(path, NOBODY, NOBODY)
+        with files.Batch() as batch:
+            if written:
+                batch.replace(str(path), b"secret", uid=0, **declared)
+            else:
+                batch.set_mode_owner(str(path), uid=0, **declared)
+        assert (path.stat().st_uid, path.stat().st_gid) == (0, 0)
+        assert mode(path) == declared.get("mode", 0o644)
+
+    def test_a_new_file_of_root_does_not_get_the_group_of_another_users_directory(self, tmp_path: Path) -> None:
+        """Its owner has set the set-group-ID bit; without a declared owner the system decides."""
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, NOBODY, NOBODY)
+        theirs.chmod(0o2755)
+        with files.Batch() as batch:
+            batch.replace(str(theirs / "f"), b"secret", uid=0, mode=0o640)
+            batch.replace(str(theirs / "g"), b"public")
+        assert ((theirs / "f").stat().st_gid, (theirs / "g").stat().st_gid) == (0, NOBODY)
+
     def test_a_directory_passes_none_on(self, tmp_path: Path) -> None:
         """Neither its own ACL nor the default one stays, and what is made in a directory of others inherits none."""
         for name in ("own", "kept", "theirs"):
@@ -575,6 +607,16 @@ class TestLinks:
             with pytest.raises(OSError, match="symbolic link") as caught:
                 attempt()
             assert caught.value.errno == errno.ELOOP
+
+    def test_a_link_that_another_user_has_made_is_not_followed(self, tmp_path: Path) -> None:
+        """Also in a directory that is root's by now: it may have been that user's when the link was made."""
+        for name in ("ours", "taken"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "taken" / "link").symlink_to(tmp_path / "ours")
+        os.lchown(tmp_path / "taken" / "link", NOBODY, NOBODY)
+        with pytest.raises(OSError, match="not followed"), files.Batch() as batch:
+            batch.replace(str(tmp_path / "taken" / "link" / "f"), b"x")
+        assert list((tmp_path / "ours").iterdir()) == []
 
     def test_a_link_at_the_end_is_replaced_itself(self, tmp_path: Path) -> None:
         """Its target is neither written nor changed."""
