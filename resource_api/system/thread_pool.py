@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds that running calls have left once the grace period starts.
 GRACE: Final = 5.0
+#: Seconds between two looks for a signal: the kernel may deliver it to another thread.
+_TICK: Final = 0.1
 
 
 class Abandoned(Exception):  # noqa: N818 - a state of the pool, not a mistake
@@ -114,10 +116,12 @@ class ThreadPool:
 
     def _wait(self) -> _Result:
         while True:
-            timeout = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+            timeout = _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             try:
                 result = self._results.get(timeout=timeout)
             except Empty:
+                if self._deadline is None:
+                    continue
                 self._abandoned = True
                 self._running = 0
                 raise Abandoned from None

@@ -121,7 +121,7 @@ def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
         error.add_note(f"with {form} in {place} of another user")
         raise
     finally:
-        if place.is_dir() and not place.is_symlink():
+        if not place.is_symlink() and place.is_dir():  # the kernel may refuse to follow the link of another user
             shutil.rmtree(place)
         else:
             place.unlink(missing_ok=True)

@@ -161,7 +161,7 @@ def _set_owner(fd: int, wanted: Permissions) -> None:
 
 def _inherited_group(wanted: Permissions, parent: int) -> int | None:
     """Return the declared group; None for what the system gives, unless another user's directory would decide it."""
-    if wanted.gid is None and _is_taken_over(wanted, os.fstat(parent)):
+    if wanted.gid is None and wanted.uid is not None and _is_taken_over(wanted, os.fstat(parent)):
         return os.getegid()
     return wanted.gid
 

@@ -144,7 +144,7 @@ def test_a_changed_file_of_shared_code_ends_validity(site: CachedSite, within: b
     shared.write_text("EQUAL = None\n")
     provider = site.modules / "providers" / "gauge.py"
     text = provider.read_text().replace("else None", "else EQUAL")
-    place = '"""Compare the latest with what was looked up."""\n' if within else "import json\n"
+    place = '"""Compare ``latest`` with the looked-up value."""\n' if within else "import json\n"
     assert place in text
     indent = "        " if within else ""
     provider.write_text(text.replace(place, f"{place}{indent}from lib.verdict import EQUAL\n", 1))
