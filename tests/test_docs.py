@@ -368,7 +368,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("page", ["properties.md", "pulumi.md"])
+@pytest.mark.parametrize("page", ["catalogue.md", "properties.md", "pulumi.md"])
 def test_every_property_is_shown_by_tests_that_exist(page: str) -> None:
     """A law that a page names is a test in the file that it names, or a class of tests."""
     named = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
@@ -378,6 +378,16 @@ def test_every_property_is_shown_by_tests_that_exist(page: str) -> None:
         for file, law in named
         if not re.search(rf"^ *(def|class) {law}[(:]", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
     ] == []
+
+
+def test_every_property_of_the_catalogue_is_claimed_or_refused() -> None:
+    """Each row names tests, or says that it is not claimed and why; the counts are those of the rows."""
+    text = (DOCS / "catalogue.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!property|---)(.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
+    claimed = [shown for _, shown, _ in rows if "::test_" in shown]
+    refused = [limits for _, shown, limits in rows if shown == "**Not claimed**" and limits.strip()]
+    assert f"{len(rows)} properties: {len(claimed)} are claimed, {len(refused)} are not." in text
+    assert len(claimed) + len(refused) == len(rows)
 
 
 def test_every_sentence_of_pulumis_model_has_its_row() -> None:

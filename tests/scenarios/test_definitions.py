@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -228,3 +229,14 @@ def test_upgrade_receives_only_the_version_and_the_values(bench: Bench) -> None:
     assert done.code == 0, done
     (drift,) = done.document["drift"]
     assert [(each["attribute"], each["is"]) for each in drift["changes"]] == [("size", "small")]
+
+
+@pytest.mark.parametrize("name", ["../other/types/odd", "odd/../odd", "types.odd", "-odd", "od\nd", "o" * 300, "\x00"])
+def test_a_name_that_is_no_identifier_is_no_type(bench: Bench, name: str) -> None:
+    """A name never leads out of the directory ``types``: a type is found by an identifier only."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider")
+    bench.write("modules/other/types/odd.py", "raise RuntimeError('this was executed')\n")
+    done = bench.validate(json.dumps({"resources": {f"{name}[a]": {}}}))
+    assert done.code == 65
+    assert "this was executed" not in done.err
+    assert "Traceback" not in done.err
