@@ -1,11 +1,12 @@
 """The command's streams: results on stdout, log lines and errors on stderr, secrets masked in both.
 
-What a provider prints goes to stderr, masked and escaped; what its child processes print goes there as it is. A closed
-pipe or a full log never stops a run.
+What a provider prints goes to stderr, masked and escaped; what is written directly to descriptors, as child processes
+do, goes there as it is, and masked from the first secret on. A closed pipe or a full log never stops a run.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.provider.context import current
 from resource_api.render import json as documents
@@ -22,9 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from resource_api.model.values.errors import Problem
+    from resource_api.system.process.output_filter import OutputFilter
 
 #: The codes of problems whose message may have several lines.
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
+
+
+class _OwnDescriptor(io.FileIO):
+    """A copy of a standard descriptor; before each write, what others have written to it is waited for."""
+
+    def __init__(self, number: int, settle: Callable[[], None]) -> None:
+        super().__init__(os.dup(number), "w")
+        self._settle = settle
+
+    def write(self, data: Any) -> int:
+        self._settle()
+        return super().write(data)
 
 
 class Output:
@@ -33,8 +48,9 @@ class Output:
     def __init__(self, settings: Mapping[str, Any], *, stream: bool) -> None:
         """Use the options about output; ``stream``: write JSON as one object per line, log lines among them."""
         _open_closed_streams()
-        self.stderr: TextIO = sys.stderr
-        self.stdout = _private_stdout(by_line=stream)
+        self._filter: OutputFilter | None = None
+        self.stdout, self.stderr = self._private(1, by_line=stream), self._private(2, by_line=True)
+        os.dup2(2, 1)  # for everything that child processes print
         #: Why stdout cannot be written to; empty: it can, or its reader has closed it.
         self.write_error = ""
         #: Log lines come from any thread of a provider.
@@ -52,6 +68,37 @@ class Output:
         if self._json_log:
             return json_lines(self.stderr)
         return console(self.stderr, color=_colored(settings.get("color", "auto"), self.stderr))
+
+    def _private(self, number: int, *, by_line: bool) -> TextIO:
+        """Return a stream for a copy of a standard descriptor, which provider code does not have."""
+        with suppress(OSError):
+            (sys.stdout if number == 1 else sys.stderr).flush()
+        descriptor = _OwnDescriptor(number, self._settle)
+        stream = io.BufferedWriter(descriptor)
+        return io.TextIOWrapper(
+            stream, encoding="utf-8", errors="backslashreplace", line_buffering=by_line or descriptor.isatty()
+        )
+
+    def mask_descriptors(self, secret: str, *, declared: bool) -> None:
+        """Mask a new secret in what is written directly to the standard descriptors; the first one starts the filter.
+
+        Raises ``ResourceAPIError`` if it cannot be started.
+        """
+        with self._lock:
+            if self._filter is not None:
+                self._filter.learn(secret, declared=declared)
+                return
+            from resource_api.system.process.output_filter import OutputFilter  # noqa: PLC0415 - only with a secret
+
+            try:
+                self._filter = OutputFilter(self.log.mask)
+            except OSError as error:
+                msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
+                raise ResourceAPIError(msg) from error
+
+    def _settle(self) -> None:
+        if self._filter is not None:
+            self._filter.settle()
 
     def print(self, lines: str | Iterable[str]) -> None:
         """Write lines to stdout; nothing where there are none."""
@@ -113,6 +160,7 @@ class Output:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
+        self._settle()
         for ours in (self.stdout, self.stderr):
             try:
                 ours.flush()
@@ -133,16 +181,6 @@ def _open_closed_streams() -> None:
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - open until the process ends
             setattr(sys, name, stream)
-
-
-def _private_stdout(*, by_line: bool) -> TextIO:
-    """Return a stream for stdout, and point descriptor 1 to stderr for everything that child processes print."""
-    with suppress(OSError):
-        sys.stdout.flush()
-    ours = os.dup(1)
-    os.dup2(2, 1)
-    buffering = 1 if by_line or os.isatty(ours) else -1
-    return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace", buffering=buffering)
 
 
 def _colored(choice: str, stream: TextIO) -> bool:

@@ -49,7 +49,7 @@ class Session:
         self._streams = runs and self.json
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
-        self.log.mask.on_first_secret = _forbid_core_dumps
+        self.log.mask.on_secret = self._on_secret
         if any(settings.get(option) for option in ("given", "input_files", "key")):
             _forbid_core_dumps()
         module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
@@ -168,6 +168,10 @@ class Session:
         from resource_api.model.report import Summary  # noqa: PLC0415 - only for runs
 
         return Summary(noop=bool(self.settings.get("noop")))
+
+    def _on_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
+        _forbid_core_dumps()
+        self.output.mask_descriptors(secret, declared=declared)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Diagnosed):

@@ -25,6 +25,8 @@ _STANDARD_DESCRIPTORS: Final = (0, 1, 2)
 #: Exit code of a forked child that returns from provider code (EX_SOFTWARE in sysexits.h).
 _CHILD_RETURNED: Final = 70
 
+#: Standard descriptor → the one that it is a copy of from now on, also where provider code runs at that moment.
+_replacements: Final[dict[int, int]] = {}
 #: Copies of the standard descriptors while provider code runs in several threads; otherwise empty.
 _shared_copies: Final[list[tuple[int, int]]] = []
 
@@ -151,10 +153,17 @@ def _copy_descriptors() -> list[tuple[int, int]]:
     return copies
 
 
+def replace_descriptor(number: int, descriptor: int) -> None:
+    """Make a standard descriptor a copy of another one, which stays open until the process ends."""
+    _replacements[number] = descriptor
+    os.dup2(descriptor, number)
+
+
 def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
     for number, copy in copies:
-        if _file_identity(number) != _file_identity(copy):
-            os.dup2(copy, number)
+        wanted = _replacements.get(number, copy)
+        if _file_identity(number) != _file_identity(wanted):
+            os.dup2(wanted, number)
 
 
 def _close(copies: list[tuple[int, int]]) -> None:

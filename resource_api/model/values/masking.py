@@ -70,8 +70,8 @@ class Mask:
         self._short: set[str] = set()
         self._words: set[str] = set()
         self._pattern: tuple[int, re.Pattern[str] | None] = (0, None)
-        #: Is called when the first secret is known.
-        self.on_first_secret: Callable[[], object] = bool
+        #: Is called with each new secret, and whether it was declared as an input.
+        self.on_secret: Callable[[str, bool], object] | None = None
         #: The length in bytes of the longest form.
         self.longest = 0
 
@@ -85,7 +85,7 @@ class Mask:
 
     def _add(self, value: Any, *, declared: bool) -> None:
         if isinstance(value, Sensitive):
-            self._learn(value.reveal(), declared=declared)
+            self._add_parts(value.reveal(), declared=declared)
         elif isinstance(value, dict):
             for item in value.values():
                 self._add(item, declared=declared)
@@ -93,23 +93,27 @@ class Mask:
             for item in value:
                 self._add(item, declared=declared)
 
-    def _learn(self, secret: Any, *, declared: bool) -> None:
+    def _add_parts(self, secret: Any, *, declared: bool) -> None:
         if isinstance(secret, Content):
             secret = [secret.sha256, *(secret.given if secret.origin == "files" else [secret.given])]
         if isinstance(secret, dict):
             secret = list(secret.values())
         if isinstance(secret, (list, tuple)):
             for item in secret:
-                self._learn(item, declared=declared)
+                self._add_parts(item, declared=declared)
         elif isinstance(secret, (str, bytes, int, float)) and not isinstance(secret, bool):
             text = secret.decode("utf-8", "surrogateescape") if isinstance(secret, bytes) else str(secret)
-            found = text, declared
-            if len(text) >= SHORTEST_INPUT and found not in self._known:
-                if not self._known:
-                    self.on_first_secret()
-                self._known.add(found)
-                self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
-                self._pending[found] = None
+            self.learn(text, declared=declared)
+
+    def learn(self, text: str, *, declared: bool) -> None:
+        """Add one secret, and whether it was declared as an input; one that is too short is left out."""
+        found = text, declared
+        if len(text) >= SHORTEST_INPUT and found not in self._known:
+            self._known.add(found)
+            self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
+            self._pending[found] = None
+            if self.on_secret is not None:
+                self.on_secret(text, declared)
 
     def __bool__(self) -> bool:
         """Whether there is any secret."""
@@ -253,7 +257,7 @@ def _runs_in(text: str, runs: set[str], starts: range) -> Iterator[Span]:
 
 def _characters(data: bytes) -> int:
     """Return the number of characters that begin in ``data``."""
-    return len(data) if data.isascii() else len(data.decode("utf-8", "ignore"))
+    return len(data) if data.isascii() else len(data.decode("utf-8", "surrogatepass"))
 
 
 def _merged(spans: Iterable[Span]) -> Iterable[Span]:

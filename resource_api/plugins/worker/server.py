@@ -95,7 +95,7 @@ class _Server:
         self._channel = channel
         self._instance: str = hello["instance"]
         self._run = WorkerRun(channel, hello["level"])
-        self._run.log.mask.on_first_secret = core_dumps.forbid
+        self._run.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
         self._pid = os.getpid()

@@ -8,11 +8,13 @@ from resource_api.model.values.masking import Mask
 class LineSplitter:
     """Collects chunks and returns whole lines; ``size`` is the number of bytes without a line end so far.
 
-    A line that is too long is cut where ``mask`` knows of no secret: it is masked afterwards, piece by piece.
+    A line that is too long is cut where ``mask`` knows of no secret: it is masked afterwards, piece by piece. With
+    ``keep_ends`` the lines have their line ends.
     """
 
-    def __init__(self, mask: Mask | None = None) -> None:
+    def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
         """Start at the beginning of a line."""
+        self._end = "\n" if keep_ends else ""
         self.size = 0
         self._mask = mask or Mask()
         self._pending: list[bytes] = []
@@ -23,6 +25,7 @@ class LineSplitter:
         lines = []
         if newline:
             lines = decode(b"".join((*self._pending, head))).split("\n")
+            lines = [line + self._end for line in lines] if self._end else lines
             self._pending, self.size = [], 0
         self._pending.append(tail)
         self.size += len(tail)

@@ -215,6 +215,13 @@ def test_a_short_input_is_masked_where_it_is_a_whole_word() -> None:
     assert mask("pin=1234, of 12345 and x1234, abc") == "pin=<sensitive>, of 12345 and x1234, abc"
 
 
+def test_a_secret_is_masked_behind_bytes_that_are_no_text() -> None:
+    """They are surrogate escapes in the text, each of them one character."""
+    mask = Mask()
+    mask.add(Sensitive("a short secret"))
+    assert mask("\udcff" * 9 + "a short secret.") == "\udcff" * 9 + "<sensitive>."
+
+
 @given(st.integers(0, 60))
 def test_a_text_is_cut_at_no_secret(position: int) -> None:
     """The next place is behind it."""
