@@ -168,6 +168,8 @@ def _stands_alone(step: Step) -> bool:
     entry, row, definition = step.entry, step.is_, step.definition
     if row is None or definition.sensitive or definition.write_only or definition.config.attributes:
         return False
+    if entry.meta.implementation is not None:
+        return False
     declared, should = entry.declaration, entry.should
     if _has_expression(declared.attributes) or (declared.meta and _has_expression(declared.meta)):
         return False

@@ -7,7 +7,7 @@ without the cache. What is left out is decided by ``conclusion``, whether it may
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from resource_api.cache.conclusion import Conclusion, conclude
@@ -18,6 +18,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ResourceAPIError
 from resource_api.plan.bulk_decisions import required_references
+from resource_api.prior.implementations import stated_implementations
 from resource_api.snapshot.snapshot import ReadError
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.document import Document
     from resource_api.plan.planner import Plan
+    from resource_api.plugins.implementations import Implementations
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.state.store import CachedConclusion, StateStore
@@ -105,7 +107,7 @@ class _IncrementalPlan:
             return None
         self._affected = conclusion.affected(self._read(snapshot, catalog))
         # By now all providers are loaded, and what they import.
-        if not self._fingerprints.cover_loaded_code():
+        if not self._fingerprints.cover_loaded_code() or not self._fingerprints.are_chosen(snapshot.providers.chosen()):
             return None
         if self._affected:
             self._to_plan = conclusion.to_plan(self._affected)
@@ -114,6 +116,7 @@ class _IncrementalPlan:
         state = self._cached.state(places)
         if catalog is None or state is None:
             return None
+        self._several = snapshot.providers.several
         made = planner.plan(catalog, _without_left_out(state, catalog))
         made = made._replace(cached_unchanged=len(conclusion.keys) - len(self._to_plan))
         return made if self._may_be_used(made) else None
@@ -121,6 +124,7 @@ class _IncrementalPlan:
     def _read(self, snapshot: Snapshot, catalog: Catalog) -> Mapping[str, Mapping[Name, Resource]]:
         """Read, by instance and name, what must be compared, and what of ``catalog`` is of the same instances."""
         declared = {entry.key for entry in catalog.entries}
+        snapshot.providers.assigned = partial(stated_implementations, catalog, None)
         return {
             instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
             for instance, names in self._conclusion.names_to_read(declared)
@@ -170,7 +174,7 @@ class _IncrementalPlan:
                 return False
         if made.prior.undeclared or made.prior.orphans or made.prior.moved_keys:
             return False
-        return self._only_shown or not _would_record(made)
+        return self._only_shown or not _would_record(made, self._several)
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
@@ -183,7 +187,7 @@ def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
     return state._replace(records=records)
 
 
-def _would_record(made: Plan) -> bool:
+def _would_record(made: Plan, several: Mapping[str, Implementations]) -> bool:
     """Return whether an apply would write records: those must name all that a resource requires."""
     left = (operation for operation in made.operations if operation.step.entry.index not in made.in_sync)
-    return bool(Records(made).differing(map(OperationRun, left)))
+    return bool(Records(made, several).differing(map(OperationRun, left)))

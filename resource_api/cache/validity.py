@@ -38,6 +38,8 @@ class Fingerprints(NamedTuple):
     files: Sequence[Sequence[str]]
     #: Type → its files, and what it declares.
     types: Mapping[str, Sequence[Any]]
+    #: Provider instance → which of several providers the machine has chosen.
+    chosen: Mapping[str, str]
 
     def are_valid(self, registry: Registry) -> bool:
         """Return whether all is as it was, before a provider is called. Raises ``DefinitionError``."""
@@ -54,6 +56,10 @@ class Fingerprints(NamedTuple):
         """Return whether this process has loaded no other file: a new one may come first on a search path."""
         known = {"", *(stamp[0] for stamp in self.code)}
         return all(path in known or _file_of(path) in known for path in _module_paths())
+
+    def are_chosen(self, chosen: Mapping[str, str]) -> bool:
+        """Return whether ``chosen``, of the instances that are in use by now, are the providers of that run."""
+        return all(self.chosen.get(instance) == name for instance, name in chosen.items())
 
     def match(self, documents: Iterable[Document]) -> bool:
         """Return whether these are the files of the manifest, unchanged."""
@@ -73,7 +79,7 @@ def take_fingerprints(catalog: Catalog, providers: ProviderPool, began: int) -> 
         if (found := _type(providers.registry, name)) is None:
             return None
         types[name] = found
-    return Fingerprints(_environment(), code, files, types)
+    return Fingerprints(_environment(), code, files, types, providers.chosen())
 
 
 # The process: its interpreter and code

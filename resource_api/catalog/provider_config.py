@@ -63,6 +63,14 @@ def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
     return declared.instance
 
 
+def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> str:
+    """Return a message about an implementation that a type does not have; empty if it has it or none is stated."""
+    if not stated or stated in provider.implementations:
+        return ""
+    there = ", ".join(provider.implementations)
+    return f"unknown implementation '{stated}' of {capitalize_type(provider.definition.name)}; there are: {there}"
+
+
 def default_config(provider: ProviderFunctions) -> Mapping[str, Any]:
     """Return the configuration of a type's default provider without a manifest. Raises ``ProviderError``."""
     config, problems = validate_config(provider, {})
@@ -114,13 +122,16 @@ class _InstanceBuilder:
                 else f"type '{provider.definition.name}' takes no configuration"
             )
             self._report(declared, users, ("config", key), what + (hint(key, known) if known else ""))
+        if wrong := unknown_implementation(declared.implementation if declared else "", provider):
+            self._report(declared, users, ("implementation",), wrong)
         values, pending = self._evaluate(declared, {key: config[key] for key in known if key in config}, users)
         checked, problems = validate_config(provider, values)
         for problem in problems:
             path = ("config", problem.attribute) if problem.attribute else ("config",)
             self._report(declared, users, path, problem.message)
         place = declared.origin.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
-        return ProviderInstance(name, place, declared.version if declared else "", checked, pending)
+        version, stated = (declared.version, declared.implementation) if declared else ("", "")
+        return ProviderInstance(name, place, version, checked, pending, stated)
 
     def _evaluate(
         self, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]

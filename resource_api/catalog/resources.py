@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog.components import Expander
 from resource_api.catalog.defaults import defaults_of
 from resource_api.catalog.names import NameEvaluator, have_literal_names
-from resource_api.catalog.provider_config import select_instance
+from resource_api.catalog.provider_config import select_instance, unknown_implementation
 from resource_api.model.component_instance import ComponentInstance
 from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.entry import NO_META, Entry, make_meta
@@ -173,6 +173,8 @@ class ResourceBuilder:
             entry.meta = make_meta(declaration.meta)
             if entry.meta is not NO_META:
                 self._check_lifecycle(entry)
+                if entry.meta.implementation is not None:
+                    self._check_implementation(entry)
         entry.index = len(self._table.entries)
         self._table.entries.append(entry)
         entry.written = self._given(entry, defaults_of(manifest, declaration) if manifest.defaults else {})
@@ -187,6 +189,9 @@ class ResourceBuilder:
             self._report_duplicate(component, first)
             return
         self._check_former_names(component)
+        if component.meta.implementation is not None:
+            message = "implementation is for resources: declare it in defaults of their type"
+            self._diagnostics.resource_error(component, "implementation", message, "provider")
         declared = self._expander.expand(component, loaded)
         if declared is None:
             del self._table.components[component.reference]
@@ -211,6 +216,17 @@ class ResourceBuilder:
         except ValueError as error:
             self._diagnostics.declaration_error(declaration, str(error), "provider", "provider")
             return declaration.type
+
+    def _check_implementation(self, entry: Entry) -> None:
+        """Report an implementation that the type does not have, or that a configured provider must state."""
+        stated, functions = entry.meta.implementation, self._table.provider(entry.instance)
+        if functions.definition.config.attributes:
+            message, hint = "implementation of a type with a configuration belongs under providers:", ""
+        elif (message := unknown_implementation(stated, functions)) == "":
+            return
+        else:
+            hint = nearest(str(stated), functions.implementations)
+        self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Report attributes that do not exist: to ignore one of them would have no effect."""

@@ -12,6 +12,7 @@ from resource_api.cli.output import Output
 from resource_api.cli.signals import Interrupts, exit_despite_threads
 from resource_api.model.event import Diagnosed
 from resource_api.model.values.errors import (
+    DefinitionError,
     ManifestError,
     Problem,
     ResourceAPIError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.event import Event
     from resource_api.model.report import Report, Summary
+    from resource_api.plugins.implementations import Suitability
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
@@ -82,6 +84,14 @@ class Session:
     def use_cache(self) -> bool:
         """Whether unchanged resources may be left out: neither JSON nor log lines are about them."""
         return not (self.json or self.log.enabled("info"))
+
+    def suitability(self, type_name: str) -> Sequence[Suitability]:
+        """Return for each of several providers of a type whether it is suitable here; empty if it has one, or none."""
+        try:
+            return self.reader.suitability(type_name)
+        except DefinitionError as error:
+            self.log.write("warning", type_name, str(error))
+            return ()
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return what ``find`` has for a type's name on the command line. Raise ``UsageError`` for an unknown one."""

@@ -49,7 +49,7 @@ SECTIONS: Final = (
 #: The file name of a manifest that a program gives as a mapping.
 MAPPING: Final = "<mapping>"
 
-_PROVIDER_KEYS: Final = ("type", "version", "config")
+_PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
 _INPUT_KEYS: Final = ("type", "default", "docs")
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
@@ -247,8 +247,9 @@ class ManifestBuilder:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
         self._check_keys(path, body, _PROVIDER_KEYS)
-        given = {"type": name, "version": "", **{key: value for key, value in body.items() if value is not None}}
-        for key in ("type", "version"):
+        given: dict[str, Any] = {"type": name, "version": "", "implementation": ""}
+        given |= {key: value for key, value in body.items() if value is not None}
+        for key in ("type", "version", "implementation"):
             if type(given[key]) is not str:
                 self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
@@ -261,7 +262,8 @@ class ManifestBuilder:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         else:
             origin = Origin(self._source, path)
-            self.providers[name] = ConfiguredProvider(name, type_name, given["version"], config, origin)
+            words = given["version"], config, origin, given["implementation"]
+            self.providers[name] = ConfiguredProvider(name, type_name, *words)
 
     def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Add the defaults of attributes; return those of metaparameters, by type."""

@@ -202,6 +202,7 @@ _METAPARAMETERS: Final[dict[str, Check]] = {
     "loglevel": _one_of(LOGLEVELS),
     "alias": _string_or_list,
     "provider": _string,
+    "implementation": _string,
     "timeout": _timeout,
     "lifecycle": _lifecycle,
 }

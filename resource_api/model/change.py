@@ -15,7 +15,7 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive, copy_resource, is_flat, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from resource_api.model.type_definition import Name, TypeDefinition
 
@@ -103,6 +103,12 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
     def __len__(self) -> int:
         """Return the number of requested changes, blocked ones included."""
         return len(self.offered)
+
+    def part(self, names: Iterable[Name]) -> Changes:
+        """Return the changes of some names; what begins there has begun here."""
+        part = Changes({name: self.offered[name] for name in names}, self.blocked, self._interrupted)
+        part.begun = self.begun
+        return part
 
 
 def _read_only(resource: Mapping[str, Any]) -> Mapping[str, Any]:

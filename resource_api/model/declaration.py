@@ -26,6 +26,7 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
         "loglevel",
         "alias",
         "provider",
+        "implementation",
         "timeout",
         "lifecycle",
     }
@@ -93,13 +94,17 @@ class Removed(NamedTuple):
 
 
 class ConfiguredProvider(NamedTuple):
-    """An entry of ``providers``: name, type, version constraint, configuration as written."""
+    """An entry of ``providers``: name, type, version constraint, configuration as written.
+
+    ``implementation`` names one of several providers of the type; empty: the machine decides.
+    """
 
     name: str
     type: str
     version: str
     config: dict[str, Any]
     origin: Origin
+    implementation: str = ""
 
     @property
     def instance(self) -> str:

@@ -45,6 +45,7 @@ class Meta(NamedTuple):
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
     provider: str | None = None
+    implementation: str | None = None
     timeout: float | Mapping[str, float] | None = None
     lifecycle: Lifecycle = Lifecycle()
 
@@ -66,6 +67,7 @@ def make_meta(raw: Mapping[str, Any]) -> Meta:
         tags=frozenset(tag.lower() for tag in _list(raw.get("tag"))),
         aliases=tuple(_list(raw.get("alias"))),
         provider=raw.get("provider"),
+        implementation=raw.get("implementation"),
         timeout=raw.get("timeout"),
         lifecycle=Lifecycle(**{key: value for key, value in lifecycle.items() if value is not None}),
     )

@@ -52,3 +52,5 @@ class ProviderFunctions(NamedTuple):
     diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
     #: Returns why policies forbid a resource; empty if they do not.
     check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
+    #: The names of the type's providers, in the order of preference; an ordinary type has one, of its own name.
+    implementations: Sequence[str] = ()

@@ -28,3 +28,5 @@ class ProviderInstance(NamedTuple):
     config: Mapping[str, Any] = EMPTY
     #: Values that refer to resources: attribute → value with expressions in it.
     pending: Mapping[str, Any] = EMPTY
+    #: Which of several providers of the type it is; empty: the machine decides.
+    implementation: str = ""

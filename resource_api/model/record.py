@@ -71,6 +71,8 @@ class Record(NamedTuple):
     parent: str = ""
     #: Time (ISO 8601) of the last ``set`` or refresh of an imperative resource; ``status`` says whether it failed.
     last_run: str = ""
+    #: Which of several providers of its type manages it; None: the type has one.
+    implementation: str | None = None
 
     @property
     def instance(self) -> str:

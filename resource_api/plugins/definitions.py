@@ -43,7 +43,8 @@ class DefinitionFiles:
 
     def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
         """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type."""
-        value: builtins.type[Any] = _defined(path, self._execute(path, first=first), "Provider", type)
+        several = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
+        value: builtins.type[Any] = _defined(path, self._execute(path, first=first, deep=several), "Provider", type)
         if problems := interface_problems(definition, value):
             raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
         return value
@@ -64,13 +65,16 @@ class DefinitionFiles:
         module = self._execute(path)
         return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
 
-    def _execute(self, path: str, *, first: bool = True) -> ModuleType:
-        """Execute a file; its module replaces that of an earlier registry, but not that of another version."""
-        directory, kind, _ = path.rsplit("/", 2)
+    def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
+        """Execute a file; its module replaces that of an earlier registry, but not that of another version.
+
+        ``deep``: it is one of several providers, in a directory of its type.
+        """
+        directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
         read = None if directory == BUNDLED else self._read
         if directory not in self._builtins:
             self._builtins[directory] = builtins_with_lib(directory, read)
-        module = ModuleType(f"resource_api.{kind}.{_stem(path)}" + ("" if first else f"@{directory}"))
+        module = ModuleType(f"resource_api.{'.'.join(kinds)}.{_stem(path)}" + ("" if first else f"@{directory}"))
         execute_in(module, path, self._builtins[directory], read)
         return module
 

@@ -146,6 +146,7 @@ def _describe(error: BaseException, path: str) -> str:
         return f"exits while it is loaded (code {error.code})"
     if isinstance(error, ModuleNotFoundError) and error.name == "lib":
         directory = os.path.dirname(os.path.dirname(path))  # noqa: PTH120 - text
+        directory = directory.removesuffix("/providers")  # of one of several providers
         return f"imports from 'lib', but there is no directory {directory}/lib"
     text = reason(error)
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

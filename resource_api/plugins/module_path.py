@@ -72,15 +72,28 @@ class ModulePath:
         """Return every file of one name, in the order of the module path."""
         return list(_files(self._all(), kind, name))
 
+    def providers(self, name: str, directory: str | None = None) -> dict[str, str]:
+        """Return the files of a type's providers by their names, in the order of the module path, or of one directory.
+
+        They are ``providers/TYPE.py``, which has the name of the type, and ``providers/TYPE/NAME.py``. Distributions
+        are searched only if nothing else has any.
+        """
+        if directory is not None:
+            return _providers([directory], name)
+        return _providers(self._directories, name) or _providers(self._all(), name)
+
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the one in which both a type and its provider have been found."""
-        missing, directories = {"types", "providers"}, []
+        """Return the directories up to the last in which a type or one of its providers has been found."""
+        files = {self.find("types", name), *self.providers(name).values()}
+        directories, last = [], 0
         for directory in self._all():
             directories.append(directory)
-            missing -= {kind for kind in missing if any(_files([directory], kind, name))}
-            if not missing:
+            found = files & {*_files([directory], "types", name), *_providers([directory], name).values()}
+            files -= found
+            last = len(directories) if found else last
+            if not files:
                 break
-        return directories
+        return directories[:last]
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a kind, sorted."""
@@ -108,6 +121,22 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
         path = f"{directory}/{kind}/{name}.py"
         if os.path.isfile(path):  # noqa: PTH113 - text
             yield path
+
+
+def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
+    """Return the files of a type's providers by name, the first of each name."""
+    found: dict[str, str] = {}
+    for directory in directories:
+        for path in _files([directory], "providers", name):
+            found.setdefault(name, path)
+        try:
+            listed = os.listdir(f"{directory}/providers/{name}")  # noqa: PTH208 - bare names
+        except OSError:
+            continue
+        for file in sorted(listed):
+            if file.endswith(".py") and file[0] not in "_.":
+                found.setdefault(file[:-3], f"{directory}/providers/{name}/{file}")
+    return found
 
 
 def _installed() -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.type_definition import TypeDefinition
 
@@ -31,8 +31,24 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
                 f" '{feature}'; declare it, or call the helper '_{method}'"
             )
     problems += _config_problems(definition, provider)
+    problems += _suitability_problems(type_name, provider)
     if not problems and definition.attributes:
         problems += _signature_problems(type_name, features, provider)
+    return problems
+
+
+def by_preference(providers: Mapping[str, type[Any]]) -> Mapping[str, type[Any]]:
+    """Return the providers of a type by name, those of the highest ``priority`` first; equals keep their order."""
+    return dict(sorted(providers.items(), key=lambda each: -getattr(each[1], "priority", 0)))
+
+
+def _suitability_problems(type_name: str, provider: type[Any]) -> list[str]:
+    """Check what decides between several providers of a type."""
+    problems = []
+    if type(getattr(provider, "priority", 0)) is not int:
+        problems.append(f"provider of '{type_name}': priority must be an integer")
+    if not callable(getattr(provider, "suitable", _suitability_problems)):
+        problems.append(f"provider of '{type_name}': suitable must be a method")
     return problems
 
 

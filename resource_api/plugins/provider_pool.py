@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,11 +22,12 @@ from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
+    from resource_api.plugins.implementations import Implementations, Suitability
     from resource_api.plugins.registry import Registry
     from resource_api.plugins.worker.proxy import WorkerProvider
 
@@ -45,6 +47,14 @@ class ProviderPool:
         self.check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
         #: The results of functions in this transaction, by instance, function and inputs.
         self.function_results: dict[tuple[str, str, str], Any] = {}
+        #: Returns, for an instance, the implementation of each resource that has one of its own, by name.
+        self.assigned: Callable[[str], Mapping[Any, str]] = lambda _instance: {}
+        #: Instance → the implementation that the manifest states for all its resources.
+        self.required: dict[str, str] = {}
+        #: The only provider that is made, whether it is suitable or not; set in a worker.
+        self.only = ""
+        #: The instances of types with several providers.
+        self.several: dict[str, Implementations] = {}
         self._versions: dict[str, str] = {}
         self._configs: dict[str, Mapping[str, Any]] = {}
         #: Why an instance cannot be configured.
@@ -76,6 +86,32 @@ class ProviderPool:
         """Use the newest type that fits a range of versions (PEP 440) for each of these instances."""
         self._versions.update(versions)
 
+    def select_implementations(self, required: Mapping[str, str]) -> None:
+        """Use one implementation for all resources of each of these instances."""
+        self.required.update({instance: name for instance, name in required.items() if name})
+
+    def implementation(self, instance: str, name: Any, recorded: str | None = None) -> str | None:
+        """Return which of several providers manages a resource; None where the type has one.
+
+        Where none has been chosen yet, that is the ``recorded`` one.
+        """
+        found = self.several.get(instance)
+        return None if found is None else found.implementation(name) or recorded
+
+    def chosen(self) -> dict[str, str]:
+        """Return the implementations that this machine, or the manifest for an instance, has chosen so far."""
+        return {instance: found.chosen for instance, found in self.several.items() if found.chosen}
+
+    def suitability(self, instance: str) -> list[Suitability]:
+        """Return whether each of several providers is suitable here; empty for a type with one that always is."""
+        definition = self._definition(instance)
+        self._make(instance)
+        found = self.several.get(instance)
+        if found is None:
+            return []
+        with process_guard.contained():
+            return found.suitability(Context(definition, self.run, reading=True))
+
     def configure(self, instance: str, config: Mapping[str, Any]) -> None:
         """Set the configuration of an instance; a different one closes the instance, to be made again."""
         self._unavailable.pop(instance, None)
@@ -104,16 +140,17 @@ class ProviderPool:
         """Return a type's pure functions. Raise ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._functions:
             definition = self._definition(instance)
+            isolated = self.run.isolates(definition)
             calls = PureCalls(
                 definition,
                 self.run,
                 lambda: self._make(instance),
-                None if self.run.isolates(definition) else self._provider_class(definition),
+                None if isolated else self._provider_class(definition),
             )
-            if self.run.isolates(definition):
+            if isolated:
                 self._make(instance)
             self._pure_contexts.append(calls.context)
-            self._functions[instance] = calls.functions(self.check_policies)
+            self._functions[instance] = calls.functions(self.check_policies, self._implementation_names(definition))
         return self._functions[instance]
 
     @property
@@ -162,8 +199,13 @@ class ProviderPool:
         type_name = split_instance(instance)[0]
         return self.registry.type(type_name, self._versions.get(instance, "")).for_instance(instance)
 
-    def _provider_class(self, definition: TypeDefinition) -> builtins.type[Any]:
-        return self.registry.provider(definition.name, self._versions.get(definition.instance, ""))
+    def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[Any]:
+        instance = definition.instance
+        wanted = implementation or self.only or self.required.get(instance, "")
+        return self.registry.provider(definition.name, self._versions.get(instance, ""), wanted)
+
+    def _implementation_names(self, definition: TypeDefinition) -> Sequence[str]:
+        return self.registry.implementations(definition.name, self._versions.get(definition.instance, ""))
 
     def _configure(self, instance: str) -> None:
         if instance in self._configured:
@@ -179,21 +221,39 @@ class ProviderPool:
         if instance not in self._made:
             definition = self._definition(instance)
             if self.run.isolates(definition):
-                self._made[instance] = self._start_worker(definition)
                 self._isolated.add(instance)
+            if not self.only and self.registry.needs_choice(definition.name, self._versions.get(instance, "")):
+                self._made[instance] = self.several[instance] = self._make_several(definition)
             else:
-                self._made[instance] = self._call_class(definition)
+                self._made[instance] = self._make_one(definition)
         return self._made[instance]
 
-    def _start_worker(self, definition: TypeDefinition) -> WorkerProvider:
+    def _make_several(self, definition: TypeDefinition) -> Implementations:
+        from resource_api.plugins.implementations import Implementations  # noqa: PLC0415 - few types have several
+
+        instance = definition.instance
+        return Implementations(
+            definition,
+            self._implementation_names(definition),
+            partial(self._make_one, definition),
+            self.required.get(instance, ""),
+            lambda: self.assigned(instance),
+        )
+
+    def _make_one(self, definition: TypeDefinition, implementation: str = "") -> Any:
+        if self.run.isolates(definition):
+            return self._start_worker(definition, implementation)
+        return self._call_class(definition, implementation)
+
+    def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
         from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - only with isolation
 
         versions = self._versions.get(definition.instance, "")
         directories = self.registry.module_path_of(definition.name, versions)
-        return WorkerProvider(definition, directories, self.run, self.registry.trusted_directories)
+        return WorkerProvider(definition, directories, self.run, self.registry.trusted_directories, implementation)
 
-    def _call_class(self, definition: TypeDefinition) -> Any:
-        provider_class = self._provider_class(definition)
+    def _call_class(self, definition: TypeDefinition, implementation: str) -> Any:
+        provider_class = self._provider_class(definition, implementation)
         try:
             with process_guard.contained():
                 provider = provider_class()
@@ -221,6 +281,7 @@ class ProviderPool:
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
+            self.several.pop(instance, None)
         self._configured.pop(instance, None)
         self._functions.pop(instance, None)
 

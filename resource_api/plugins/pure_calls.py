@@ -46,8 +46,10 @@ class PureCalls:
         self._provider = provider
         self._class = provider_class
 
-    def functions(self, check_policies: Callable[[Entry, Mapping[str, Any]], str] | None) -> ProviderFunctions:
-        """Return the functions for the features that the type declares."""
+    def functions(
+        self, check_policies: Callable[[Entry, Mapping[str, Any]], str] | None, implementations: Sequence[str]
+    ) -> ProviderFunctions:
+        """Return the functions for the features that the type declares, and the names of its ``implementations``."""
         features = self._definition.features
         return ProviderFunctions(
             self._definition,
@@ -60,6 +62,7 @@ class PureCalls:
             self._config_function("check_config"),
             self._config_function("diff_config"),
             check_policies,
+            implementations,
         )
 
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:

@@ -17,12 +17,12 @@ from resource_api.model.values.errors import DefinitionError, UnknownType, neare
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.definitions import DefinitionFiles, policy
 from resource_api.plugins.module_path import OWN, ModulePath
-from resource_api.plugins.provider_interface import interface_problems
+from resource_api.plugins.provider_interface import by_preference, interface_problems
 from resource_api.plugins.versions import TypeVersion, newest
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.policy import Policy, PolicyPlan, PolicyResource
     from resource_api.plugins.definitions import Component
@@ -38,7 +38,8 @@ class Registry:
         self.trusted_directories = tuple(map(os.path.realpath, trust))
         self._files = DefinitionFiles(self._read_code)
         self._types: dict[str, TypeDefinition] = {}
-        self._providers: dict[str, builtins.type[Any]] = {}
+        #: Type → the classes of its providers by name, in the order of preference.
+        self._providers: dict[str, Mapping[str, builtins.type[Any]]] = {}
         self._components: dict[str, Component | None] = {}
         self._policies: list[Policy] = []
         #: Kind and name of what has been loaded from a file.
@@ -46,6 +47,8 @@ class Registry:
         #: The errors of files that are broken, raised again at each use.
         self._broken: dict[tuple[str, str], DefinitionError] = {}
         self._versions: dict[tuple[str, str], TypeVersion] = {}
+        #: The same as ``_providers``, of a version of a type that is not the first on the module path.
+        self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[Any]]] = {}
         self.warn: Callable[[str], None] = lambda _message: None
 
     @classmethod
@@ -81,17 +84,21 @@ class Registry:
         for warning in definition.warnings:
             self.warn(warning)
 
-    def register_provider(self, name: str, provider: builtins.type[Any]) -> None:
-        """Add the provider class of the type ``name``. Raise ``DefinitionError`` where it does not fit the type."""
-        if name in self._providers:
-            msg = f"a provider of '{name}' is registered already"
+    def register_provider(self, name: str, provider: builtins.type[Any], implementation: str = "") -> None:
+        """Add a provider class of the type ``name``, one of several if it has a name of its own, ``implementation``.
+
+        Raise ``DefinitionError`` where it does not fit the type, or has the name of another.
+        """
+        own, others = implementation or name, self._providers.get(name, {})
+        if own in others:
+            msg = f"a provider of '{name}' is registered already" + (f" as '{own}'" if implementation else "")
             raise DefinitionError(msg)
         if not isinstance(provider, type):
             msg = f"the provider of '{name}' must be a class, not {type(provider).__name__}"
             raise DefinitionError(msg)
         if problems := interface_problems(self.type(name), provider):
             raise DefinitionError("\n".join(problems))
-        self._providers[name] = provider
+        self._providers[name] = by_preference({**others, own: provider})
 
     def register_component(self, definition: ComponentDefinition, build: Callable[[Any], object]) -> None:
         """Add a component and the function that builds it. Raise ``DefinitionError`` when its name is taken."""
@@ -121,18 +128,29 @@ class Registry:
         if versions:
             return self._version(name, versions).definition
         if name not in self._types:
-            self.register_type(self._load("types", name, self._files.type))
+            self.register_type(self._load("types", name, lambda: self._files.type(self._file("types", name))))
         return self._types[name]
 
-    def provider(self, name: str, versions: str = "") -> builtins.type[Any]:
-        """Return the provider class of what ``type`` returns. Raise ``DefinitionError`` likewise."""
-        version = self._version(name, versions) if versions else None
-        if version is not None and version.directory is not None:
-            return self._provider_in(version.directory, version.definition)
-        if name not in self._providers:
-            definition = self.type(name)
-            self._providers[name] = self._load("providers", name, lambda path: self._files.provider(path, definition))
-        return self._providers[name]
+    def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[Any]:
+        """Return the provider class of what ``type`` returns: the preferred one of several, or the one of a name.
+
+        Raise ``DefinitionError`` as ``type`` does.
+        """
+        found = self._provider_classes(name, versions)
+        return found.get(implementation) or next(iter(found.values()))
+
+    def implementations(self, name: str, versions: str = "") -> Sequence[str]:
+        """Return the names of a type's providers in the order of preference. Raise ``DefinitionError`` likewise.
+
+        That is: by their ``priority``, the highest first, then in the order of the module path, then
+        ``providers/TYPE.py``, then by name.
+        """
+        return tuple(self._provider_classes(name, versions))
+
+    def needs_choice(self, name: str, versions: str = "") -> bool:
+        """Return whether it depends on the machine or the manifest which provider of a type is used, if any."""
+        found = self._provider_classes(name, versions)
+        return len(found) > 1 or any(hasattr(each, "suitable") for each in found.values())
 
     def component(self, name: str) -> Component | None:
         """Return a component; None where the name is that of a type, or of nothing.
@@ -141,7 +159,11 @@ class Registry:
         """
         if name not in self._components:
             found = self._component_file(name) is not None
-            self._components[name] = self._load("components", name, self._files.component) if found else None
+            self._components[name] = (
+                self._load("components", name, lambda: self._files.component(self._file("components", name)))
+                if found
+                else None
+            )
         return self._components[name]
 
     def policies(self) -> Sequence[Policy]:
@@ -183,15 +205,15 @@ class Registry:
         if ("types", name) not in self._from_file or not provided:
             msg = f"type '{name}' was registered by a program; only one that is in files can run in a worker"
             raise DefinitionError(msg)
-        self._file("providers", name)
+        self._provider_files(name)
         return self._module_path.directories_of(name)
 
     def files_of(self, name: str) -> list[str] | None:
-        """Return the files of a type and its provider; None where one is missing, or a component has the name."""
+        """Return the files of a type and its providers; None where one is missing, or a component has the name."""
         if self._module_path.find("components", name, installed=False):
             return None
-        found = [self._module_path.find(kind, name) for kind in ("types", "providers")]
-        return None if None in found else list(map(str, found))
+        path, providers = self._module_path.find("types", name), self._module_path.providers(name)
+        return [path, *providers.values()] if path is not None and providers else None
 
     def _read_code(self, path: str) -> tuple[bytes, os.stat_result]:
         return self.trust.read(path)
@@ -207,20 +229,38 @@ class Registry:
             raise DefinitionError(msg)
         return path if path or other or name in self._types else self._module_path.find("components", name)
 
-    def _provider_in(self, directory: str, definition: TypeDefinition) -> builtins.type[Any]:
-        """Load the provider beside a version of a type that is not the first on the module path."""
-        path = f"{directory}/providers/{definition.name}.py"
-        if not os.path.isfile(path):  # noqa: PTH113 - text
+    def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[Any]]:
+        """Return the provider classes of a type by name, in the order of preference. Raise ``DefinitionError``."""
+        version = self._version(name, versions) if versions else None
+        if version is not None and version.directory is not None:
+            key = name, version.directory
+            if key not in self._versioned:
+                self._versioned[key] = self._classes_in(version.directory, version.definition)
+            return self._versioned[key]
+        if name not in self._providers:
+            definition = self.type(name)
+            self._providers[name] = self._load("providers", name, lambda: self._classes(definition))
+        return self._providers[name]
+
+    def _classes(self, definition: TypeDefinition) -> Mapping[str, builtins.type[Any]]:
+        files = self._provider_files(definition.name)
+        return by_preference({name: self._files.provider(path, definition) for name, path in files.items()})
+
+    def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[Any]]:
+        """Load the providers beside a version of a type that is not the first on the module path."""
+        if not (files := self._module_path.providers(definition.name, directory)):
+            path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
             raise DefinitionError(msg)
-        return self._files.provider(path, definition, first=False)
+        found = {name: self._files.provider(path, definition, first=False) for name, path in files.items()}
+        return by_preference(found)
 
-    def _load(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
-        """Load a file once; a file that failed fails again with the same error."""
+    def _load(self, kind: str, name: str, load: Callable[[], Any]) -> Any:
+        """Load files once; one that failed fails again with the same error."""
         if error := self._broken.get((kind, name)):
             raise error
         try:
-            value = load(self._file(kind, name))
+            value = load()
         except DefinitionError as error:
             self._broken[kind, name] = error
             raise
@@ -229,12 +269,20 @@ class Registry:
 
     def _file(self, kind: str, name: str) -> str:
         path = self._module_path.find(kind, name) if TYPE_NAME.match(name) else None
-        if path is not None:
-            return path
-        if kind == "providers":
+        if path is None:
+            raise self._unknown_type(name)
+        return path
+
+    def _provider_files(self, name: str) -> Mapping[str, str]:
+        """Return the files of a type's providers by name. Raise ``DefinitionError`` where there is none."""
+        if not (files := self._module_path.providers(name)):
             msg = f"type '{name}' has no provider; expected providers/{name}.py on the module path"
             raise DefinitionError(msg)
-        raise self._unknown_type(name)
+        for stem, path in files.items():
+            if not TYPE_NAME.match(stem):
+                msg = f"{path}: '{stem}' cannot name a provider; use lower-case letters, digits and '_'"
+                raise DefinitionError(msg)
+        return files
 
     def _version(self, name: str, versions: str) -> TypeVersion:
         """Return the newest version of a type that fits ``versions``, the same at each call."""

@@ -76,12 +76,13 @@ def orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions]) 
         entry.should["ensure"] = "absent"
     recorded = record.lifecycle
     entry.meta = Meta(
+        implementation=record.implementation,
         lifecycle=Lifecycle(
             protect=recorded.protect,
             retain=recorded.retain,
             deleted_with=recorded.deleted_with,
             external=recorded.external,
-        )
+        ),
     )
     return entry
 

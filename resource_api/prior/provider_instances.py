@@ -72,6 +72,8 @@ def unused_instances(records: Iterable[Record]) -> list[Key]:
 def provider_record(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
     """Return the record of an instance with the configuration ``config``."""
     inputs = {"version": instance.version}
+    if instance.implementation:
+        inputs["implementation"] = instance.implementation
     return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(dict(config), salt), {})
 
 

@@ -60,6 +60,9 @@ class BaseProvider:
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
     It changes nothing, and returns a value of the function's data type.
 
+    Each of several providers of one type may have ``suitable(context)``, which returns True, or the reason why it
+    cannot be used on this machine, and an integer ``priority``: the suitable one with the highest is used.
+
     Any provider may have ``cancel()``, called in another thread at the first interrupt, and ``close()``, called last.
     """
 

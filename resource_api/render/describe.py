@@ -1,6 +1,7 @@
 """The documentation of types and components, as text, Markdown or data, made from their definitions alone.
 
-It is written for people who write manifests: how a provider works is no part of it. Nothing is read or run.
+It is written for people who write manifests: how a provider works is no part of it. Nothing is read or run; which of
+several providers of a type suits this machine is an argument.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
     from resource_api.model.type_definition import TypeDefinition
+    from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.registry import Registry
 
     Definition = TypeDefinition | ComponentDefinition
@@ -137,7 +139,7 @@ def _heading(definition: Definition) -> str:
     return "Inputs" if isinstance(definition, ComponentDefinition) else "Attributes"
 
 
-def _sections(definition: Definition) -> Iterator[tuple[str, Sequence[Item]]]:
+def _sections(definition: Definition, providers: Sequence[Suitability]) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the headings below the attributes, with their items."""
     if isinstance(definition, ComponentDefinition):
         yield "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
@@ -145,6 +147,8 @@ def _sections(definition: Definition) -> Iterator[tuple[str, Sequence[Item]]]:
     yield "Features", [[words] for words in features(definition)]
     if definition.version is not None:
         yield "Version", [[definition.version]]
+    if providers:
+        yield "Providers", [[each] for each in implementations(providers)]
     if definition.config.attributes:
         yield "Configuration", [[_config(*each)] for each in definition.config.attributes.items()]
     if definition.functions:
@@ -161,6 +165,16 @@ def features(definition: TypeDefinition) -> list[str]:
     """Return what can be expected of resources of a type, in words."""
     ensurable = "can be created and deleted" if definition.ensurable else "is configured only: never created or deleted"
     return [ensurable, *(f"{words} ({name})" for name, words in FEATURES.items() if name in definition.features)]
+
+
+def implementations(providers: Sequence[Suitability]) -> list[str]:
+    """Return which of several providers of a type are suitable here, and which one is used if none is stated."""
+    chosen = next((each.name for each in providers if not each.reason), "")
+    return [
+        f"{each.name}: {f'not suitable: {each.reason}' if each.reason else 'suitable'}"
+        + (", used here" if each.name == chosen else "")
+        for each in providers
+    ]
 
 
 def _config(name: str, attribute: Attribute) -> str:
@@ -205,14 +219,14 @@ def _blocks(docs: str) -> list[list[str]]:
 # As text
 
 
-def text(definition: Definition, width: int = 80) -> str:
+def text(definition: Definition, width: int = 80, providers: Sequence[Suitability] = ()) -> str:
     """Return documentation for a terminal of ``width`` columns, without a last line break."""
     width = max(width, _NARROWEST)
     lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN), _heading(definition).upper(), ""]
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
     for name, attribute in ordered(definition):
         lines += _attribute(name, attribute, _MARGIN + " " * column, width)
-    for heading, items in _sections(definition):
+    for heading, items in _sections(definition, providers):
         lines += [heading.upper(), ""]
         for item in items:
             lines += _wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
@@ -257,13 +271,13 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
 # As Markdown
 
 
-def markdown(definition: Definition) -> str:
+def markdown(definition: Definition, providers: Sequence[Suitability] = ()) -> str:
     """Return documentation as a Markdown page, without a last line break."""
     parts = [f"# {definition.name}", *_marked(definition.docs), f"## {_heading(definition)}"]
     for name, attribute in ordered(definition):
         facts = [_Code(attribute.datatype.text), ", ", *_facts(attribute)]
         parts += [f"### {name}", _fenced(facts), *_marked(attribute.docs)]
-    for heading, items in _sections(definition):
+    for heading, items in _sections(definition, providers):
         parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
     return "\n\n".join(parts)
 
@@ -318,7 +332,7 @@ def write_reference(directory: Path, registry: Registry) -> list[Path]:
 # As data
 
 
-def document(definition: Definition) -> dict[str, Any]:
+def document(definition: Definition, providers: Sequence[Suitability] = ()) -> dict[str, Any]:
     """Return the document of ``describe --json``."""
     if isinstance(definition, ComponentDefinition):
         head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True}
@@ -338,6 +352,8 @@ def document(definition: Definition) -> dict[str, Any]:
     }
     if definition.version is not None:
         found["version"] = definition.version
+    if providers:
+        found["providers"] = provider_documents(providers)
     if definition.config.attributes:
         found["config"] = _inputs(definition.config.attributes)
     if definition.functions:
@@ -346,6 +362,11 @@ def document(definition: Definition) -> dict[str, Any]:
         {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
     ]
     return found
+
+
+def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]:
+    """Return whether each of several providers is suitable, as data."""
+    return [{"name": each.name, "suitable": not each.reason, "reason": each.reason or None} for each in providers]
 
 
 def _function_document(name: str, function: Function) -> dict[str, Any]:

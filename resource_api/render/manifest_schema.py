@@ -108,6 +108,7 @@ _METAPARAMETERS: Final[Schema] = {
     "loglevel": _or_null("The level of the lines about its changes.", {"enum": list(LOGLEVELS)}),
     "alias": _or_null("Further names for references in this manifest: one or a list.", _one_or_list(_WORD)),
     "provider": _or_null("The entry of providers to use.", _WORD),
+    "implementation": _or_null("Which of several providers of its type manages it.", _WORD),
     "timeout": _or_null("Seconds for a change, or by operation.", {"anyOf": [_SECONDS, _closed(_OPERATIONS)]}),
     "lifecycle": _or_null("How it may be replaced, deleted and identified.", _closed(_LIFECYCLE)),
 }
@@ -127,6 +128,7 @@ _SHARED: Final[Schema] = {
             "type": _or_null("The type that it is for; its own name unless given.", {"type": "string"}),
             "version": _or_null("The accepted versions: '>=1.2', '~=1.4'.", {"type": "string"}),
             "config": _or_null("What it is configured with.", {"type": "object"}),
+            "implementation": _or_null("Which of several providers of the type it is.", _WORD),
         }
     ),
     "move": _closed({"from": _ref("reference"), "to": _ref("reference")}, required=["from", "to"]),

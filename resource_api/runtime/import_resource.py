@@ -49,6 +49,9 @@ def import_resource(
         if before is not None and before.owned:
             runtime.log.write("notice", str(entry.reference), "is recorded as ours already")
             return Summary(unchanged=1)
+        if entry.meta.implementation is not None:
+            stated = {entry.name: entry.meta.implementation}
+            providers.assigned = lambda _instance: stated
         snapshot = Snapshot(providers)
         snapshot.read(entry.definition, [entry.name])
         row, failure = snapshot.observation(entry.instance, entry.name)
@@ -57,7 +60,9 @@ def import_resource(
             raise ResourceError(msg)
         if not instances.commit.empty:
             runtime.store.commit(stack, instances.commit)
-        runtime.store.commit(stack, Commit([_record(catalog, entry, row, state)], manifest=catalog.manifest.file))
+        record = _record(catalog, entry, row, state)
+        record = record._replace(implementation=providers.implementation(entry.instance, entry.name))
+        runtime.store.commit(stack, Commit([record], manifest=catalog.manifest.file))
         runtime.log.write("notice", str(entry.reference), "imported")
     return Summary(imported=1)
 

@@ -74,7 +74,9 @@ class ManifestCompiler:
             return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs)
 
         manifest = source if isinstance(source, Manifest) else reading.read(source, python, self._registry.trust.open)
-        providers.select_versions({declared.instance: declared.version for declared in manifest.providers.values()})
+        configured = manifest.providers.values()
+        providers.select_versions({declared.instance: declared.version for declared in configured})
+        providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:

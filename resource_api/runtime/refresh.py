@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import exists
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.model.record import StackState
+    from resource_api.model.type_definition import Name
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
 
@@ -40,6 +42,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         known = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
         instances = configure_instances(catalog._replace(instances=known), runtime.store.load(name), providers)
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
+        providers.assigned = partial(_recorded_implementations, state)
         snapshot = Snapshot(providers)
         drifted: list[Record] = []
         failures: list[str] = []
@@ -55,6 +58,12 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
     return [str(record.reference) for record in drifted]
+
+
+def _recorded_implementations(state: StackState, instance: str) -> dict[Name, str]:
+    """Return, by name, which of several providers made each recorded resource of an instance."""
+    records = [record for record in state.records.values() if record.instance == instance]
+    return {record.name: record.implementation for record in records if record.implementation}
 
 
 def _read_again(

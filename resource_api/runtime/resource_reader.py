@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name
+    from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
 
@@ -56,6 +57,14 @@ class ResourceReader:
                 providers.configure(type_name, provider_config.default_config(tools))
             rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
+
+    def suitability(self, type_name: str) -> list[Suitability]:
+        """Return for each of several providers of a type whether it is suitable here; empty for an ordinary type.
+
+        A provider that cannot be loaded is a ``DefinitionError``.
+        """
+        with ProviderPool(self.registry, self.run) as providers:
+            return providers.suitability(type_name)
 
     def tools(self, type_name: str) -> ProviderFunctions:
         """Return the pure functions of a type's provider. Raise ``DefinitionError``."""

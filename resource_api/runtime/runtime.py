@@ -10,7 +10,7 @@ import os
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.catalog import targets
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.options import Options
+    from resource_api.model.type_definition import Name
     from resource_api.plugins.registry import Registry
+    from resource_api.prior.match import Prior
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.options import ExecutionOptions, PlanOptions, SelectionOptions
     from resource_api.runtime.policies import PolicyEvaluator
@@ -318,11 +320,14 @@ class Runtime(ResourceReader):
         options, snapshot, policies = run
         instances = configure_instances(catalog, state, snapshot.providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
+        snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options, partial(matching.recorded_dependents, catalog, prior))
         queries = observe(catalog, prior, selected, snapshot)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
         planned = planning.plan(catalog, prior, selected, queries, options)
+        if snapshot.providers.several:
+            planned = planned._replace(in_sync=_recorded_in_sync(planned, snapshot.providers))
         return policies.check_plan(planned) if policies else planned
 
     def _policies(self) -> PolicyEvaluator | None:
@@ -379,6 +384,7 @@ class Runtime(ResourceReader):
     def _execute(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
         """Execute a plan under the lock and record what happened, also when it is interrupted."""
         from resource_api.transaction.recorder import Recorder  # noqa: PLC0415 - only for a run
+        from resource_api.transaction.records import Records  # noqa: PLC0415 - only for a run
         from resource_api.transaction.transaction import Transaction  # noqa: PLC0415 - only for a run
 
         name, run, started = self.name(plan.catalog), os.urandom(8).hex(), time.time()
@@ -386,7 +392,8 @@ class Runtime(ResourceReader):
         if plan.options.parallel > 1 and self.log.enabled("info"):
             log_lost_order(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
-        recorder = Recorder(None if unrecorded else self.store, name, plan, run)
+        records = Records(plan, snapshot.providers.several)
+        recorder = Recorder(None if unrecorded else self.store, name, plan, run, records)
         transaction = Transaction(plan, snapshot, recorder, self._notify_steps)
         self.run.applying = True
         try:
@@ -401,3 +408,20 @@ class Runtime(ResourceReader):
         snapshot.providers.close(interrupted=transaction.stopped is not None)
         self.notify(Finished(report))
         return report
+
+
+def _recorded_in_sync(plan: planning.Plan, providers: ProviderPool) -> frozenset[int]:
+    """Return what is in sync without those of which another one of several providers is recorded than manages them."""
+    found = set()
+    for index in plan.in_sync:
+        entry, record = plan.catalog.entries[index], plan.prior.records.get(index)
+        before = record.implementation if record else None
+        if providers.implementation(entry.instance, entry.name, before) == before:
+            found.add(index)
+    return frozenset(found)
+
+
+def _stated_implementations(catalog: Catalog, prior: Prior, instance: str) -> Mapping[Name, str]:
+    from resource_api.prior.implementations import stated_implementations  # noqa: PLC0415 - few types have several
+
+    return stated_implementations(catalog, prior, instance)

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
     """Match declared and recorded instances, and configure ``providers`` with those whose configuration is known."""
-    providers.select_versions({record.name: record.inputs.get("version", "") for record in provider_records(state)})
-    providers.select_versions({instance.name: instance.version for instance in catalog.instances.values()})
+    recorded, declared = provider_records(state), catalog.instances.values()
+    providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded})
+    providers.select_versions({instance.name: instance.version for instance in declared})
+    missing = [record for record in recorded if record.name not in catalog.instances]
+    providers.select_implementations({record.name: record.inputs.get("implementation", "") for record in missing})
     instances = match_instances(catalog, state, providers.functions)
     for name, config in instances.configs.items():
         providers.configure(name, config)

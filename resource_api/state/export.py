@@ -44,6 +44,7 @@ _RECORD: Final = {
     "status": str,
     "parent": str,
     "last_run": str,
+    "implementation": (str, type(None)),
 }
 
 
@@ -139,8 +140,9 @@ def _faults(document: dict[str, Any]) -> Iterator[str]:
         if not isinstance(found, dict):
             yield f"resource {number}: is not a mapping"
             continue
-        for key in ("parent", "last_run"):  # documents of older versions have neither
+        for key in ("parent", "last_run"):  # documents of older versions lack these
             found.setdefault(key, "")
+        found.setdefault("implementation", None)
         faults = _wrong_kinds(found, {**_RECORD, "reference": str, "urn": str, "type": str})
         where = f"resource {number}: " if faults else f"resource {number}: {found['reference']}: "
         yield from (where + fault for fault in faults or _record_faults(found, document))

@@ -58,9 +58,14 @@ class _Changes(Mapping[Any, Change]):
         return len(self._changes)
 
 
-def registry_with_refusal(registry: Registry, type_name: str, name: Name, readable: Collection[str]) -> Registry:
-    """Return a registry in which the change of ``name`` fails when an attribute outside ``readable`` is read."""
-    provider: Any = registry.provider(type_name)
+def registry_with_refusal(
+    registry: Registry, type_name: str, name: Name, readable: Collection[str], implementation: str = ""
+) -> Registry:
+    """Return a registry in which the change of ``name`` fails when an attribute outside ``readable`` is read.
+
+    ``implementation`` is the tested one of several providers.
+    """
+    provider: Any = registry.provider(type_name, implementation=implementation)
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
         def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
@@ -68,5 +73,5 @@ def registry_with_refusal(registry: Registry, type_name: str, name: Name, readab
 
     found = Registry()
     found.register_type(registry.type(type_name))
-    found.register_provider(type_name, Refusing)
+    found.register_provider(type_name, Refusing, implementation or registry.implementations(type_name)[0])
     return found

@@ -48,11 +48,15 @@ PROGRAMMING_ERRORS: Final = (KeyError, IndexError, TypeError, AttributeError, Na
 
 
 class Harness:
-    """A type, its provider, and the examples of one test. ``lines``: the log so far."""
+    """A type, its provider, and the examples of one test. ``lines``: the log so far.
 
-    def __init__(self, registry: Registry, type_name: str, examples: Examples) -> None:
+    ``implementation`` is the tested one of several providers; empty: the one that this machine chooses.
+    """
+
+    def __init__(self, registry: Registry, type_name: str, examples: Examples, implementation: str = "") -> None:
         """Change nothing yet."""
         self.registry = registry
+        self.implementation = implementation
         self.definition = registry.type(type_name)
         self.examples = examples
         self.lines: list[str] = []
@@ -77,8 +81,10 @@ class Harness:
 
     def manifest(self, *resources: Mapping[str, Any]) -> dict[str, Any]:
         """Return the manifest of ``resources`` that a user would write."""
-        config = {self.definition.name: {"config": dict(self.examples.config)}} if self.examples.config else {}
-        return {"providers": config, "resources": {str(self._reference(r)): self._declared(r) for r in resources}}
+        given = {"config": dict(self.examples.config), "implementation": self.implementation}
+        provider = {key: value for key, value in given.items() if value}
+        providers = {self.definition.name: provider} if provider else {}
+        return {"providers": providers, "resources": {str(self._reference(r)): self._declared(r) for r in resources}}
 
     def entries(self, *resources: Mapping[str, Any]) -> list[Entry]:
         """Return the catalog's entries of ``resources`` in their order. An invalid manifest fails the law."""
@@ -134,6 +140,7 @@ class Harness:
 
     def _providers(self) -> ProviderPool:
         providers, name = ProviderPool(self.registry, self.runtime.run), self.definition.name
+        providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
         return providers
 

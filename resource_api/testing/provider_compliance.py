@@ -36,10 +36,12 @@ class ProviderCompliance(GetLaws, SetLaws, NeighbourLaws, ImperativeLaws):
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 
     ``module_path``: directories that hold ``types/`` and ``providers/``; the bundled types are always found.
+    ``implementation``: which of several providers of the type is tested; empty: the one that this machine chooses.
     """
 
     type_name: ClassVar[str]
     module_path: ClassVar[Sequence[str | os.PathLike[str]]] = ()
+    implementation: ClassVar[str] = ""
 
     @pytest.fixture
     def present(self) -> Resource:
@@ -93,7 +95,7 @@ class ProviderCompliance(GetLaws, SetLaws, NeighbourLaws, ImperativeLaws):
     @pytest.fixture
     def harness(self, registry: Registry, examples: Examples) -> Iterator[Harness]:
         """Yield the harness of the laws; afterwards everything is restored, also when a law has failed."""
-        harness = Harness(registry, self.type_name, examples)
+        harness = Harness(registry, self.type_name, examples, self.implementation)
         yield harness
         harness.restore()
 

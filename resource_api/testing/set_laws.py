@@ -132,7 +132,8 @@ class SetLaws:
         [name] = harness.names(first)
         # A provider that reads only the name of what it creates is refused at the first attribute.
         for readable in (("ensure", *harness.definition.namevars), ()):
-            registry = registry_with_refusal(harness.registry, harness.definition.name, name, readable)
+            tested = harness.definition.name, name, readable, harness.implementation
+            registry = registry_with_refusal(harness.registry, *tested)
             runtime = Runtime(registry, log=harness.log)
             failed = failures(harness.apply(*resources, runtime=runtime))
             refused = failed.pop(str(harness.entries(first)[0].reference), None)

@@ -35,13 +35,18 @@ _REMOVING: Final = frozenset({Action.DELETE, Action.FORGET})
 class Recorder:
     """Writes what one run does into the state of one stack."""
 
-    def __init__(self, store: StateStore | None, name: StackName, plan: Plan, run_id: str) -> None:
-        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; ``store`` None: nothing is written."""
+    def __init__(
+        self, store: StateStore | None, name: StackName, plan: Plan, run_id: str, records: Records | None = None
+    ) -> None:
+        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; ``store`` None: nothing is written.
+
+        ``records`` makes the records of the plan.
+        """
         self._store = store
         self._name = name
         self._plan = plan
         self._run_id = run_id
-        self._records = Records(plan)
+        self._records = records or Records(plan)
         self._intents = plan.prior.state.intents
         #: How many of the unchanged operations have been compared with state.
         self._unchanged_seen = 0

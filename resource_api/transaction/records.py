@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.codec import count_digests, digest_secret, seal_secrets
-from resource_api.model.entry import NO_META
+from resource_api.model.entry import EMPTY, NO_META
 from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.columnar import are_flat
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import Plan
+    from resource_api.plugins.implementations import Implementations
     from resource_api.transaction.operation_run import OperationRun
 
     #: The values of a record: as written, as they should be, as they are; None: the resource does not exist.
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 class Records:
     """Makes the records of the operations of one plan."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Make records for ``plan``."""
+    def __init__(self, plan: Plan, several: Mapping[str, Implementations] = EMPTY) -> None:
+        """Make records for ``plan``; ``several``: the instances of types with several providers."""
         self._plan = plan
+        self._several = several
         self._intents = plan.prior.state.intents
 
     def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
@@ -72,7 +74,13 @@ class Records:
             status=_failed_status(run, before) if failed else "ready",
             parent=entry.declaration.parent,
             last_run=_last_run(run, before) if "imperative" in definition.features else "",
+            implementation=self._implementation(entry, before) if self._several else None,
         )
+
+    def _implementation(self, entry: Entry, before: Record | None) -> str | None:
+        """Return which of several providers manages a resource: the recorded one where none has been chosen yet."""
+        found = self._several.get(entry.instance)
+        return None if found is None else found.implementation(entry.name) or (before and before.implementation)
 
     def _is_owned(self, run: OperationRun, before: Record | None) -> bool:
         """Return whether the resource is ours: declared or recorded so, or made or run by this run or a cut one.

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PROVIDERS: Final = sorted(path.stem for path in (ROOT / "providers").glob("*.py"))
+PROVIDERS: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
 
 
 def complying(path: Path) -> set[str]:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 def describe(session: Session, type_name: str, form: str, **_settings: Any) -> None:
     """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
     found = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
+    component = session.registry.component(found.name) is not None
+    providers = () if component else session.suitability(found.name)
     session.show(
-        lambda: rendering.document(found),
-        lambda: rendering.markdown(found) if form == "markdown" else rendering.text(found),
+        lambda: rendering.document(found, providers),
+        lambda: (
+            rendering.markdown(found, providers) if form == "markdown" else rendering.text(found, providers=providers)
+        ),
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 #: The version of the protocol: counts up with every change of the frames that the other side could not understand.
-VERSION: Final = 1
+VERSION: Final = 2
 #: Bytes of one frame: a limit for providers whose answers never end.
 MAX_FRAME: Final = 256 * 1024 * 1024
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
-_PASSED_ON: Final = frozenset({"get", "refresh", "due", "canonicalize", "plan", "check_config"})
+_PASSED_ON: Final = frozenset({"suitable", "get", "refresh", "due", "canonicalize", "plan", "check_config"})
 #: The log level of what a worker writes to its standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
@@ -45,13 +45,18 @@ class WorkerProvider:
     """A provider that runs in workers: it has the methods of ``BaseProvider``, and each is a call."""
 
     def __init__(
-        self, definition: TypeDefinition, directories: Sequence[str], run: RunContext, trust: Sequence[str] = ()
+        self,
+        definition: TypeDefinition,
+        directories: Sequence[str],
+        run: RunContext,
+        trust: Sequence[str] = (),
+        implementation: str = "",
     ) -> None:
-        """Start the first worker, with ``trust`` as for ``Registry``.
+        """Start the first worker, with ``trust`` as for ``Registry``; ``implementation``: one of several providers.
 
         Raise ``DefinitionError`` when it cannot load the type and its provider.
         """
-        self._workers = _WorkerPool(definition, directories, run, trust)
+        self._workers = _WorkerPool(definition, directories, run, trust, implementation)
         self._finalizer = weakref.finalize(self, self._workers.close)
         self._workers.start_first()
 
@@ -117,9 +122,15 @@ class _WorkerPool:
     """The worker processes of one provider."""
 
     def __init__(
-        self, definition: TypeDefinition, directories: Sequence[str], run: RunContext, trust: Sequence[str]
+        self,
+        definition: TypeDefinition,
+        directories: Sequence[str],
+        run: RunContext,
+        trust: Sequence[str],
+        implementation: str,
     ) -> None:
         self._definition = definition
+        self._implementation = implementation
         self._directories = directories
         self._trust = trust
         self._run = run
@@ -212,7 +223,8 @@ class _WorkerPool:
             raise ProviderError(msg) from error
         try:
             instance = self._definition.instance
-            worker.send("hello", protocol=protocol.VERSION, instance=instance, level=self._run.log.level)
+            terms = {"implementation": self._implementation, "level": self._run.log.level}
+            worker.send("hello", protocol=protocol.VERSION, instance=instance, **terms)
             answer = worker.receive()
             while answer.kind not in {"ready", "raised"}:
                 answer = worker.receive()

@@ -48,7 +48,7 @@ _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due"})
 #: Methods of which one frame holds the questions about many resources.
 _BATCHED: Final = frozenset({"validate", "insync"})
 #: Methods that a provider may leave out.
-_OPTIONAL: Final = frozenset({"check_config", "diff_config"})
+_OPTIONAL: Final = frozenset({"check_config", "diff_config", "suitable"})
 
 
 def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str], core: int | None) -> None:
@@ -98,6 +98,7 @@ class _Server:
         self._run.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
+        self._providers.only = hello["implementation"]
         self._pid = os.getpid()
         process.set_listener(lambda pid, *, running: channel.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
@@ -123,7 +124,7 @@ class _Server:
 
     def _load(self) -> Mapping[str, Any]:
         definition = self._definition()
-        self._registry.provider(definition.name)
+        self._registry.provider(definition.name, implementation=self._providers.only)
         return {
             "protocol": protocol.VERSION,
             "schema_version": definition.schema_version,
@@ -180,7 +181,7 @@ class _Server:
     def _call_method(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:
         """Call one method with the arguments that it expects; return plain data."""
         if method in _OPTIONAL and not hasattr(provider, method):
-            return arguments[0] if method == "check_config" else None
+            return {"check_config": arguments[:1], "suitable": [True]}.get(method, [None])[0]
         call = getattr(provider, method)
         if method in _BATCHED:
             return [_answer_question(context, method, call, calls) for calls in arguments[0]]

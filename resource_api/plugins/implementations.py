@@ -1,0 +1,235 @@
+"""Several providers of one type: which of them is suitable, and which one manages a resource.
+
+One provider object for the rest of the program, which passes each call on: a resource that states its implementation
+is managed by that, every other one by the first that is suitable on this machine (Puppet's provider suitability).
+Where the providers are found and in which order is decided in ``registry``.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.change import Changes
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ProviderError, reason
+from resource_api.model.values.reference import capitalize_type
+from resource_api.provider.base import collect_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from resource_api.model.change import Change
+    from resource_api.model.type_definition import Name, Resource, TypeDefinition
+    from resource_api.provider.context import Context
+
+#: What depends on the arguments alone, so that the first provider can answer it without being suitable.
+_PURE: Final = frozenset(
+    {"canonicalize", "validate", "insync", "plan", "upgrade", "check_config", "diff_config"}
+    | {"validate_each", "insync_each"}
+)
+
+
+class Suitability(NamedTuple):
+    """Whether an implementation can be used on this machine; ``reason`` is empty if it can."""
+
+    name: str
+    reason: str = ""
+
+
+class Implementations:
+    """The providers of one provider instance, called as if they were one.
+
+    ``make`` returns the provider of a name, a key of ``classes``; each is made at its first call. ``required`` is the
+    name that the manifest states for the whole instance, or empty. ``assigned`` returns the names of the resources
+    that have an implementation of their own.
+    """
+
+    def __init__(
+        self,
+        definition: TypeDefinition,
+        names: Sequence[str],
+        make: Callable[[str], Any],
+        required: str = "",
+        assigned: Callable[[], Mapping[Name, str]] = dict,
+    ) -> None:
+        """Begin without any provider made; ``names`` are in the order of preference."""
+        self._definition = definition
+        self._names = names
+        self._make = make
+        self._required = required
+        self._assigned = assigned
+        self._made: dict[str, Any] = {}
+        #: The configuration of the instance; None: it needs none, or has none yet.
+        self._config: Mapping[str, Any] | None = None
+        self._configured: set[str] = set()
+        #: Those that have been found suitable.
+        self._suitable: set[str] = set()
+        #: The one that manages resources which state none, once it is known.
+        self.chosen = ""
+        #: Calls side by side may need a provider at once.
+        self._lock = threading.RLock()
+
+    @property
+    def pure(self) -> str:
+        """The name of the provider whose pure methods are called: the stated one, or the first."""
+        return self._required if self._required in self._names else self._names[0]
+
+    def implementation(self, name: Name) -> str:
+        """Return which implementation manages a resource; empty: none has been chosen yet."""
+        return self._assigned().get(name, self.chosen)
+
+    def suitability(self, context: Context) -> list[Suitability]:
+        """Return for each implementation whether it is suitable, in the order of preference."""
+        return [Suitability(name, self._unsuitable(context, name)) for name in self._names]
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> list[Resource]:
+        """Return the resources, each read by its implementation; what one of several cannot read has failed alone."""
+        filtered, assigned = "simple_get_filter" in self._definition.features, self._assigned()
+        wanted = self._by_implementation(assigned if names is None else names)
+        if names is None or not filtered:
+            wanted.setdefault("", [])
+        rows: list[Resource] = []
+        for implementation, some in wanted.items():
+            arguments = [None if names is None and not implementation else some] if filtered else []
+            call = partial(self._call, context, implementation, "get", *arguments)
+            if len(wanted) == 1:
+                return collect_rows(self._definition, call())
+            try:
+                found = collect_rows(self._definition, call())
+            except Exception as error:
+                if not some:
+                    raise
+                context.failed(list(some), message=reason(error))
+                continue
+            rows += (row for row in found if self._is_managed_by(implementation, row, assigned))
+        return rows
+
+    def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
+        """Change the resources, those of one implementation that follow each other in one call."""
+        assigned = self._assigned()
+        if not assigned or not isinstance(changes, Changes):
+            self._call(context, "", "set", changes, **extra)
+            return
+        for implementation, names in groupby(changes.offered, key=lambda name: assigned.get(name, "")):
+            if context.cancelled and changes.begun:
+                return
+            self._call(context, implementation, "set", changes.part(names), **extra)
+
+    def refresh(self, context: Context, names: Sequence[Name]) -> None:
+        """Refresh the resources, each with its implementation."""
+        for implementation, some in self._by_implementation(names).items():
+            self._call(context, implementation, "refresh", some)
+
+    def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
+        """Return whether an imperative resource is to be run."""
+        return self._call(context, self._assigned().get(name, ""), "due", name, should)
+
+    def configure(self, context: Context, config: Mapping[str, Any]) -> None:
+        """Configure the implementation that manages the resources of this instance; others at their first call."""
+        self._config = config
+        self._usable(context, "")
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the first provider if it is pure, or a function of the chosen one."""
+        if name in _PURE:
+            return getattr(self._provider(self.pure), name)
+        if name not in self._definition.functions:
+            raise AttributeError(name)
+        return lambda context, **inputs: self._call(context, "", name, **inputs)
+
+    def cancel(self) -> None:
+        """Call ``cancel`` of every provider that has it."""
+        self._call_each("cancel")
+
+    def begin_close(self) -> None:
+        """Have the workers end, side by side."""
+        self._call_each("begin_close")
+
+    def close(self) -> None:
+        """Call ``close`` of every provider that has it, also when another one's raises."""
+        self._call_each("close")
+
+    def _call_each(self, method: str) -> None:
+        errors = []
+        for provider in list(self._made.values()):
+            if (call := getattr(provider, method, None)) is not None:
+                try:
+                    call()
+                except Exception as error:  # noqa: BLE001 - the others are called too
+                    errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _by_implementation(self, names: Collection[Name]) -> dict[str, list[Name]]:
+        """Return the names by what they state: an implementation, or nothing."""
+        assigned, found = self._assigned(), dict[str, list[Any]]()
+        for name in names:
+            found.setdefault(assigned.get(name, ""), []).append(name)
+        return found
+
+    def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
+        """Return whether a row is to be used; one without a name is, so that the check of rows reports it."""
+        with suppress(KeyError, TypeError):
+            return assigned.get(self._definition.name_of(row), "") == implementation
+        return True
+
+    def _call(self, context: Context, implementation: str, method: str, *arguments: Any, **inputs: Any) -> Any:
+        """Call a method of an implementation; an empty name means the one that is chosen by this machine."""
+        provider = self._usable(context, implementation)
+        with context.activate(provider):
+            return getattr(provider, method)(context, *arguments, **inputs)
+
+    def _usable(self, context: Context, implementation: str) -> Any:
+        """Return a provider that is suitable. Raise ``ProviderError`` with the reasons why none is."""
+        with self._lock:
+            if not implementation and not self.chosen:
+                self.chosen = self._choose(context)
+            name = implementation or self.chosen
+            if why := self._unsuitable(context, name):
+                msg = f"the implementation '{name}' of {capitalize_type(self._definition.name)} is not suitable: {why}"
+                raise ProviderError(msg)
+            provider = self._provider(name)
+            if self._config is not None and name not in self._configured:
+                with context.activate(provider):
+                    provider.configure(context, self._config)
+                self._configured.add(name)
+            return provider
+
+    def _choose(self, context: Context) -> str:
+        if self._required:
+            return self._required
+        reasons = []
+        for name in self._names:
+            if not (why := self._unsuitable(context, name)):
+                return name
+            reasons.append(f"{name} ({why})")
+        msg = f"no implementation of {capitalize_type(self._definition.name)} is suitable here: {'; '.join(reasons)}"
+        raise ProviderError(msg)
+
+    def _unsuitable(self, context: Context, name: str) -> str:
+        """Return why an implementation is not suitable; empty if it is. What was suitable stays so in this run."""
+        if name in self._suitable:
+            return ""
+        if name not in self._names:
+            return f"it is not on the module path; there are {', '.join(self._names)}"
+        try:
+            provider = self._provider(name)
+            with context.activate(provider):
+                answer = provider.suitable(context) if hasattr(provider, "suitable") else True
+        except Exception as error:  # noqa: BLE001 - what it raises is the reason
+            return reason(error)
+        if answer is True:
+            self._suitable.add(name)
+            return ""
+        if isinstance(answer, str) and answer:
+            return answer
+        return f"suitable must return True or the reason why it is not, not {answer!r:.80}"
+
+    def _provider(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]

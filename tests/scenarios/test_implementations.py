@@ -1,0 +1,337 @@
+"""Several providers of one type: the machine chooses, the manifest may state another, state records which it was."""
+
+from __future__ import annotations
+
+import json
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+TYPE = """
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="parcel",
+    docs="Parcels.",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "name": Attribute("String", "Its name.", kind="namevar"),
+        "size": Attribute("Integer", "Its size.", default=1),
+    },
+    features=[FEATURES],
+    isolation="ISOLATION",
+)
+"""
+
+PROVIDER = """
+import json
+from pathlib import Path
+
+from resource_api import SimpleProvider
+
+HOME = Path("HOME_DIRECTORY")
+
+
+class Provider(SimpleProvider):
+    priority = PRIORITY
+
+    def suitable(self, context):
+        with (HOME / "asked").open("a") as asked:
+            asked.write("NAME\\n")
+        return (HOME / "NAME.tool").exists() or "there is no NAME.tool"
+
+    def _load(self):
+        file = HOME / "NAME.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def _store(self, parcels):
+        (HOME / "NAME.json").write_text(json.dumps(parcels))
+
+    def get(self, context, names=None):
+        parcels = self._load()
+        return [{"name": name, "size": size} for name, size in parcels.items() if names is None or name in names]
+
+    def create(self, context, name, should):
+        self._store({**self._load(), name: should["size"]})
+
+    update = create
+
+    def delete(self, context, name):
+        parcels = self._load()
+        del parcels[name]
+        self._store(parcels)
+"""
+
+
+class Parcels:
+    """The type ``parcel`` with two providers, ``barge`` and ``cart``; each needs a file as its tool."""
+
+    def __init__(self, bench: Bench, isolation: str, features: str = '"simple_get_filter"') -> None:
+        """Write the type and both providers."""
+        self.bench = bench
+        self.home = bench.home / "parcels"
+        self.home.mkdir()
+        source = TYPE.replace("FEATURES", features).replace('"ISOLATION"', repr(isolation) if isolation else "None")
+        (bench.modules / "types" / "parcel.py").write_text(source)
+        self.add("barge")
+        self.add("cart")
+
+    def add(self, name: str, priority: int = 0, *, path: str = "") -> Path:
+        """Write a provider; by default as ``providers/parcel/NAME.py``."""
+        file = self.bench.modules / "providers" / (path or f"parcel/{name}.py")
+        file.parent.mkdir(exist_ok=True, parents=True)
+        source = PROVIDER.replace("HOME_DIRECTORY", str(self.home)).replace("PRIORITY", str(priority))
+        file.write_text(source.replace("NAME", name))
+        return file
+
+    def install(self, *names: str) -> None:
+        """Make providers suitable."""
+        for name in names:
+            (self.home / f"{name}.tool").touch()
+
+    def remove(self, name: str) -> None:
+        """Make a provider unsuitable."""
+        (self.home / f"{name}.tool").unlink()
+
+    def of(self, name: str) -> dict[str, int]:
+        """Return the parcels of one provider."""
+        file = self.home / f"{name}.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+
+@pytest.fixture(params=["", "process"], ids=["in process", "in workers"])
+def parcels(bench: Bench, request: pytest.FixtureRequest) -> Parcels:
+    """Return the type with two providers, of which none is suitable yet."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home / 'state.db'}"
+    return Parcels(bench, request.param)
+
+
+def test_the_first_suitable_provider_manages_the_resources(parcels: Parcels) -> None:
+    """The order is that of the names; one that is not suitable is left out."""
+    parcels.install("cart")
+    assert parcels.bench.apply("resources: {'Parcel[a]': {}}").code == 0
+    assert (parcels.of("barge"), parcels.of("cart")) == ({}, {"a": 1})
+    parcels.install("barge")
+    assert parcels.bench.apply("resources: {'Parcel[b]': {}}").code == 0
+    assert (parcels.of("barge"), parcels.of("cart")) == ({"b": 1}, {"a": 1})
+
+
+def test_a_higher_priority_is_preferred(parcels: Parcels) -> None:
+    """The provider that wants to be the last resort declares a negative one."""
+    parcels.install("barge", "cart")
+    parcels.add("barge", priority=-1)
+    assert parcels.bench.apply("resources: {'Parcel[a]': {}}").code == 0
+    assert parcels.of("cart") == {"a": 1}
+
+
+def test_without_a_suitable_provider_each_reason_is_shown(parcels: Parcels) -> None:
+    """The resources fail; nothing is taken for absent."""
+    outcome = parcels.bench.apply("resources: {'Parcel[a]': {}}")
+    assert outcome.code == 1
+    assert (
+        "Parcel[a]: no implementation of Parcel is suitable here:"
+        " barge (there is no barge.tool); cart (there is no cart.tool)"
+    ) in outcome.err
+
+
+def test_an_earlier_resource_can_make_a_provider_suitable(parcels: Parcels) -> None:
+    """Which provider it is, is decided at the turn of the resource."""
+    manifest = dedent(f"""
+        resources:
+          File[{parcels.home}/cart.tool]: {{content: ''}}
+          Parcel[a]: {{}}
+    """)
+    planned = parcels.bench.run("plan", parcels.bench.write("other.yaml", manifest))
+    assert "(decided at its turn: no implementation of Parcel is suitable here" in planned.out
+    assert parcels.bench.apply(manifest).code == 0
+    assert parcels.of("cart") == {"a": 1}
+
+
+def test_a_stated_implementation_is_used_although_another_is_preferred(parcels: Parcels) -> None:
+    """On the resource, and in the defaults of its type; the other resources keep the machine's choice."""
+    parcels.install("barge", "cart")
+    manifest = "resources: {'Parcel[a]': {implementation: cart}, 'Parcel[b]': {}, 'Parcel[c]': {implementation: cart}}"
+    assert parcels.bench.apply(manifest).code == 0
+    assert (parcels.of("barge"), parcels.of("cart")) == ({"b": 1}, {"a": 1, "c": 1})
+    assert parcels.bench.apply(manifest).out.endswith("s: 3 unchanged.\n")
+    defaults = "defaults: {Parcel: {implementation: cart}}\nresources: {'Parcel[d]': {}}"
+    assert parcels.bench.apply(defaults).code == 0
+    assert parcels.of("cart") == {"a": 1, "c": 1, "d": 1}
+
+
+def test_a_provider_of_a_configured_instance_is_stated_under_providers(parcels: Parcels) -> None:
+    """All its resources have it."""
+    parcels.install("barge", "cart")
+    manifest = "providers: {parcel: {implementation: cart}}\nresources: {'Parcel[a]': {}}"
+    assert parcels.bench.apply(manifest).code == 0
+    assert parcels.of("cart") == {"a": 1}
+    assert parcels.bench.run("destroy", "--yes", parcels.bench.write("site.yaml", manifest)).code == 0
+    assert parcels.of("cart") == {}
+
+
+def test_a_stated_implementation_that_is_not_suitable_fails_its_resources_only(parcels: Parcels) -> None:
+    """The others are managed by what the machine has."""
+    parcels.install("barge")
+    outcome = parcels.bench.apply("resources: {'Parcel[a]': {implementation: cart}, 'Parcel[b]': {}}")
+    assert outcome.code == 1
+    assert "Parcel[a]: the implementation 'cart' of Parcel is not suitable: there is no cart.tool" in outcome.err
+    assert parcels.of("barge") == {"b": 1}
+
+
+def test_an_unknown_implementation_is_an_error_of_the_manifest(parcels: Parcels) -> None:
+    """The message names the others, and nothing is touched."""
+    outcome = parcels.bench.apply("resources:\n  Parcel[a]:\n    implementation: carts")
+    assert outcome.code == 65
+    assert "unknown implementation 'carts' of Parcel; there are: barge, cart; did you mean 'cart'?" in outcome.err
+    outcome = parcels.bench.apply("providers: {parcel: {implementation: x}}\nresources: {'Parcel[a]': {}}")
+    assert outcome.code == 65
+    assert "unknown implementation 'x' of Parcel; there are: barge, cart" in outcome.err
+
+
+def test_a_resource_is_deleted_by_the_implementation_that_made_it(parcels: Parcels) -> None:
+    """Also when the machine would choose another now; the identity of the resource is the same."""
+    parcels.install("cart")
+    assert parcels.bench.apply("project: p\nresources: {'Parcel[a]': {}, 'Parcel[b]': {}}").code == 0
+    parcels.install("barge")
+    outcome = parcels.bench.run(
+        "apply", "--prune", parcels.bench.write("other.yaml", "project: p\nresources: {'Parcel[a]': {ensure: absent}}")
+    )
+    assert outcome.code == 0
+    assert "2 deleted" in outcome.out
+    assert parcels.of("cart") == {}
+
+
+def test_the_implementation_is_recorded_and_exported(parcels: Parcels) -> None:
+    """One of a type with a single provider is not."""
+    parcels.install("cart")
+    parcels.bench.apply("project: p\nresources: {'Parcel[a]': {}}")
+    [record] = parcels.bench.run("state", "export").document["resources"]
+    assert record["implementation"] == "cart"
+
+
+def test_another_implementation_is_recorded_without_a_change(parcels: Parcels) -> None:
+    """It is no part of the identity: nothing is created or deleted."""
+    parcels.install("cart")
+    parcels.bench.apply("project: p\nresources: {'Parcel[a]': {}}")
+    parcels.install("barge")
+    (parcels.home / "barge.json").write_text('{"a": 1}')
+    for _ in range(2):
+        outcome = parcels.bench.apply("project: p\nresources: {'Parcel[a]': {}}")
+        assert outcome.code == 0
+        assert "1 unchanged" in outcome.out
+    [record] = parcels.bench.run("state", "export").document["resources"]
+    assert record["implementation"] == "barge"
+
+
+def test_a_cached_run_chooses_again(parcels: Parcels) -> None:
+    """A conclusion that was reached with one provider does not hold for another."""
+    parcels.install("cart")
+    manifest = "project: p\nresources: {'Parcel[a]': {}, 'Parcel[b]': {}, 'Parcel[c]': {}}"
+    for _ in range(3):
+        assert parcels.bench.apply(manifest).code == 0
+    parcels.install("barge")
+    assert "3 created" in parcels.bench.apply(manifest).out
+    parcels.remove("barge")
+    assert "3 unchanged" in parcels.bench.apply(manifest).out
+
+
+def test_refresh_reads_with_the_recorded_implementation(parcels: Parcels) -> None:
+    """It is not taken for absent by the one that the machine prefers now."""
+    parcels.install("cart")
+    manifest = "project: p\nresources: {'Parcel[a]': {}}"
+    parcels.bench.apply(manifest)
+    parcels.install("barge")
+    outcome = parcels.bench.run("refresh", parcels.bench.write("other.yaml", manifest))
+    assert outcome.code == 0
+    [record] = parcels.bench.run("state", "export").document["resources"]
+    assert record["is"] == {"ensure": "present", "name": "a", "size": 1}
+
+
+def test_describe_and_types_list_the_providers_with_their_reasons(parcels: Parcels) -> None:
+    """As text, as Markdown and as JSON."""
+    parcels.install("cart")
+    run = parcels.bench.run
+    for arguments in (("describe", "parcel"), ("describe", "parcel", "--format", "markdown")):
+        out = run(*arguments).out
+        assert "barge: not suitable: there is no barge.tool" in out
+        assert "cart: suitable, used here" in out
+    wanted = [
+        {"name": "barge", "suitable": False, "reason": "there is no barge.tool"},
+        {"name": "cart", "suitable": True, "reason": None},
+    ]
+    assert run("describe", "parcel", "--json").document["providers"] == wanted
+    [listed] = [each for each in run("types", "--json").document if each["name"] == "parcel"]
+    assert listed["providers"] == wanted
+    assert "Parcels. (barge: not suitable: there is no barge.tool; cart: suitable, used here)" in run("types").out
+    assert "providers" not in run("describe", "group", "--json").document
+
+
+def test_a_provider_beside_the_directory_has_the_name_of_its_type(parcels: Parcels) -> None:
+    """It comes before those in the directory of the same priority."""
+    parcels.add("parcel", path="parcel.py")
+    parcels.install("parcel", "barge", "cart")
+    assert parcels.bench.apply("resources: {'Parcel[a]': {}, 'Parcel[b]': {implementation: cart}}").code == 0
+    assert (parcels.of("parcel"), parcels.of("cart")) == ({"a": 1}, {"b": 1})
+
+
+def test_a_provider_can_be_added_to_a_type_of_another_directory(parcels: Parcels) -> None:
+    """The module path is searched as a whole."""
+    other = parcels.bench.home / "other"
+    moved = other / "providers" / "parcel"
+    moved.mkdir(parents=True)
+    parcels.add("wagon").rename(moved / "wagon.py")
+    parcels.install("wagon")
+    parcels.bench.environment["RESOURCE_API_MODULE_PATH"] += f":{other}"
+    assert parcels.bench.apply("resources: {'Parcel[a]': {}}").code == 0
+    assert parcels.of("wagon") == {"a": 1}
+
+
+def test_resource_lists_and_changes_what_the_chosen_provider_has(parcels: Parcels) -> None:
+    """A listing is that of one provider."""
+    parcels.install("cart")
+    assert parcels.bench.run("resource", "parcel", "a", "size=2").code == 0
+    assert parcels.of("cart") == {"a": 2}
+    assert "Parcel[a]" in parcels.bench.run("resource", "parcel").out
+
+
+def test_suitable_must_return_true_or_a_reason(parcels: Parcels) -> None:
+    """Anything else is shown as the reason; an exception is one too."""
+    parcels.install("cart")
+    file = parcels.add("barge")
+    source = file.read_text()
+    file.write_text(source.replace('or "there is no barge.tool"', ""))
+    outcome = parcels.bench.run("describe", "parcel")
+    assert "suitable must return True or the reason why it is not, not False" in " ".join(outcome.out.split())
+    file.write_text(source.replace("return (HOME", "raise OSError('no barge at all')\n        return (HOME"))
+    assert "barge: not suitable: no barge at all" in " ".join(parcels.bench.run("describe", "parcel").out.split())
+
+
+def test_a_type_that_is_read_as_a_whole_is_read_by_each_provider(bench: Bench) -> None:
+    """The rows of each are used for its own resources only."""
+    parcels = Parcels(bench, "", features="")
+    parcels.install("barge", "cart")
+    for name in ("barge", "cart"):
+        (parcels.home / f"{name}.json").write_text('{"a": 1, "b": 1}')
+    manifest = "resources: {'Parcel[a]': {size: 5}, 'Parcel[b]': {size: 6, implementation: cart}}"
+    outcome = bench.apply(manifest)
+    assert (outcome.code, parcels.of("barge"), parcels.of("cart")) == (0, {"a": 5, "b": 1}, {"a": 1, "b": 6})
+
+
+def test_a_provider_of_an_unusable_name_or_priority_is_refused(parcels: Parcels) -> None:
+    """The message names the file."""
+    file = parcels.add("barge")
+    file.write_text(file.read_text().replace("priority = 0", "priority = 'high'"))
+    outcome = parcels.bench.apply("resources: {'Parcel[a]': {}}")
+    assert outcome.code == 65
+    assert "providers/parcel/barge.py: provider of 'parcel': priority must be an integer" in outcome.err
+    file.unlink()
+    parcels.add("Hand-Cart")
+    outcome = parcels.bench.apply("resources: {'Parcel[a]': {}}")
+    assert outcome.code == 65
+    assert "'Hand-Cart' cannot name a provider" in outcome.err
