@@ -96,16 +96,18 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module when it is first used."""
-    from importlib import import_module  # noqa: PLC0415 - with the first name
+if not TYPE_CHECKING:  # A type checker would accept every name.
 
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(home), name)
-            return value
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its module when it is first used."""
+        from importlib import import_module  # noqa: PLC0415 - with the first name
+
+        for home, names in _HOMES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(home), name)
+                return value
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
 
 
 def __dir__() -> list[str]:

@@ -66,7 +66,7 @@ class BaseProvider:
     Any provider may have ``cancel()``, called in another thread at the first interrupt, and ``close()``, called last.
     """
 
-    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
+    def get(self, context: Context, /, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return what exists: one mapping of attribute → value per resource, all canonical.
 
         1. With the feature ``simple_get_filter``, at least the ``names`` asked for; ``None`` means all. Without it,
@@ -78,7 +78,7 @@ class BaseProvider:
         """
         raise NotImplementedError
 
-    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
+    def set(self, context: Context, changes: Mapping[Name, Change], /) -> None:
         """Bring every name in ``changes`` from ``is_`` to ``should``.
 
         1. ``changes`` is in dependency order; go through it once. Its iterator leaves out names whose prerequisite
@@ -92,7 +92,7 @@ class BaseProvider:
 class SimpleProvider(BaseProvider):
     """A provider of ``create``, ``update`` and ``delete``: each name of a call in a logging context of its own."""
 
-    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
+    def set(self, context: Context, changes: Mapping[Name, Change], /) -> None:
         """Call ``create``, ``update`` or ``delete`` for each name; a failure of one leaves the others alone."""
         for name, (is_, should) in changes.items():
             if not exists(should):
@@ -105,15 +105,15 @@ class SimpleProvider(BaseProvider):
                 with context.updating(name):
                     self.update(context, name, should)
 
-    def create(self, context: Context, name: Name, should: Mapping[str, Any]) -> None:
+    def create(self, context: Context, name: Name, should: Mapping[str, Any], /) -> None:
         """Create the resource as it should be."""
         raise NotImplementedError
 
-    def update(self, context: Context, name: Name, should: Mapping[str, Any]) -> None:
+    def update(self, context: Context, name: Name, should: Mapping[str, Any], /) -> None:
         """Change an existing resource to what it should be."""
         raise NotImplementedError
 
-    def delete(self, context: Context, name: Name) -> None:
+    def delete(self, context: Context, name: Name, /) -> None:
         """Remove the resource."""
         raise NotImplementedError
 

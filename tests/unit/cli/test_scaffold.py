@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -86,11 +87,14 @@ def test_what_is_written_is_linted_and_formatted(name: str, shared: bool, tmp_pa
 @pytest.mark.process
 @pytest.mark.timeout(180)
 def test_what_is_written_is_typed(tmp_path: Path) -> None:
-    """It passes ``mypy --strict`` without exceptions."""
+    """It passes mypy and pyright, both strict, without exceptions."""
     scaffold.new_type("note", tmp_path)
     scaffold.new_type("memo", tmp_path, shared=True)
     arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
     assert run(tmp_path, "mypy", *arguments, "types", "providers", "tests", "lib") == ""
+    config = {"typeCheckingMode": "strict", "extraPaths": [".", str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
+    assert run(tmp_path, "pyright", "--pythonpath", sys.executable) == ""
 
 
 @SHARED

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,42 +27,82 @@ runtime.apply(plan, parallel=4, on_plan=lambda plan: print(plan))
 runtime.destroy("site.yaml", excludes=("File[/etc/motd]",)).to_dict()
 runtime.change({"resources": {}}, fail_fast=True)
 """
-#: A wrong call → what the type checker says of it.
+#: A wrong line → what mypy and pyright report about it.
 WRONG: Final = {
-    'runtime.plan("site.yaml", target=["File[a]"])': 'Unexpected keyword argument "target" for "plan"',
-    'runtime.plan_destroy("site.yaml", prune=True)': 'Unexpected keyword argument "prune" for "plan_destroy"',
-    'runtime.destroy("site.yaml", no_op=True)': 'Unexpected keyword argument "no_op" for "destroy"',
-    'runtime.change({}, targets=["File[a]"])': 'Unexpected keyword argument "targets" for "change"',
-    'runtime.apply("site.yaml", nop=True)': 'No overload variant of "apply" of "Runtime" matches',
-    "runtime.apply(plan, replace=[])": 'No overload variant of "apply" of "Runtime" matches',
-    'runtime.plan("site.yaml", strict="loud")': 'Argument "strict" to "plan" of "Runtime" has incompatible type',
-    'runtime.plan("site.yaml", targets="File[a]")': 'Argument "targets" to "plan" of "Runtime" has incompatible type',
-    "Runtime(Registry(), brief=True)": 'Unexpected keyword argument "brief" for "Runtime"',
+    "from resource_api import Bogus": (
+        'Module "resource_api" has no attribute "Bogus"',
+        '"Bogus" is unknown import symbol',
+    ),
+    'runtime.plan("site.yaml", target=["File[a]"])': (
+        'Unexpected keyword argument "target" for "plan"',
+        'No parameter named "target"',
+    ),
+    'runtime.plan_destroy("site.yaml", prune=True)': (
+        'Unexpected keyword argument "prune" for "plan_destroy"',
+        'No parameter named "prune"',
+    ),
+    'runtime.destroy("site.yaml", no_op=True)': (
+        'Unexpected keyword argument "no_op" for "destroy"',
+        'No parameter named "no_op"',
+    ),
+    'runtime.change({}, targets=["File[a]"])': (
+        'Unexpected keyword argument "targets" for "change"',
+        'No parameter named "targets"',
+    ),
+    'runtime.apply("site.yaml", nop=True)': (
+        'No overload variant of "apply" of "Runtime" matches',
+        'No overloads for "apply" match the provided arguments',
+    ),
+    "runtime.apply(plan, replace=[])": (
+        'No overload variant of "apply" of "Runtime" matches',
+        'Argument of type "Plan" cannot be assigned to parameter "source"',
+    ),
+    'runtime.plan("site.yaml", strict="loud")': (
+        'Argument "strict" to "plan" of "Runtime" has incompatible type',
+        'cannot be assigned to parameter "strict"',
+    ),
+    'runtime.plan("site.yaml", targets="File[a]")': (
+        'Argument "targets" to "plan" of "Runtime" has incompatible type',
+        'cannot be assigned to parameter "targets"',
+    ),
+    "Runtime(Registry(), brief=True)": (
+        'Unexpected keyword argument "brief" for "Runtime"',
+        'No parameter named "brief"',
+    ),
 }
+#: Each type checker in its strict mode.
+CHECKERS: Final = [
+    ("mypy", "--strict", "--no-error-summary", "--hide-error-context"),
+    ("pyright", "--pythonpath", sys.executable),
+]
 
 
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_a_misspelt_option_is_found_by_a_type_checker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checker", CHECKERS, ids=lambda checker: checker[0])
+def test_a_misspelt_option_or_import_is_found_by_a_type_checker(checker: tuple[str, ...], tmp_path: Path) -> None:
     """So is one that the method does not have, or of another type; the documented ones are accepted."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM + "\n".join(WRONG) + "\n", encoding="utf-8")
+    config = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "reportUnusedImport": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(program)],
-        cwd=ROOT,
+        [sys.executable, "-m", *checker, program.name],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
     errors: dict[int, str] = {}
     for line in done.stdout.splitlines():
-        if ": error: " in line:
-            number = int(line.split(":")[1])
+        if found := re.search(r"program\.py:(\d+)(?::\d+)?(?: -|:) error: ", line):
+            number = int(found[1])
             errors[number] = errors.get(number, "") + line
     first = PROGRAM.count("\n") + 1
     assert sorted(errors) == list(range(first, first + len(WRONG))), done.stdout
-    for number, message in enumerate(WRONG.values(), first):
-        assert message in errors[number]
+    for number, messages in enumerate(WRONG.values(), first):
+        assert messages[CHECKERS.index(checker)] in errors[number]
 
 
 def test_a_misspelt_option_is_an_error_at_run_time(tmp_path: Path) -> None:
