@@ -13,7 +13,11 @@ PYTEST_ARGS ?= -q -n auto --dist loadfile
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=
 
-.PHONY: help run bench bench-peers quick test test-all tools lint format clean
+# Seconds that `make fuzz` takes, and the one target that it fuzzes; all of them unless given.
+SECONDS ?= 60
+TARGET ?=
+
+.PHONY: help run bench bench-peers fuzz quick test test-all tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -22,6 +26,7 @@ help:
 	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
 	@echo 'make test             all checks: layout, lint, types, layers, every test (PYTEST_ARGS=...)'
 	@echo 'make test-all         the same with branch coverage and every point of the crash sweeps: an hour'
+	@echo 'make fuzz [SECONDS=60] [TARGET=name] fuzz whatever reads bytes; what breaks a law is kept as an entry of the corpus'
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
 	@echo 'make format           put the source into its canonical form'
 	@echo 'make bench            measure processor time beside what must be done anyway, and write docs/performance.md'
@@ -63,6 +68,13 @@ bench: .venv/.run
 bench-peers: .venv/.run
 	@benchmarks/install-peers
 	@$(BIN)/python -m benchmarks --peers $(BENCH_ARGS)
+
+.venv/.fuzz: setup.cfg | .venv/.test
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[fuzz]'
+	@touch $@
+
+fuzz: .venv/.fuzz
+	@$(BIN)/python -m tests.fuzz --seconds '$(SECONDS)' $(if $(TARGET),--target '$(TARGET)')
 
 quick: .venv/.test
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process' tests/unit tests/lifecycle

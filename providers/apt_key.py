@@ -28,6 +28,7 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
 LARGEST = 16 * 1024 * 1024  # bytes of a source
 TIMEOUT = 120  # seconds for a download
 FINGERPRINT = 40  # digits
+SHOWN = 200  # characters of a line in a message
 NO_KEYS = 2  # gpg's exit code for a file without keys; apt ignores such a file too
 
 
@@ -155,7 +156,11 @@ def _keys(listing: str) -> Iterator[Key]:
         if fields[0] == "pub":
             primary = fields
         elif fields[0] == "fpr" and primary:
-            yield Key(fields[9], _day(primary[5]), _day(primary[6]) if primary[6] else None)
+            try:
+                yield Key(fields[9], _day(primary[5]), _day(primary[6]) if primary[6] else None)
+            except (ValueError, LookupError, ArithmeticError, OSError) as error:
+                msg = f"gpg describes a key in a way that is not understood: {line[:SHOWN]}"
+                raise ResourceError(msg) from error
             primary = []
 
 

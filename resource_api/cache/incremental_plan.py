@@ -16,10 +16,8 @@ from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, assemble_without
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, ResourceAPIError
 from resource_api.plan.bulk_decisions import required_references
 from resource_api.prior.implementations import stated_implementations
-from resource_api.snapshot.snapshot import ReadError
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records
@@ -74,12 +72,9 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
         if not fingerprints.are_valid(snapshot.providers.registry):
             return None
         conclusion = Conclusion.from_json(cached.content[1])
-    except (ValueError, TypeError, DefinitionError):
-        return None  # it was written by other code
-    try:
         return _IncrementalPlan(request, cached, conclusion, fingerprints).make(planner, snapshot)
-    except (ResourceAPIError, ReadError):
-        return None  # a whole plan meets the same error and reports it
+    except Exception:  # noqa: BLE001 - a whole plan meets the same error and reports it, unless the entry is damaged
+        return None
 
 
 class _IncrementalPlan:

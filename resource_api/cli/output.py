@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from resource_api.model.values.errors import Problem
     from resource_api.system.process.output_filter import OutputFilter
 
+#: Characters that are shown of a problem in one line.
+_LONGEST_PROBLEM: Final = 4000
 #: The codes of problems whose message may have several lines.
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
 
@@ -139,9 +141,14 @@ class Output:
         if self._json_log:
             self.log.sinks[0](Line("err" if is_error else "warning", problem.reference, self.log.mask(str(problem))))
             return
-        text = str(problem) if problem.code in _SEVERAL_LINES else escape(str(problem))
+        text = str(problem) if problem.code in _SEVERAL_LINES else self._one_line(str(problem))
         prefix = "" if problem.file else "Error: " if is_error else "Warning: "
         self.error_text(prefix + text)
+
+    def _one_line(self, text: str) -> str:
+        """Return the text of a problem, which may quote a whole file; it is masked before it is cut."""
+        line = self.log.mask(escape(text))
+        return line if len(line) <= _LONGEST_PROBLEM else f"{line[:_LONGEST_PROBLEM]}… ({len(line)} characters)"
 
     def error_text(self, text: str) -> None:
         """Write text to stderr, known secrets masked and control characters escaped."""

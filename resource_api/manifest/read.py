@@ -16,7 +16,7 @@ from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
@@ -61,13 +61,17 @@ def read(
     return assemble([copied])
 
 
-def from_texts(files: Iterable[Mapping[str, Any]], root: str = "") -> Manifest:
+def from_texts(files: Sequence[Mapping[str, Any]], root: str = "") -> Manifest:
     """Return the manifest that a saved plan embeds, from its ``text``; no positions are known.
 
-    ``root`` is the directory that relative file names start from. Raises ``ManifestError``.
+    ``root`` is the directory that relative file names start from. Raises ``ManifestError``, and ``ValueError`` for a
+    file without a name.
     """
     from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for saved plans
 
+    if not all(isinstance(each["file"], str) and each["file"] for each in files):
+        msg = "a file of the manifest has no name"
+        raise ValueError(msg)
     return assemble([mapping_reader.read(each["data"], each["file"]) for each in files])._replace(root=root)
 
 

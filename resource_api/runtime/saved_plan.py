@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
 from resource_api.model.codec import digest_secret, encode, has_sealed, seal_secrets
+from resource_api.model.options import Options
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import is_secret, is_unknown, reveal
@@ -151,7 +152,7 @@ def apply(
     try:
         embedded = _decrypted(document, path, runtime.key)
         project, stack = str(document["project"]), str(document["stack"])
-        options = to_options(embedded["options"])
+        options = _read_options(embedded["options"])
         inputs, manifest = dict(embedded["inputs"]), reading.from_texts(embedded["files"], str(embedded["directory"]))
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -165,6 +166,17 @@ def apply(
         on_plan(plan)
 
     return runtime.for_stack(project, stack).apply_manifest(manifest, inputs, options, check)
+
+
+def _read_options(found: Mapping[str, Any]) -> Options:
+    """Return the options of a saved plan. Raise ``TypeError`` for one that does not exist or is of another kind."""
+    options = to_options(found)
+    for name, value, default in zip(Options._fields, options, Options(), strict=True):
+        texts = value if isinstance(value, (tuple, frozenset)) else ()
+        if type(value) is not type(default) or not all(isinstance(text, str) for text in texts):
+            msg = f"the option '{name}' is of another kind"
+            raise TypeError(msg)
+    return options
 
 
 def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:

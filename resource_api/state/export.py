@@ -90,7 +90,7 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
     """
     try:
         document = codec.decode(text)
-    except (ValueError, LookupError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _refused(file, f"is not a document of 'state export': {error}") from error
     if not isinstance(document, dict) or "state_format" not in document:
         raise _refused(file, "is not a document of 'state export'")

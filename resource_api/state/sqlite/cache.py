@@ -71,8 +71,11 @@ def load(path: str, label: str, headers: Mapping[StackName, Header]) -> Entry | 
     found = _read(path, _file_name(label))
     if not isinstance(found, list) or len(found) != len(Entry._fields):
         return None
-    entry = Entry(StackName(*found[0]), *found[1:])
-    header = headers.get(entry.name)
+    try:
+        entry = Entry(StackName(*found[0]), *found[1:])
+        header = headers.get(entry.name)
+    except TypeError:
+        return None
     return entry if header is not None and _cacheable(header) and _digest_header(header) == entry.digest else None
 
 
@@ -130,7 +133,7 @@ def _remove_oldest(path: str) -> None:
 
 def _read(path: str, name: str) -> Any:
     """Return the content of a file; None when it is missing, damaged, or could be another user's."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         if not _is_private_directory(path):
             return None
         with os.fdopen(os.open(f"{_directory(path)}/{name}", _FLAGS), "rb") as file:

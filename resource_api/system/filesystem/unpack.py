@@ -97,7 +97,7 @@ class UnpackRecord(NamedTuple):
             raise ResourceError(msg)
         try:
             return cls._decode(json.loads(raw))
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             msg = f"{place} is damaged; remove it, and files that are as in the archive are taken over"
             raise ResourceError(msg) from error
 
@@ -131,8 +131,8 @@ def _record_path(path: str) -> str:
     return f"{parent}/.{name}{_SUFFIX}"
 
 
-def _checked(name: str) -> str:
-    if member_name(name) != name:
+def _checked(name: Any) -> str:
+    if not isinstance(name, str) or member_name(name) != name:
         raise ValueError(name)
     return name
 

@@ -1,0 +1,298 @@
+"""What the program has written and reads again: state, its marker, exports, saved plans, envelopes, the cache."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from base64 import b64encode
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from resource_api.model.values.errors import StateError, UsageError
+from resource_api.runtime import saved_plan
+from resource_api.state import export
+from resource_api.state.encryption.envelope import DataKey
+from resource_api.state.encryption.keys import key_from_url
+from resource_api.state.sqlite import marker
+from resource_api.state.sqlite.cache import _digest
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from tests.fuzz import things
+from tests.fuzz.target import target
+
+#: Files there are never written to a disk.
+MEMORY: Final = "/dev/shm"  # noqa: S108 - a new directory of our own is made in it
+MANIFEST: Final[dict[str, Any]] = {
+    "project": "site",
+    "inputs": {"word": {"type": "String", "default": "x"}},
+    "resources": {
+        "Thing[a]": {"size": 1, "parts": ["x", "y"], "tree": {"k": [1, None, "${inputs.word}"]}},
+        "Thing[b]": {"require": "Thing[a]", "mode": "0644", "lifecycle": {"protect": True, "replace": "never"}},
+        "Thing[c]": {"size": "${Thing[a].size}", "origin": "here", "lifecycle": {"deleted_with": "Thing[b]"}},
+    },
+    "outputs": {"size": "${Thing[a].size}"},
+}
+SECRETS: Final[dict[str, Any]] = {
+    **MANIFEST,
+    "resources": {**MANIFEST["resources"], "Thing[s]": {"token": "swordfish-42", "pin": "swordfish-43"}},
+}
+JSON: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10)
+    | st.text(max_size=5)
+    | st.sampled_from(["Thing[a]", "ready", "x@y"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+WORDS: Final = """
+    "state_format" "format_version" "project" "stack" "lineage" "serial" "manifest" "salt" "resources" "owed" "outputs"
+    "reference" "urn" "type" "title" "name" "inputs" "should" "is" "owned" "requires" "value_requires" "protect"
+    "retain" "replace" "deleted_with" "external" "provider" "schema_version" "status" "parent" "last_run" "sealing"
+    "sealed_salt" "box" "digest" "$resource_api" "sealed" "asset" "archive" "sha256" "files" "text" "kind" "wrapped"
+    "ready" "tainted" "steps" "drift" "summary" "applicable" "complete" "options" "directory" "files" "data" "include"
+    null true false 1 -1 1e999 [] {} "Thing[a]" "urn:resource:default::site::thing::a" NaN Infinity \\ud800 \\u0000
+"""
+
+
+@cache
+def directory() -> Path:
+    """Return a directory for what must be a file, in memory where there is ``/dev/shm``; removed at the end."""
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    found = tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=memory)
+    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    return Path(found)
+
+
+@cache
+def key() -> Any:
+    """Return a key in a file."""
+    path = directory() / "key"
+    path.write_bytes(b64encode(bytes(range(32))))
+    path.chmod(0o600)
+    return key_from_url(f"file:{path}", {})
+
+
+def _applied(manifest: dict[str, Any], path: str, with_key: Any = None) -> Any:
+    """Return a runtime whose state is in a new database, after an apply of the manifest."""
+    things.reset()
+    runtime = things.runtime(state=f"sqlite:{path}")
+    runtime.key = with_key
+    assert runtime.apply(manifest).exit_code == 0
+    return runtime
+
+
+@cache
+def exports() -> tuple[str, str]:
+    """Return the export of a state, and an encrypted one."""
+    found = []
+    for number, given in enumerate((None, key())):
+        place = directory() / f"export{number}"
+        shutil.rmtree(place, ignore_errors=True)
+        runtime = _applied(SECRETS, str(place / "state.db"), given)
+        state = runtime.store.load(StackName("site", "default"))._replace(lineage="l" * 32, salt=bytes(32))
+        found.append(json.dumps(export.to_document(state, given)))
+    return found[0], found[1]
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(each for at, item in inner for each in _paths(item, (*path, at)))]
+
+
+def _changed(text: str, changes: list[tuple[int, Any]]) -> bytes:
+    """Return a JSON document in which the values at some places are others; ``...`` removes one."""
+    document = json.loads(text)
+    for number, value in changes:
+        *outer, last = (places := _paths(document))[number % len(places)] or (None,)
+        if last is None:
+            continue
+        found = document
+        for step in outer:
+            found = found[step]
+        if value is ...:
+            del found[last]
+        else:
+            found[last] = value
+    return json.dumps(document).encode()
+
+
+CHANGES: Final = st.lists(st.tuples(st.integers(0, 500), JSON | st.just(...)), max_size=4)
+
+
+@target(generate=st.builds(lambda which, how: _changed(exports()[which], how), st.integers(0, 1), CHANGES), words=WORDS)
+def state_export(data: bytes) -> None:
+    """Documents of `state export`, plain and encrypted, read as `state import` does."""
+    text = data.decode("utf-8", "surrogateescape")
+    given = key() if '"sealing"' in text else None
+    found = export.from_document(text, "export.json", given)
+    again = export.from_document(json.dumps(export.to_document(found)), "export.json")
+    assert again.records.keys() == found.records.keys(), "an imported state is not what it exports"
+    with suppress(StateError):
+        export.check_replacement(found, found._replace(serial=found.serial + 1), "export.json", force=False)
+    place = str(directory() / "imported" / "state.db")
+    shutil.rmtree(directory() / "imported", ignore_errors=True)
+    store = SqliteStore(place)
+    name = StackName(found.project, found.stack)
+    with store.lock("state import", 0):
+        store.overwrite(name, export.remove_secrets(found))
+    assert SqliteStore(place).load(name).records.keys() == found.records.keys(), (
+        "a stored state is not what was imported"
+    )
+
+
+@cache
+def plans() -> tuple[str, str]:
+    """Return a saved plan, and an encrypted one with secrets."""
+    found = []
+    for number, (manifest, given) in enumerate(((MANIFEST, None), (SECRETS, key()))):
+        things.reset()
+        path = directory() / f"plan{number}.json"
+        saved_plan.write(things.runtime().plan(manifest), str(path), given)
+        found.append(path.read_text(encoding="utf-8"))
+    return found[0], found[1]
+
+
+@target(generate=st.builds(lambda which, how: _changed(plans()[which], how), st.integers(0, 1), CHANGES), words=WORDS)
+def plan_file(data: bytes) -> None:
+    """Saved plans, plain and encrypted, read and applied."""
+    path = directory() / "given.json"
+    path.write_bytes(data)
+    if (document := saved_plan.read(str(path))) is None:
+        return
+    things.reset()
+    runtime = things.runtime()
+    runtime.key = key() if b'"sealing"' in data else None
+    report = saved_plan.apply(runtime, document, "given.json")
+    assert report.exit_code in {0, 1}
+
+
+@cache
+def _database() -> dict[str, bytes]:
+    """Return the files of a state, by name."""
+    place = directory() / "whole"
+    shutil.rmtree(place, ignore_errors=True)
+    _applied(MANIFEST, str(place / "state.db"))
+    return {str(each.relative_to(place)): each.read_bytes() for each in sorted(place.rglob("*")) if each.is_file()}
+
+
+EDIT: Final = st.builds(
+    lambda place, what: place.to_bytes(3, "big") + bytes([len(what)]) + what,
+    st.integers(0, 1 << 17),
+    st.binary(max_size=8),
+)
+
+
+@target(
+    generate=st.builds(
+        lambda which, edits: bytes([which]) + b"".join(edits), st.integers(0, 7), st.lists(EDIT, max_size=6)
+    )
+)
+def state_files(data: bytes) -> None:
+    """State on disk: the database, its marker and its copies, with bytes changed, cut off or removed.
+
+    The first byte chooses the file and whether to cut it or its marker; then each edit has a place, a length, bytes.
+    """
+    place = directory() / "damaged"
+    shutil.rmtree(place, ignore_errors=True)
+    files = _database()
+    names = sorted(files)
+    which, at = (data[:1] or b"\0")[0], 1
+    name = names[which % len(names)]
+    content = bytearray(files[name])
+    while at + 4 <= len(data):
+        offset, size = int.from_bytes(data[at : at + 3], "big") % (len(content) + 1), data[at + 3]
+        content[offset : offset + size] = data[at + 4 : at + 4 + size]
+        at += 4 + size
+        if which & 0x80:
+            del content[offset:]
+    for each, whole in files.items():
+        (place / each).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (place / each).write_bytes(bytes(content) if each == name else whole)
+        (place / each).chmod(0o600)
+    if which & 0x40:
+        (place / names[which % 5 % len(names)]).unlink()
+    path = str(place / "state.db")
+    marker.read(path)
+    with suppress(StateError):
+        SqliteStore(path).check()
+    with suppress(StateError):
+        SqliteStore(path).load(StackName("site", "default"))
+    things.reset()
+    try:
+        things.runtime(state=f"sqlite:{path}").apply(MANIFEST)
+    finally:
+        with suppress(StateError):
+            SqliteStore(path).recover(0)
+
+
+@cache
+def _envelope() -> tuple[dict[str, Any], str]:
+    found = DataKey.generate(key(), "the plan")
+    return dict(found.wrapped), found.encrypt({"a": 1}, "bound")
+
+
+@target(
+    generate=st.builds(
+        lambda how: _changed(json.dumps([_envelope()[0], _envelope()[1], b64encode(bytes(range(32))).decode()]), how),
+        CHANGES,
+    ),
+    words=WORDS + ' "format" "file" "passphrase" "age" "n" "r" "p" 32768 -----BEGIN',
+)
+def envelope(data: bytes) -> None:
+    """Encrypted envelopes: a wrapped data key, a ciphertext and the content of a key file."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+        if not isinstance(found, list) or len(found) != 3:
+            return
+        wrapped, box, content = found
+        if isinstance(wrapped, dict) and wrapped.get("kind") == "passphrase" and wrapped.get("n") != 2:
+            return  # the cost of scrypt is bounded, and half a second is what it is for
+        path = directory() / "other-key"
+        path.write_text(str(content), encoding="utf-8", errors="surrogatepass")
+        path.chmod(0o600)
+        kind = str(wrapped.get("kind")) if isinstance(wrapped, dict) else ""
+        for url in {f"file:{path}", f"{kind if kind in {'age', 'passphrase'} else 'file'}:{path}"}:
+            with suppress(StateError, UsageError):
+                DataKey.open(key_from_url(url, {}), wrapped, "given").decrypt(box, "bound")
+        DataKey.open(key(), wrapped, "given").decrypt(box, "bound")
+
+
+@cache
+def _conclusion() -> tuple[str, str, Path, str]:
+    """Return the database, the manifest, the cache entry of a run that had nothing to do, and its content."""
+    place = directory() / "cached"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    manifest = place / "site.json"
+    resources = {f"Fixed[{name}]": {"size": 1} for name in "abc"}
+    resources["Fixed[d]"] = {"size": 1, "require": "Fixed[a]"}
+    manifest.write_text(json.dumps({"project": "site", "resources": resources}), encoding="utf-8")
+    path = str(place / "state.db")
+    for _ in range(2):
+        assert things.runtime(state=f"sqlite:{path}").apply(str(manifest), use_cache=True).exit_code == 0
+    (entry,) = (each for each in Path(f"{path}.converged").iterdir() if len(each.name) == 32)
+    return path, str(manifest), entry, entry.read_text(encoding="utf-8").partition("\n")[2]
+
+
+@target(
+    generate=st.lists(st.tuples(st.integers(-90, 20), JSON), max_size=3).map(lambda each: json.dumps(each).encode())
+)
+def cached_conclusion(data: bytes) -> None:
+    """The no-change cache: an entry with a valid digest in which values at some places are others.
+
+    The input is a list of places and values; one that is no such list is the content of the entry itself.
+    """
+    path, manifest, entry, whole = _conclusion()
+    content = data
+    with suppress(ValueError, TypeError, RecursionError):
+        content = _changed(whole, [(int(number), value) for number, value in json.loads(data)])
+    entry.write_bytes(_digest(content) + b"\n" + content)
+    things.runtime(state=f"sqlite:{path}").plan(manifest, use_cache=True)
