@@ -18,7 +18,7 @@ from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.provider.context import current
 from resource_api.render import json as documents
-from resource_api.system.log import Line, Log, console, json_lines, line_stream
+from resource_api.system.log import Log, console, line_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -66,8 +66,10 @@ class Output:
         if stream:
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
 
-    def _sink(self, settings: Mapping[str, Any]) -> Callable[[Line], None]:
+    def _sink(self, settings: Mapping[str, Any]) -> Callable[..., None]:
         if self._json_log:
+            from resource_api.system.structured_log import json_lines  # noqa: PLC0415 - imports structlog later
+
             return json_lines(self.stderr)
         return console(self.stderr, color=_colored(settings.get("color", "auto"), self.stderr))
 
@@ -139,7 +141,10 @@ class Output:
         """Write an error or a warning to stderr, in the form of the log."""
         is_error = problem.severity == "error"
         if self._json_log:
-            self.log.sinks[0](Line("err" if is_error else "warning", problem.reference, self.log.mask(str(problem))))
+            about = {"reference": problem.reference, "attribute": problem.attribute}
+            fields = {name: value for name, value in about.items() if value}
+            level = "err" if is_error else "warning"
+            self.log.sinks[0](self.log.event(level, problem.reference, str(problem), **fields))
             return
         text = str(problem) if problem.code in _SEVERAL_LINES else self._one_line(str(problem))
         prefix = "" if problem.file else "Error: " if is_error else "Warning: "
@@ -158,7 +163,8 @@ class Output:
     def _provider_printed(self, text: str) -> None:
         if self._json_log:
             context = current.get()
-            self.log.sinks[0](Line("notice", context.type.name if context else "", self.log.mask(text)))
+            subject = context.type.name if context else ""
+            self.log.sinks[0](self.log.event("notice", subject, text))
         else:
             self.error_text(text)
 

@@ -90,7 +90,7 @@ class Session:
         try:
             return self.reader.suitability(type_name)
         except DefinitionError as error:
-            self.log.write("warning", type_name, str(error))
+            self.log.write("warning", type_name, str(error), type_name)
             return ()
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:

@@ -211,8 +211,26 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     attribute, is_, should, message = difference
     if message:
         return f"{attribute}: {message}"
-    declared = definition.attributes.get(attribute)
-    secret = declared is not None and (declared.datatype.sensitive or declared.write_only)
-    secret = secret or isinstance(is_, Sensitive) or isinstance(should, Sensitive)
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
+    secret = _is_secret(definition, difference)
     return f"{verb} <sensitive>" if secret else f"{verb} from {show(is_)} to {show(should)}"
+
+
+def _is_secret(definition: TypeDefinition, difference: Difference) -> bool:
+    declared = definition.attributes.get(difference.attribute)
+    secret = declared is not None and (declared.datatype.sensitive or declared.write_only)
+    return secret or isinstance(difference.is_, Sensitive) or isinstance(difference.should, Sensitive)
+
+
+def conceal_difference(definition: TypeDefinition, difference: Difference, *, secret: bool = False) -> Difference:
+    """Return a difference with both values wrapped where the attribute, or one of them, is secret."""
+    if not (secret or _is_secret(definition, difference)):
+        return difference
+    is_, should = (each if isinstance(each, Sensitive) else Sensitive(each) for each in difference[1:3])
+    return difference._replace(is_=is_, should=should)
+
+
+def difference_fields(definition: TypeDefinition, difference: Difference) -> Mapping[str, Any]:
+    """Return the fields of a log event about a difference."""
+    attribute, is_, should, _ = conceal_difference(definition, difference)
+    return {"attribute": attribute, "is": is_, "should": should}

@@ -9,6 +9,7 @@ a user's key of that form is escaped by one more ``$``.
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import KINDS, Content
@@ -197,6 +198,36 @@ _SPELLED_BETWEEN: Final = ',"\\u0000",'
 
 #: Made once: for 10,000 records, making it anew takes as long as the encoding.
 _ENCODER: Final = json.JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def plain(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """Return any value as JSON data: secrets masked, unknowns None, what JSON does not have as text.
+
+    ``around`` are the identities of the containers around it: a container within itself is shown as ``...``.
+    """
+    if value is None or value is UNKNOWN:
+        return None
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (Sensitive, Sealed)):
+        return "<sensitive>"
+    try:
+        return content_document(value) if isinstance(value, Content) else _plain_items(value, around)
+    except Exception:  # noqa: BLE001 - a foreign class may do anything
+        return f"<{type(value).__name__}>"
+
+
+def _plain_items(value: Any, around: tuple[int, ...]) -> Any:
+    if id(value) in around:
+        return "..."
+    inside = (*around, id(value))
+    if hasattr(value, "items"):
+        return {str(key): plain(item, inside) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item, inside) for item in value]
+    return str(value)
 
 
 def content_document(content: Content) -> dict[str, Any]:

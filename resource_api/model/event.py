@@ -1,11 +1,11 @@
-"""The events of a run, as values; the listener decides how they are shown.
+"""The events of a run and of its log, as values; the listener and the sinks decide how they are shown.
 
-They are sent in the order in which they happen. Log lines are not events (``system.log``).
+They are sent in the order in which they happen. A line of the log is a ``LogEvent``; ``system.log`` makes it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -16,6 +16,25 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report, StepReport
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
+
+
+#: The fields of log events, documented in ``docs/logging.md``; an event has those that apply to it.
+LOG_FIELDS: Final = (
+    *("run", "project", "stack", "reference", "urn", "resource_type", "action", "phase"),
+    *("attribute", "is", "should", "command", "exit_code", "seconds", "status"),
+)
+
+
+class LogEvent(NamedTuple):
+    """One line of the log: its level, its subject (a reference, a type, or empty), the text, and its fields.
+
+    ``fields`` are plain JSON data, without secrets; they are empty where no sink shows them.
+    """
+
+    level: str
+    subject: str
+    text: str
+    fields: Mapping[str, Any] = {}
 
 
 class PlannedChange(NamedTuple):

@@ -147,6 +147,11 @@ class Step(NamedTuple):
         """The resource's name across stacks; empty outside of a plan."""
         return self.context.urn(self.entry) if self.context is not None else ""
 
+    def log_fields(self) -> Mapping[str, Any]:
+        """Return the fields of a log event about the resource."""
+        fields = {"reference": self.entry.reference_text, "action": self.action}
+        return {**fields, "urn": self.urn} if self.context is not None else fields
+
     @property
     def depends_on(self) -> Sequence[Reference]:
         """References of the resources that directly precede it."""

@@ -177,7 +177,7 @@ class ProviderPool:
             # This process is not protected: the call that runs beside restores it.
             call()
         except BaseException as error:  # noqa: BLE001 - the thread ends
-            self.run.log.write("warning", instance, f"cancel of its provider failed: {reason(error)}")
+            self._warn(instance, f"cancel of its provider failed: {reason(error)}")
         finally:
             returned.release()
 
@@ -293,7 +293,10 @@ class ProviderPool:
             with process_guard.protected():
                 call()
         except Exception as error:  # noqa: BLE001 - contained: everything else is over already
-            self.run.log.write("warning", instance, f"{method} of its provider failed: {reason(error)}")
+            self._warn(instance, f"{method} of its provider failed: {reason(error)}")
+
+    def _warn(self, instance: str, text: str) -> None:
+        self.run.log.write("warning", instance, text, split_instance(instance)[0])
 
     def _end_method(self, instance: str, method: str) -> Callable[[], None] | None:
         """Return ``cancel`` or ``close`` of a provider, None where it has none or needs none.

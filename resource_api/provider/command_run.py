@@ -67,6 +67,7 @@ class ProgramRun:
         self.shown = shown if len(shown) <= _MAX_SHOWN else f"{self._mask(shown)[:_MAX_SHOWN]}..."
         self.context = context
         self.exit_code = 0
+        self._started = 0.0
         self._stderr = b""
         self._stderr_level = context.stderr_level if context is not None else "warning"
         self._seconds = seconds
@@ -106,6 +107,7 @@ class ProgramRun:
     def output(self) -> Generator[bytes, None, None]:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
         seconds_left = self._timer()
+        self._started = time.monotonic()
         self.log("debug", [f"Executing '{self.shown}'{self._as_user}"])
         lines = LineSplitter(self._mask)
         try:
@@ -136,13 +138,14 @@ class ProgramRun:
     def _log_end(self) -> None:
         """Log how it ended."""
         done = f"Successfully executed '{self.shown}'"
-        self.log("debug", [f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else done])
+        text = f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else done
+        self.log("debug", [text], exit_code=self.exit_code, seconds=round(time.monotonic() - self._started, 6))
 
-    def log(self, level: str, messages: list[str]) -> None:
+    def log(self, level: str, messages: list[str], **fields: Any) -> None:
         """Log each message, if there is a context."""
         if self.context is not None:
             for message in messages:
-                self.context.note(level, message)
+                self.context.note(level, message, command=self.shown, **fields)
 
     def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
         """Raise ``CommandError`` with ``what`` this program did and the last lines of its stderr."""

@@ -15,7 +15,7 @@ from resource_api.model.values.errors import ProviderError, ResourceError, reaso
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -118,8 +118,8 @@ class Context:
         self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=reading, noop=noop)
         #: The logging contexts that are open, the innermost last.
         self.open_contexts: list[LoggingContext] = []
-        #: The reference of the only resource that the call is about; empty when there are several.
-        self._only = self.reference(*subjects) if subjects is not None and len(subjects) == 1 else ""
+        #: The only name that the call is about; empty when there are several.
+        self._only: Sequence[Name] = list(subjects) if subjects is not None and len(subjects) == 1 else ()
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:
@@ -128,10 +128,17 @@ class Context:
         stack.append(self)
         token = current.set(self)
         try:
-            yield self
+            with self._run.log.bind(**self.log_fields):
+                self.outcomes.bound = self._run.log.bound
+                yield self
         finally:
             current.reset(token)
             stack.remove(self)
+
+    @property
+    def log_fields(self) -> Mapping[str, Any]:
+        """The fields that every event of the call has: those of its type, and of the only resource that it is about."""
+        return {"resource_type": self.type.name, **self.outcomes.fields(self._only)}
 
     def make_default(self, provider: object) -> None:
         """Make this the context of ``provider`` outside of any call that has a context of its own."""
@@ -191,10 +198,12 @@ class Context:
         """Log what made an operation fail; this alone marks nothing as failed."""
         self._log("err", titles, message)
 
-    def note(self, level: str, message: str) -> None:
+    def note(self, level: str, message: str, **fields: Any) -> None:
         """Log what the runtime observes during the call, without the message of the open logging context."""
-        if self._run.log.enabled(level):
-            self._run.log.write(level, self._only or self._here(), message)
+        if self._run.log.enabled(level, self.type.name):
+            names = self._only or self._open_names
+            subject = self.outcomes.reference(names) if names else self.type.name
+            self.outcomes.write(level, subject, message, names, **fields)
 
     def creating(self, titles: Any, message: str = "Creating") -> LoggingContext:
         """Open the context of a creation."""
@@ -237,7 +246,7 @@ class Context:
         names = self.outcomes.names(titles)
         self.outcomes.set_status(self.outcomes.without_status(names) if self.reading else names, "failed", message)
         if not self.reading:
-            self.outcomes.log("err", names, message)
+            self.outcomes.log("err", names, message, status="failed")
 
     def processed(self, titles: Any, is_: Any, should: Any) -> None:
         """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
@@ -270,7 +279,7 @@ class Context:
                 self.outcomes.add_attribute(name, difference, describe_difference(self.type, difference))
             word = change_status(is_, should)
             self.outcomes.set_status([name], word)
-            self.outcomes.log_change([name], word.capitalize())
+            self.outcomes.log_status([name], word, word.capitalize())
 
     def _require_changing(self) -> None:
         if self.reading:
@@ -286,10 +295,11 @@ class Context:
         names = self.outcomes.names(titles)
         self.outcomes.set_status(names, status)
         if message:
-            self.outcomes.log_change(names, message)
+            self.outcomes.log_status(names, status, message)
 
-    def _here(self) -> str:
-        return self.outcomes.reference(self.open_contexts[-1].names) if self.open_contexts else self.type.name
+    @property
+    def _open_names(self) -> Sequence[Name]:
+        return self.open_contexts[-1].names if self.open_contexts else ()
 
     def _log(self, level: str, titles: Any, message: str | None) -> None:
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
@@ -298,9 +308,10 @@ class Context:
             for name in names:
                 self.outcomes.mention(name)
             self.outcomes.log(level, names, message)
-        elif self._run.log.enabled(level):
+        elif self._run.log.enabled(level, self.type.name):
             prefix = f"{self.open_contexts[-1].message}: " if self.open_contexts else ""
-            self._run.log.write(level, self._here(), f"{prefix}{titles}")
+            subject = self.outcomes.reference(self._open_names) if self._open_names else self.type.name
+            self.outcomes.write(level, subject, f"{prefix}{titles}", self._open_names or self._only)
 
 
 class LoggingContext:
@@ -338,7 +349,8 @@ class LoggingContext:
             return False
         why = reason(error) if error is not None else self.message
         self._outcomes.set_status(names, "failed", why)
-        self._outcomes.log("err", names or self.names, f"{self.message} failed: {why}" if error else self.message)
+        text = f"{self.message} failed: {why}" if error else self.message
+        self._outcomes.log("err", names or self.names, text, status="failed")
         return isinstance(error, Exception)
 
     def _succeed(self, names: list[Name]) -> None:
@@ -346,4 +358,4 @@ class LoggingContext:
             self._context.report_change(names, *self._change)
         elif names:
             self._outcomes.set_status(names, self._status)
-            self._outcomes.log_change(names, f"Successfully {self._status}")
+            self._outcomes.log_status(names, self._status, f"Successfully {self._status}")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.change import difference_fields
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
-from resource_api.model.values.reference import capitalize_type
+from resource_api.model.values.reference import Reference, capitalize_type, make_urn
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """How a name is shown: the title as written in the manifest, the level of its change lines, its component."""
+    """How a name is shown: its title as in the manifest, the level of its change lines, its component, its action."""
 
     title: str
     loglevel: str = "notice"
     parent: str = ""
     #: The ``write_only`` attributes whose values are new: what was read does not show it.
     hidden: Sequence[str] = ()
+    #: What is planned for it; empty: nothing.
+    action: str = ""
 
 
 class Outcome:
@@ -59,6 +62,8 @@ class CallOutcomes(dict["Name", Outcome]):
         self._log = log
         self._anyone = anyone
         self._suffix = " (noop)" if noop else ""
+        #: The fields of the log that are bound while the provider is called.
+        self.bound: Mapping[str, Any] = {}
 
     def names(self, titles: Any) -> list[Name]:
         """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
@@ -79,7 +84,7 @@ class CallOutcomes(dict["Name", Outcome]):
         outcome.mentioned = True
         return outcome
 
-    def reference(self, names: list[Name]) -> str:
+    def reference(self, names: Sequence[Name]) -> str:
         """Return the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` in a component."""
         by_parent: dict[str, list[str]] = {}
         for name in names:
@@ -89,15 +94,38 @@ class CallOutcomes(dict["Name", Outcome]):
         head = capitalize_type(self._definition.name)
         return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
-    def log(self, level: str, names: list[Name], text: object) -> None:
+    def log(self, level: str, names: list[Name], text: object, **fields: Any) -> None:
         """Write a line about names; ``text`` may be any object that a provider passes, such as an exception."""
-        if self._log.enabled(level):
-            self._log.write(level, self.reference(names), f"{text}")
+        if self._log.enabled(level, self._definition.name):
+            self.write(level, self.reference(names), f"{text}", names, **fields)
 
-    def log_change(self, names: list[Name], text: object) -> None:
+    def write(self, level: str, subject: str, text: str, names: Sequence[Name], **fields: Any) -> None:
+        """Write a line about names, shown as ``subject``."""
+        self._log.write(level, subject, text, self._definition.name, lambda: self.fields(names), **fields)
+
+    def fields(self, names: Sequence[Name]) -> Mapping[str, Any]:
+        """Return the fields of events about names: those of the call, also in a thread of the provider, and theirs."""
+        bound = {**self.bound, **self._log.bound}
+        if not names:
+            return bound
+        fields = {**bound, "reference": self.reference(names)}
+        actions = {subject.action for name in names if (subject := self.subjects.get(name))}
+        if len(actions) == 1 and (action := actions.pop()):
+            fields["action"] = str(action)
+        if len(names) == 1 and "stack" in bound and "project" in bound:
+            parent = subject.parent if (subject := self.subjects.get(names[0])) else ""
+            own = Reference(self._definition.name, self._title(names[0]))
+            fields["urn"] = str(make_urn(bound["stack"], bound["project"], parent, own))
+        return fields
+
+    def log_change(self, names: list[Name], text: object, **fields: Any) -> None:
         """Write a change line at the log level that the user chose for the first of the names."""
         subject = self.subjects.get(names[0]) if names else None
-        self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}")
+        self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
+
+    def log_status(self, names: list[Name], status: str, text: object) -> None:
+        """Write the change line of a status that was reported."""
+        self.log_change(names, text, status=status if status == "unchanged" else "noop" if self._suffix else "success")
 
     def set_status(self, names: list[Name], status: str, why: object = "") -> None:
         """Set the status of names. Raise ``ProviderError`` where one is set already."""
@@ -123,7 +151,7 @@ class CallOutcomes(dict["Name", Outcome]):
             msg = f"{attribute} is reported after the resource's status"
             raise ProviderError(msg)
         outcome.attributes.append(difference)
-        self.log_change([name], text)
+        self.log_change([name], text, **difference_fields(self._definition, difference))
 
     def without_status(self, names: list[Name]) -> list[Name]:
         """Return those of ``names`` that have no status yet."""

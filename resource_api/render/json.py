@@ -8,11 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model import codec, event
+from resource_api.model import event
 from resource_api.model.change import difference_kind, nested_differences
-from resource_api.model.codec import Sealed
-from resource_api.model.values.assets import Content
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret
+from resource_api.model.codec import plain
+from resource_api.model.values.values import is_secret
 from resource_api.model.values.version import __version__
 
 if TYPE_CHECKING:
@@ -23,24 +22,8 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import Plan
-    from resource_api.system.log import Line
 
 FORMAT_VERSION = 1
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON data, secrets masked, unknowns ``null``."""
-    if isinstance(value, (Sensitive, Sealed)):
-        return "<sensitive>"
-    if value is UNKNOWN:
-        return None
-    if isinstance(value, Content):
-        return codec.content_document(value)
-    if hasattr(value, "items"):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    return value
 
 
 def plan(planned: Plan) -> dict[str, Any]:
@@ -185,10 +168,11 @@ def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
 
 
-def log(entry: Line) -> dict[str, Any]:
+def log(entry: event.LogEvent) -> dict[str, Any]:
     """Return a log line as an object."""
-    reference = entry.subject if "[" in entry.subject else None
-    return line("log", {"level": entry.level, "reference": reference, "subject": entry.subject, "message": entry.text})
+    from resource_api.system.log_renderers import document  # noqa: PLC0415 - with the first line
+
+    return line("log", {"reference": entry.subject if "[" in entry.subject else None, **document(entry)})
 
 
 def event_line(happened: event.Event) -> dict[str, Any] | None:

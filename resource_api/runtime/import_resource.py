@@ -36,7 +36,8 @@ def import_resource(
     declared, ``ResourceError`` when it cannot be read or does not exist.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
-    with runtime.store.lock("import", runtime.lock_timeout), providers, gc_paused():
+    bound = runtime.log.bind(stack=runtime.stack, phase="observe")
+    with bound, runtime.store.lock("import", runtime.lock_timeout), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
         if name is not None and name not in entry.own_names:
@@ -47,7 +48,7 @@ def import_resource(
         state = instances.state
         before = state.records.get(entry.key)
         if before is not None and before.owned:
-            runtime.log.write("notice", str(entry.reference), "is recorded as ours already")
+            _log(runtime, entry, "is recorded as ours already")
             return Summary(unchanged=1)
         if entry.meta.implementation is not None:
             stated = {entry.name: entry.meta.implementation}
@@ -63,8 +64,13 @@ def import_resource(
         record = _record(catalog, entry, row, state)
         record = record._replace(implementation=providers.implementation(entry.instance, entry.name))
         runtime.store.commit(stack, Commit([record], manifest=catalog.manifest.file))
-        runtime.log.write("notice", str(entry.reference), "imported")
+        _log(runtime, entry, "imported")
     return Summary(imported=1)
+
+
+def _log(runtime: Runtime, entry: Entry, text: str) -> None:
+    reference = str(entry.reference)
+    runtime.log.write("notice", reference, text, entry.type, reference=reference, action="import", status="success")
 
 
 def _declared(catalog: Catalog, target: str) -> Entry:

@@ -27,20 +27,27 @@ def report_findings(plan: Plan, log: Log, notify: Callable[[Event], None] | None
     if notify is not None:
         for drift in plan.drift:
             notify(Drifted(drift.reference, drift.changes))
+    state = plan.prior.state
+    with log.bind(project=state.project, stack=state.stack, phase="plan"):
+        _log_findings(plan, log)
+    if notify is not None:
+        for step in plan.steps:
+            if step.decision is not SAME or step.refreshed_by:
+                notify(PlannedChange(step))
+
+
+def _log_findings(plan: Plan, log: Log) -> None:
     for intent in plan.prior.state.intents.values():
         if intent.action == "run":
             text = "in doubt: the last run did not see its outcome; it runs again if due"
         else:
             text = f"in doubt: the last run did not see the outcome of its {intent.action}; it is read again"
-        log.write("notice", str(intent.reference), text)
+        log.write("notice", f"{intent.reference}", text, intent.type, reference=f"{intent.reference}")
     for record in plan.prior.undeclared:
         # What a run has done cannot be taken back.
         effect = "deletes" if record.owned and not (record.lifecycle.retain or record.last_run) else "forgets"
-        log.write("notice", str(record.reference), f"is recorded but no longer declared; --prune {effect} it")
-    if notify is not None:
-        for step in plan.steps:
-            if step.decision is not SAME or step.refreshed_by:
-                notify(PlannedChange(step))
+        text = f"is recorded but no longer declared; --prune {effect} it"
+        log.write("notice", f"{record.reference}", text, record.type, reference=f"{record.reference}")
 
 
 def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
@@ -55,6 +62,7 @@ def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> N
     pairs = unrelated_neighbours(plan)
     for first, then in islice(pairs, _NAMED):
         text = f"stands after {first.step.reference} without a relationship; with --parallel either may come first"
-        log.write("info", str(then.step.reference), text)
+        reference, name = str(then.step.reference), then.step.definition.name
+        log.write("info", reference, text, name, then.step.log_fields)
     if more := sum(1 for _ in pairs):
         log.write("info", "", f"{more} more resources stand after one of another type without a relationship")

@@ -48,7 +48,8 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         failures: list[str] = []
         for instance in dict.fromkeys(record.instance for record in state.records.values()):
             records = [record for record in state.records.values() if record.instance == instance]
-            failures += _read_again(runtime, snapshot, state, records, drifted)
+            with runtime.log.bind(**name._asdict(), phase="observe"):
+                failures += _read_again(runtime, snapshot, state, records, drifted)
         if not instances.commit.empty:
             runtime.store.commit(name, instances.commit)
         if not renaming.empty:

@@ -36,7 +36,7 @@ from resource_api.state.store import NoStore, StackName
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
-from resource_api.system.log import Log, structured
+from resource_api.system.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -90,13 +90,14 @@ class Runtime(ResourceReader):
 
         ``state``: ``memory:`` for as long as this object exists, ``sqlite:PATH``, None for the default place of the
         machine or user, or a store. ``project`` overrides the manifest's. ``key``: what secrets are encrypted with,
-        as for ``--key``. ``log``: where log lines go; standard ``logging`` unless given. ``on_event`` receives every
+        as for ``--key``. ``log``: where log lines go; unless given, to the
+        program's structlog if that is configured, otherwise to standard ``logging``. ``on_event`` receives every
         event of a run; without ``step_events`` only diagnostics and the final report, which is faster.
         ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run every provider in its own process.
         ``run``: a context made elsewhere, to be cancelled from there; it replaces ``log`` and ``isolate``.
         """
         if run is None:
-            run = RunContext(log or Log("notice", structured()))
+            run = RunContext(log or Log("notice", _embedder_sink()))
             run.isolate = isolate
         super().__init__(registry, run)
         self.log = run.log
@@ -212,12 +213,12 @@ class Runtime(ResourceReader):
         self, source: Source, inputs: Mapping[str, Any] | None = None, **options: Unpack[SelectionOptions]
     ) -> Report:
         """Delete every resource of the manifest's stack that state records as ours; forget the others."""
-        chosen = to_options(options, prune=True)
+        chosen, run = to_options(options, prune=True), _run_id()
         with (
             self.store.lock("destroy", self.lock_timeout),
-            self._planned(chosen, lambda run: self._plan_empty(source, inputs or {}, run)) as (plan, snapshot),
+            self._planned(chosen, lambda given: self._plan_empty(source, inputs or {}, given), run) as (plan, snapshot),
         ):
-            return self._execute(plan, snapshot, "destroy")
+            return self._execute(plan, snapshot, "destroy", run)
 
     def plan_destroy(
         self, source: Source, inputs: Mapping[str, Any] | None = None, **options: Unpack[SelectionOptions]
@@ -229,10 +230,10 @@ class Runtime(ResourceReader):
 
     def change(self, source: Mapping[str, Any], **options: Unpack[ExecutionOptions]) -> Report:
         """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""
-        chosen = to_options(options)
+        chosen, run = to_options(options), _run_id()
         with (
             self._lock("resource", chosen),
-            self._planned(chosen, lambda run: self._plan_unrecorded(source, run)) as (plan, snapshot),
+            self._planned(chosen, lambda given: self._plan_unrecorded(source, given), run) as (plan, snapshot),
         ):
             for stack in self.store.stacks():
                 with suppress(UsageError):  # it is encrypted, and this command was given no key
@@ -240,12 +241,14 @@ class Runtime(ResourceReader):
                     for entry in (each for each in plan.catalog.entries if each.key in records):
                         where = f"stack '{stack.stack}' of '{stack.project}'"
                         text = f"is recorded in {where}; the next apply of that stack will undo this change"
-                        self.log.write("warning", str(entry.reference), text)
-            return self._execute(plan, snapshot, "resource", record=False)
+                        reference = str(entry.reference)
+                        self.log.write("warning", reference, text, entry.type, reference=reference)
+            return self._execute(plan, snapshot, "resource", run, record=False)
 
     def catalog(self, source: Source | Manifest, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest for one run with ``providers``; report its warnings, mask its secrets."""
-        return self._reported(self._compiler.compile(source, inputs or {}, providers))
+        with self.log.bind(phase="compile"):
+            return self._reported(self._compiler.compile(source, inputs or {}, providers))
 
     def name(self, catalog: Catalog) -> StackName:
         """Return the project and stack of a run. Raise ``UsageError`` or ``ManifestError`` for invalid names."""
@@ -277,9 +280,15 @@ class Runtime(ResourceReader):
     # Planning, by kind of source
 
     @contextmanager
-    def _planned(self, options: Options, make: Callable[[_Planning], planning.Plan]) -> Iterator[tuple[Plan, Snapshot]]:
-        """Yield the plan that ``make`` returns, and what was read for it; close the providers at the end."""
-        with ProviderPool(self.registry, self.run) as providers:
+    def _planned(
+        self, options: Options, make: Callable[[_Planning], planning.Plan], run: str = ""
+    ) -> Iterator[tuple[Plan, Snapshot]]:
+        """Yield the plan that ``make`` returns, and what was read for it; close the providers at the end.
+
+        ``run`` is the id of the run that it is for; empty: there is none.
+        """
+        bound = self.log.bind(stack=self.stack, **({"run": run} if run else {}))
+        with bound, ProviderPool(self.registry, self.run) as providers:
             with gc_paused(), process_guard.protected():
                 policies = self._policies()
                 providers.check_policies = policies.check_resource if policies else None
@@ -298,8 +307,9 @@ class Runtime(ResourceReader):
         return cached or self._plan_catalog(self.catalog(source, inputs, run.snapshot.providers), run)
 
     def _plan_empty(self, source: Source, inputs: Mapping[str, Any], run: _Planning) -> planning.Plan:
-        catalog = self._compiler.compile_providers(source, inputs, run.snapshot.providers)
-        return self._plan_catalog(self._reported(catalog), run)
+        with self.log.bind(phase="compile"):
+            catalog = self._reported(self._compiler.compile_providers(source, inputs, run.snapshot.providers))
+        return self._plan_catalog(catalog, run)
 
     def _plan_again(self, plan: planning.Plan, run: _Planning) -> planning.Plan:
         declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
@@ -317,13 +327,18 @@ class Runtime(ResourceReader):
 
     def _decide(self, catalog: Catalog, state: StackState, run: _Planning) -> planning.Plan:
         """Match a catalog with its state, observe, and plan."""
+        with self.log.bind(project=state.project, stack=state.stack, phase="plan"):
+            return self._decide_steps(catalog, state, run)
+
+    def _decide_steps(self, catalog: Catalog, state: StackState, run: _Planning) -> planning.Plan:
         options, snapshot, policies = run
         instances = configure_instances(catalog, state, snapshot.providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
         snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options, partial(matching.recorded_dependents, catalog, prior))
-        queries = observe(catalog, prior, selected, snapshot)
+        with self.log.bind(phase="observe"):
+            queries = observe(catalog, prior, selected, snapshot)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
         planned = planning.plan(catalog, prior, selected, queries, options)
         if snapshot.providers.several:
@@ -370,10 +385,11 @@ class Runtime(ResourceReader):
         request: CacheRequest | None = None,
     ) -> Report:
         """Plan and execute under the lock; save what a run with nothing to do has concluded."""
-        with self._lock("apply", options), self._planned(options, make) as (plan, snapshot):
+        run = _run_id()
+        with self._lock("apply", options), self._planned(options, make, run) as (plan, snapshot):
             if on_plan is not None:
                 on_plan(plan)
-            report = self._execute(plan, snapshot, "apply")
+            report = self._execute(plan, snapshot, "apply", run)
             unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
             if unchanged and request is not None and snapshot.providers.check_policies is None:
                 from resource_api.cache import incremental_plan  # noqa: PLC0415 - only with something to conclude
@@ -381,13 +397,13 @@ class Runtime(ResourceReader):
                 incremental_plan.save(request, plan, snapshot.providers, self.store)
             return report
 
-    def _execute(self, plan: Plan, snapshot: Snapshot, command: str, *, record: bool = True) -> Report:
+    def _execute(self, plan: Plan, snapshot: Snapshot, command: str, run: str, *, record: bool = True) -> Report:
         """Execute a plan under the lock and record what happened, also when it is interrupted."""
         from resource_api.transaction.recorder import Recorder  # noqa: PLC0415 - only for a run
         from resource_api.transaction.records import Records  # noqa: PLC0415 - only for a run
         from resource_api.transaction.transaction import Transaction  # noqa: PLC0415 - only for a run
 
-        name, run, started = self.name(plan.catalog), os.urandom(8).hex(), time.time()
+        name, started = self.name(plan.catalog), time.time()
         report_findings(plan, self.log, self._notify_steps)
         if plan.options.parallel > 1 and self.log.enabled("info"):
             log_lost_order(plan, self.store.history(name), self.log)
@@ -397,7 +413,8 @@ class Runtime(ResourceReader):
         transaction = Transaction(plan, snapshot, recorder, self._notify_steps)
         self.run.applying = True
         try:
-            report = Report(*transaction.run()._replace(run=run))
+            with self.log.bind(**name._asdict(), phase="apply"):
+                report = Report(*transaction.run()._replace(run=run))
         finally:
             # A later run of the same program starts uncancelled.
             self.run.applying = self.run.cancelled = self.run.stopping = False
@@ -408,6 +425,16 @@ class Runtime(ResourceReader):
         snapshot.providers.close(interrupted=transaction.stopped is not None)
         self.notify(Finished(report))
         return report
+
+
+def _run_id() -> str:
+    return os.urandom(8).hex()
+
+
+def _embedder_sink() -> Callable[..., None]:
+    from resource_api.system.structured_log import EmbedderSink  # noqa: PLC0415 - the command has sinks of its own
+
+    return EmbedderSink()
 
 
 def _recorded_in_sync(plan: planning.Plan, providers: ProviderPool) -> frozenset[int]:

@@ -32,8 +32,8 @@ class RowChecker:
     type and message, naming the first resource, ``off`` corrects it without a word.
     """
 
-    def __init__(self, strict: str, warn: Callable[[str, str], None]) -> None:
-        """Make a checker; ``warn`` is called with the reference of a resource and a message."""
+    def __init__(self, strict: str, warn: Callable[..., None]) -> None:
+        """Make a checker; ``warn`` is called with what ``Log.write`` takes after the level."""
         self.strict = strict
         self._write_warning = warn
         self._warned: set[tuple[str, str]] = set()
@@ -134,7 +134,8 @@ class RowChecker:
     def _warn(self, definition: TypeDefinition, name: Name, message: str) -> None:
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
-            self._write_warning(str(Reference(definition.name, _shown(name))), message)
+            reference = str(Reference(definition.name, _shown(name)))
+            self._write_warning(reference, message, definition.name, reference=reference)
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:

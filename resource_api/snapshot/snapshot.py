@@ -6,6 +6,7 @@ from a row must not enter it.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +75,7 @@ class Snapshot:
         """Make an empty snapshot."""
         self.providers = providers
         self.strict = strict
-        self._checker = RowChecker(strict, lambda *line: providers.run.log.write("warning", *line))
+        self._checker = RowChecker(strict, partial(providers.run.log.write, "warning"))
         self._instances: dict[str, _Rows] = {}
         #: The number of changes made so far: a row is fresh if it was read in the present epoch.
         self.epoch = 0

@@ -1,92 +1,141 @@
-"""The log: levels, lines, and the sinks that print them; the only module that uses structlog.
+"""The log of a run: makes its events and sends them to the sinks, of which the console's is here.
 
-A line below the threshold is not built, and structlog is imported with the first line for an embedding program.
-Importing this module configures nothing. The wording of lines must not enter here.
+An event below the threshold is not built; nor are its fields where no sink shows them. Importing this module configures
+nothing. How events are rendered is in ``log_renderers``; the sinks that need structlog are in ``structured_log``.
 """
 
 from __future__ import annotations
 
 import io
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.event import LogEvent
 from resource_api.model.values.masking import Mask
-from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.system.process.line_splitter import LineSplitter
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
-_LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
-_COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "notice": "", "warning": "\x1b[33m", "err": "\x1b[31m"}
-_RESET: Final = "\x1b[0m"
 #: A buffered log is flushed after this many lines.
 _BUFFER: Final = 500
 #: Longest line in bytes that ``line_stream`` collects before it is logged without its line end.
 _LONGEST: Final = 64 * 1024
 
 
-class Line(NamedTuple):
-    """One line: its level, its subject (a reference, a type, or empty) and the text."""
-
-    level: str
-    subject: str
-    text: str
-
-    def __str__(self) -> str:
-        """Return ``Notice: Widget[a]: created`` as one line; control characters in the text are escaped."""
-        level, subject, text = self
-        return escape(f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}")
+#: The fields that all events of this thread share, see ``Log.bind``.
+_bound: ContextVar[Mapping[str, Any]] = ContextVar("resource_api_log", default={})  # noqa: B039 - it is never changed
 
 
 class Log:
-    """Drop lines below the threshold, mask secrets, and send the rest to every sink."""
+    """Make events of what is logged, unless they are below the threshold, mask secrets, and send them to every sink.
 
-    def __init__(self, threshold: str = "notice", *sinks: Callable[[Line], None]) -> None:
+    A sink is called with one or more events. One with a method ``accepts`` decides by level and type what it takes; the
+    others take what reaches the threshold. One whose ``shows_fields`` is false gets events without fields.
+    """
+
+    def __init__(self, threshold: str = "notice", *sinks: Callable[[LogEvent], None]) -> None:
         """Show lines of level ``threshold`` (debug, info, notice, warning, err, off) and above."""
-        self._level = threshold
         self._threshold = LEVELS[threshold]
         self.sinks = list(sinks)
+        #: The sinks of the last line, whether any of them has ``accepts``, and whether any shows fields.
+        self._known: list[Callable[[LogEvent], None]] = []
+        self._choosing = self._shows_fields = False
         self.mask = Mask()
         #: Reentrant: lines come from several threads, and from a signal handler that has interrupted one of them.
         self._lock = RLock()
-        #: Lines of ``buffered`` that are not shown yet; None: each line is shown at once.
-        self._pending: list[Line] | None = None
+        #: Events of ``buffered`` that are not shown yet; None: each event is shown at once.
+        self._pending: list[LogEvent] | None = None
+
+    def enabled(self, level: str, resource_type: str = "") -> bool:
+        """Whether a line of this level about resources of this type would be shown."""
+        return bool(self._takers(level, resource_type))
+
+    def lowest_level(self, resource_type: str) -> str:
+        """Return the lowest level that is shown of this type; ``off`` if none is."""
+        return next((level for level in LEVELS if level != "off" and self.enabled(level, resource_type)), "off")
+
+    def _takers(self, level: str, resource_type: str) -> Sequence[Callable[..., None]]:
+        """Return the sinks that take events of this level about this type."""
+        if self.sinks != self._known:
+            self._known = list(self.sinks)
+            self._choosing = any(hasattr(sink, "accepts") for sink in self._known)
+            self._shows_fields = any(getattr(sink, "shows_fields", True) for sink in self._known)
+        reached = LEVELS[level] >= self._threshold
+        if self._choosing:
+            return [
+                sink
+                for sink in self._known
+                if (reached if (accepts := getattr(sink, "accepts", None)) is None else accepts(level, resource_type))
+            ]
+        return self._known if reached else ()
 
     @property
-    def level(self) -> str:
-        """The lowest level that is shown; ``off`` without a sink."""
-        return self._level if self.sinks else "off"
+    def bound(self) -> Mapping[str, Any]:
+        """The fields that are bound in this thread."""
+        return _bound.get()
 
-    def enabled(self, level: str) -> bool:
-        """Whether a line of this level would be shown."""
-        return bool(self.sinks) and LEVELS[level] >= self._threshold
+    @contextmanager
+    def bind(self, **fields: Any) -> Iterator[None]:
+        """Give every event of the ``with`` block these fields too.
 
-    def write(self, level: str, subject: str, *texts: str) -> None:
-        """Log one line for each text."""
-        if not self.enabled(level):
+        Where structlog is in use, its context variables get them, so that lines which the embedding program or a
+        provider logs with structlog have them as well.
+        """
+        token = _bound.set({**_bound.get(), **fields})
+        structlog = sys.modules.get("structlog.contextvars")
+        try:
+            with structlog.bound_contextvars(**_bound.get()) if structlog else nullcontext():
+                yield
+        finally:
+            _bound.reset(token)
+
+    def event(self, level: str, subject: str, text: str, **fields: Any) -> LogEvent:
+        """Return an event with ``fields`` and those that are bound, its secrets masked."""
+        return _masked(LogEvent(level, subject, text, {**_bound.get(), **fields}), self.mask)
+
+    def write(
+        self,
+        level: str,
+        subject: str,
+        text: str,
+        resource_type: str = "",
+        about: Callable[[], Mapping[str, Any]] | None = None,
+        **fields: Any,
+    ) -> None:
+        """Log one line about ``subject``, which is of ``resource_type`` where it is a resource or a type.
+
+        The event has ``fields``, those that ``about`` returns, and those that are bound.
+        """
+        takers = self._takers(level, resource_type)
+        if not takers:
             return
+        if self._shows_fields:
+            own = {"resource_type": resource_type} if resource_type else {}
+            event = self.event(level, subject, text, **{**own, **(about() if about is not None else {}), **fields})
+        else:
+            event = LogEvent(level, subject, text)
+            if self.mask:
+                event = _masked(event, self.mask)
         with self._lock:
-            mask = self.mask
-            lines = [Line(level, subject, text) for text in texts]
-            lines = [_masked(line, mask) for line in lines] if mask else lines
             if self._pending is None:
-                for line in lines:
-                    self._show([line])
+                for sink in takers:
+                    sink(event)
                 return
-            self._pending += lines
+            self._pending.append(event)
             if len(self._pending) >= _BUFFER:
                 # A signal handler may log while these are being shown.
-                lines, self._pending = self._pending, []
-                self._show(lines)
+                events, self._pending = self._pending, []
+                self._show(events)
 
-    def _show(self, lines: Sequence[Line]) -> None:
+    def _show(self, events: Sequence[LogEvent]) -> None:
         for sink in self.sinks:
-            sink(*lines)
+            sink(*events)
 
     @contextmanager
     def buffered(self) -> Iterator[None]:
@@ -94,7 +143,7 @@ class Log:
 
         Other threads wait until the block ends. A log with a sink that takes single lines is not buffered.
         """
-        if self._pending is not None or not all(isinstance(sink, _StreamSink) for sink in self.sinks):
+        if self._pending is not None or not all(isinstance(sink, StreamSink) for sink in self.sinks):
             yield
             return
         with self._lock:
@@ -102,72 +151,66 @@ class Log:
             try:
                 yield
             finally:
-                lines, self._pending = self._pending, None
-                self._show(lines)
+                events, self._pending = self._pending, None
+                self._show(events)
 
 
-def _masked(line: Line, mask: Mask) -> Line:
-    """Return a line with its secrets masked; subject and text are searched together, because nearly none has any."""
-    level, subject, text = line
-    both = f"{subject}\n{text}"
-    return line if mask(both) is both else Line(level, mask(subject), mask(text))
+def _masked(event: LogEvent, mask: Mask) -> LogEvent:
+    """Return an event with plain data as its fields, and its secrets masked.
+
+    Subject and text are searched together, because nearly none has any.
+    """
+    level, subject, text, fields = event
+    if fields:
+        from resource_api.model.codec import plain  # noqa: PLC0415 - not for text alone
+
+        data = {key: plain(value) for key, value in fields.items()}
+        fields = _masked_data(data, mask) if mask else data
+    if mask and (both := f"{subject}\n{text}") is not mask(both):
+        subject, text = mask(subject), mask(text)
+    return LogEvent(level, subject, text, fields)
 
 
-def console(stream: TextIO, *, color: bool = False) -> Callable[[Line], None]:
+def _masked_data(value: Any, mask: Mask) -> Any:
+    """Return JSON data with every text, number and key masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {mask(key): _masked_data(item, mask) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked_data(item, mask) for item in value]
+    if value is None or isinstance(value, bool) or mask(text := str(value)) is text:
+        return value
+    return mask(text)
+
+
+def console(stream: TextIO, *, color: bool = False) -> StreamSink:
     """Return a sink that writes lines for people. A closed stream does not stop the run."""
 
-    def write(lines: Sequence[Line]) -> None:
-        colors = _COLORS if color else {}
-        texts = [f"{code}{line}{_RESET}\n" if (code := colors.get(line.level)) else f"{line}\n" for line in lines]
-        stream.write("".join(texts))
+    def write(events: Sequence[LogEvent]) -> None:
+        from resource_api.system.log_renderers import line  # noqa: PLC0415 - with the first line
+
+        stream.write("".join([f"{line(event, color=color)}\n" for event in events]))
         stream.flush()
 
-    return _StreamSink(write)
+    return StreamSink(write, shows_fields=False)
 
 
-def json_lines(stream: TextIO) -> Callable[[Line], None]:
-    """Return a sink that writes one JSON object per line, with the time in UTC; a closed stream stops no run."""
-
-    def write(lines: Sequence[Line]) -> None:
-        import json  # noqa: PLC0415 - with the first line
-        from datetime import UTC, datetime  # noqa: PLC0415 - the same
-
-        time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        for level, subject, text in lines:
-            event = {"level": level, "message": text, "subject": subject, "timestamp": time}
-            stream.write(f"{json.dumps(event)}\n")
-        stream.flush()
-
-    return _StreamSink(write)
-
-
-def structured() -> Callable[[Line], None]:
-    """Return a sink that uses the embedding program's structlog configuration; it drops lines while there is none."""
-
-    def sink(line: Line) -> None:
-        import structlog  # noqa: PLC0415 - with the first line
-
-        if structlog.is_configured():
-            method = {"notice": "info", "err": "error"}.get(line.level, line.level)
-            getattr(structlog.get_logger("resource_api"), method)(
-                line.text, subject=line.subject, level_name=line.level
-            )
-
-    return sink
-
-
-class _StreamSink:
+class StreamSink:
     """A sink that writes to a stream, and drops lines once the stream is closed."""
 
-    def __init__(self, write: Callable[[Sequence[Line]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[LogEvent]], None], *, shows_fields: bool = True) -> None:
+        """Call ``write`` with groups of events."""
         self._write = write
+        self.shows_fields = shows_fields
 
-    def __call__(self, *lines: Line) -> None:
-        if lines:
+    def __call__(self, *events: LogEvent) -> None:
+        """Write events, as long as the stream is open."""
+        if events:
             try:
-                self._write(lines)
+                self._write(events)
             except (OSError, ValueError):
-                self._write = lambda _lines: None
+                self._write = lambda _events: None
 
 
 def line_stream(write: Callable[[str], None], descriptor: int, mask: Mask) -> TextIO:

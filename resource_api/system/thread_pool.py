@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -71,11 +73,14 @@ class ThreadPool:
         return self._running < self._size
 
     def start(self, task: Callable[[], Any]) -> None:
-        """Run ``task`` as soon as a thread is free. Raise ``RuntimeError`` when not even one thread can be started."""
+        """Run ``task`` as soon as a thread is free, with the context variables of this thread.
+
+        Raise ``RuntimeError`` when not even one thread can be started.
+        """
         if len(self._threads) < min(self._size, self._running + 1):
             self._add_thread()
         self._running += 1
-        self._tasks.put(task)
+        self._tasks.put(partial(copy_context().run, task))
 
     def _add_thread(self) -> None:
         # A daemon thread: a call that never returns must not keep the process from exiting.

@@ -27,6 +27,7 @@ from resource_api.runtime.runtime import Runtime
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system import process_guard
 from resource_api.system.log import Log
+from resource_api.system.log_renderers import line
 from resource_api.testing.examples import escape_references
 from resource_api.testing.recording_context import RecordingContext
 
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
+    from resource_api.model.event import LogEvent
     from resource_api.model.planner_queries import Due
     from resource_api.model.report import Report
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import Plan
     from resource_api.plugins.registry import Registry
-    from resource_api.system.log import Line
     from resource_api.testing.examples import Examples
 
 #: Exceptions that indicate a bug in a provider, as opposed to a refusal that a user can act on.
@@ -273,8 +274,8 @@ class Harness:
             declared.setdefault("ensure", "present")
         return declared
 
-    def _log_line(self, line: Line) -> None:
-        self.lines.append(str(line))
+    def _log_line(self, event: LogEvent) -> None:
+        self.lines.append(line(event))
 
 
 class _Unmasked(Mask):

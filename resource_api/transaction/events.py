@@ -5,14 +5,16 @@ Nothing is decided here: which operations succeed or fail is the table of ``resu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, describe_difference
+from resource_api.model.change import Action, describe_difference, difference_fields
 from resource_api.model.event import StepEnd, StepStart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from resource_api.model.change import Difference
     from resource_api.model.event import Event
     from resource_api.model.report import StepReport
     from resource_api.model.step import Step
@@ -27,9 +29,13 @@ class Events:
 
     def __init__(self, log: Log, listener: Callable[[Event], None] | None) -> None:
         """Write to ``log``; ``listener`` gets each event as it happens, None: there is none."""
-        self.log = log
+        self._log = log
         self._listener = listener
         self._started: set[int] = set()
+
+    def buffered_log(self) -> AbstractContextManager[None]:
+        """Show the lines of a ``with`` block together, see ``Log.buffered``."""
+        return self._log.buffered()
 
     def send(self, event: Event) -> None:
         """Send an event to the listener."""
@@ -47,11 +53,33 @@ class Events:
         if self._listener is not None:
             self._listener(StepEnd(report))
 
+    def log(self, level: str, run: OperationRun, text: str, **fields: Any) -> None:
+        """Log a line about the resource of an operation."""
+        self._write(level, run, text, lambda: {**run.step.log_fields(), **fields})
+
+    def _write(self, level: str, run: OperationRun, text: str, about: Callable[[], Mapping[str, Any]]) -> None:
+        entry = run.step.entry
+        self._log.write(level, entry.reference_text, text, entry.definition.name, about)
+
     def log_change(self, run: OperationRun) -> None:
         """Log the changes that were made, or under noop would be, and that the provider has not logged itself."""
         step, level = run.step, run.step.entry.meta.loglevel
-        if self.log.enabled(level) and not first_half(run):
-            self.log.write(level, step.entry.reference_text, *change_lines(run))
+        if not self._log.enabled(level, step.entry.definition.name) or first_half(run):
+            return
+        end, status = (" (noop)", "noop") if step.noop else ("", "success")
+        verb = _VERBS.get(run.decision.action)
+        if verb is None:
+            for difference in unlogged_differences(run):
+                text = describe_difference(step.definition, difference) + end
+                fields = difference_fields(step.definition, difference)
+                self.log(level, run, text, **end_fields(run, status), **fields)
+        elif run.result.reported is None:
+            self._write(level, run, verb + end, lambda: {**step.log_fields(), **end_fields(run, status)})
+
+
+def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:
+    """Return the fields of a log event about the end of an operation."""
+    return {"status": status, "seconds": round(run.seconds, 6)} if run.started else {"status": status}
 
 
 def first_half(run: OperationRun) -> bool:
@@ -59,12 +87,7 @@ def first_half(run: OperationRun) -> bool:
     return run.decision.action is Action.REPLACE and run.removal != run.step.create_first
 
 
-def change_lines(run: OperationRun) -> Sequence[str]:
-    """Return the change lines of an operation that its provider has not logged."""
-    end = " (noop)" if run.step.noop else ""
-    verb = _VERBS.get(run.decision.action)
-    if verb is not None:
-        return [f"{verb}{end}"] if run.result.reported is None else []
+def unlogged_differences(run: OperationRun) -> Sequence[Difference]:
+    """Return the differences of an operation that its provider has not logged."""
     logged = {difference.attribute for difference in run.result.attributes}
-    left = [difference for difference in run.decision.differences if difference.attribute not in logged]
-    return [describe_difference(run.step.definition, difference) + end for difference in left]
+    return [difference for difference in run.decision.differences if difference.attribute not in logged]

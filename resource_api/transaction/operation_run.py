@@ -6,6 +6,7 @@ Who changes what: the re-evaluation sets ``decision`` and ``should``; the provid
 
 from __future__ import annotations
 
+import time
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,6 +123,11 @@ class OperationRun:
     def failing(self) -> bool:
         """Whether it has failed, or its call has and the result is not verified yet."""
         return self.status is Status.FAILED if self.finished else self.result.failed
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the first call for it began; 0.0 if none has."""
+        return time.monotonic() - self.started if self.started else 0.0
 
     @property
     def retained(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Changes
+from resource_api.model.change import Action, Changes
 from resource_api.model.values.errors import reason
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -68,13 +68,20 @@ class ProviderCaller:
         """Call ``refresh`` and return what it raised, or None; earlier reports are dropped. Raises ``CallStopped``."""
         for run in runs:
             run.result = NO_RESULT
-        context = self._context(runs, noop=False)
+        context = self._context(runs, noop=False, action=Action.REFRESH)
         return self._call(runs, context, lambda provider: provider.refresh(context, [run.name for run in runs]))
 
-    def _context(self, runs: Sequence[OperationRun], *, noop: bool) -> Context:
+    def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
+        """Return the context of a call; ``action`` None: what is decided for each operation."""
         hidden = self._definition.write_only
         subjects = {
-            run.name: Subject(entry.title, entry.meta.loglevel, entry.parent, _hidden(run, hidden) if hidden else ())
+            run.name: Subject(
+                entry.title,
+                entry.meta.loglevel,
+                entry.parent,
+                _hidden(run, hidden) if hidden else (),
+                action or run.decision.action,
+            )
             for run, entry in ((run, run.step.entry) for run in runs)
         }
         return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))

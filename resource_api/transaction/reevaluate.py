@@ -74,7 +74,8 @@ class Reevaluation:
         if not self._snapshot.epoch:
             # Nothing has been changed in this run: what the plan was made from is still true.
             runs = [run for run in runs if not self._holds_if_same(run)]
-        self._snapshot.read(definition, [run.name for run in runs], fresh=True)
+        with self._snapshot.providers.run.log.bind(phase="observe"):
+            self._snapshot.read(definition, [run.name for run in runs], fresh=True)
         for run in runs:
             row, failure = self._snapshot.observation(definition.instance, run.name)
             if failure and run.decision.action is not Action.FORGET:

@@ -5,15 +5,15 @@ The only module that ends an operation. What a listener, the log and state get o
 
 from __future__ import annotations
 
-import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import reverse
-from resource_api.model.change import Action
+from resource_api.model.change import Action, conceal_difference
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
+from resource_api.model.values.values import is_secret
 from resource_api.plan.operations import numbers_by_entry
-from resource_api.transaction.events import first_half
+from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
 
 if TYPE_CHECKING:
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 HALTED: Final = "an earlier resource failed (--fail-fast)"
 #: Why operations are skipped after an interrupt.
 INTERRUPTED: Final = "the run was interrupted"
+
+
+def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence[Difference]:
+    """Return changes with what the provider reported of attributes: its messages, and what it changed beside them."""
+    if not run.result.attributes:
+        return tuple(changes)
+    reported = {
+        each.attribute: conceal_difference(run.definition, each, secret=is_secret(run.should.get(each.attribute)))
+        for each in run.result.attributes
+    }
+    merged = [each._replace(message=reported.pop(each.attribute, each).message) for each in changes]
+    return (*merged, *reported.values())
 
 
 class Results:
@@ -111,7 +123,7 @@ class Results:
         run.status = Status.FAILED
         self._add_failure(run, str(run.step.reference))
         if not (logged or run.step.entry.index in self._reported):
-            self._events.log.write("err", str(run.step.reference), why)
+            self._events.log("err", run, why, action=action or run.action, **end_fields(run, "failed"))
         self._report(run, action or run.action, "failed", run.decision.differences, why)
 
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
@@ -119,7 +131,7 @@ class Results:
         run.status = Status.SKIPPED
         self._add_failure(run, cause or str(run.step.reference))
         if run.step.entry.index not in self._reported:
-            self._events.log.write("warning", str(run.step.reference), why)
+            self._events.log("warning", run, why, action=run.action, status="skipped")
         self._report(run, run.action, "skipped", (), why)
 
     def _add_failure(self, run: OperationRun, cause: str) -> None:
@@ -164,8 +176,7 @@ class Results:
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
         self._reported[index] = status
-        seconds = time.monotonic() - run.started if run.started else 0.0
-        report = StepReport(run.step, action, status, tuple(changes), error, seconds)
+        report = StepReport(run.step, action, status, _with_reported(run, changes), error, run.seconds)
         self.reports.append(report)
         self._events.step_ended(report)
 

@@ -16,6 +16,7 @@ from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_unknown
+from resource_api.transaction.events import end_fields
 from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.prerequisites import Prerequisites
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
@@ -126,7 +127,7 @@ class Segment:
 
     def _report_noop(self, runs: Sequence[OperationRun]) -> None:
         """Report what each operation that has not failed would do."""
-        with self._events.log.buffered():
+        with self._events.buffered_log():
             for run in runs:
                 if run.finished:
                     continue
@@ -134,7 +135,7 @@ class Segment:
                     self._results.complete(run)
                 elif run.step.refreshed_by:
                     text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
-                    self._events.log.write("notice", str(run.step.reference), text)
+                    self._events.log("notice", run, text, action=Action.REFRESH, status="noop")
                     self._results.succeed(run, Action.REFRESH)
                 else:
                     self._results.unchanged(run)
@@ -157,7 +158,8 @@ class Segment:
             if not self._blocked(run.name) and (self._missing(run) or run.sets_write_only):
                 self._retry(run, error, alone=len(runs) == 1)
         if not any(run.result.error for run in undecided):
-            self._events.log.write("warning", self._definition.name, f"set raised: {reason(error)}")
+            name = self._definition.name
+            self._run.log.write("warning", name, f"set raised: {reason(error)}", name)
 
     def _retry(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
         """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was a call for this one."""
@@ -219,7 +221,8 @@ class Segment:
     # Verifying
 
     def _read_again(self, runs: Sequence[OperationRun]) -> None:
-        self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
+        with self._run.log.bind(phase="verify"):
+            self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
         self._compare(runs)
 
     def _compare(self, runs: Iterable[OperationRun]) -> None:
@@ -251,11 +254,12 @@ class Segment:
     def _verify(self, called: Sequence[OperationRun]) -> None:
         """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
         if not self._imperative:
-            self._snapshot.read(self._definition, [run.name for run in called], fresh=True)
+            with self._run.log.bind(phase="verify"):
+                self._snapshot.read(self._definition, [run.name for run in called], fresh=True)
         for runs in batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._compare(run for run in runs if run.started and not run.finished)
-            with self._events.log.buffered():
+            with self._events.buffered_log():
                 for run in runs:
                     if not run.acts:
                         self._failed_or_blocked(run)
@@ -298,7 +302,7 @@ class Segment:
         named = "; ".join(f"{d.attribute} is {show(d.is_)}, should be {show(d.should)}" for d in differences)
         text = f"did not converge: {named}"
         if self._options.strict == "warning":
-            self._events.log.write("warning", str(run.step.reference), text)
+            self._events.log("warning", run, text)
         return text if self._options.strict == "error" else ""
 
     # Refreshing
@@ -317,7 +321,8 @@ class Segment:
                 if not run.finished:
                     self._results.skip(run, INTERRUPTED)
         elif notified:
-            self._call_refresh(notified)
+            with self._run.log.bind(phase="refresh"):
+                self._call_refresh(notified)
 
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
         """Call ``refresh`` and end the operations."""
@@ -344,7 +349,7 @@ class Segment:
                 self._results.unchanged(run)
             return True
         text = f"refreshed by {', '.join(self._refreshes.sources(run))}"
-        self._events.log.write("notice", str(run.step.reference), text)
+        self._events.log("notice", run, text, action=Action.REFRESH, **end_fields(run, "success"))
         self._results.succeed(run, Action.REFRESH)
         return True
 

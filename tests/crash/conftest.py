@@ -26,11 +26,12 @@ import resource_api
 from resource_api import Registry, Runtime
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.system.log import Line, Log
+from resource_api.system.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.model.event import LogEvent
     from resource_api.model.record import Record, StackState
     from resource_api.model.report import Report
 
@@ -239,9 +240,9 @@ class Bench:
         self.reset()
         return self.again(*tracer(point, f"error={error}"))
 
-    def carry(self, command: str, **wishes: Any) -> tuple[Report, list[Line]]:
+    def carry(self, command: str, **wishes: Any) -> tuple[Report, list[LogEvent]]:
         """Apply or destroy with the package's own runtime; return the report and the log lines."""
-        said: list[Line] = []
+        said: list[LogEvent] = []
         runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", said.append))
         work: Callable[..., Report] = runtime.apply if command == "apply" else runtime.destroy
         return work(self.manifest, **wishes), said

@@ -42,7 +42,8 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
     report_findings(planned, session.log)
     for step in planned.steps:
         if step.decision.error:
-            session.log.write("err", str(step.reference), step.decision.error)
+            reference, name = str(step.reference), step.definition.name
+            session.log.write("err", reference, step.decision.error, name, step.log_fields, status="failed")
     if planned.summary.failed:
         return 1
     return 2 if settings["detailed_exitcodes"] and planned.summary.changed else 0

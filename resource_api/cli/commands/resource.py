@@ -8,10 +8,10 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.model.codec import plain
 from resource_api.model.values.errors import ManifestError, UsageError, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import reveal
-from resource_api.render import json as documents
 from resource_api.render import yaml
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _list(session: Session, definition: TypeDefinition) -> int:
     rows, failures = session.reader.read(definition.name, strict=session.settings["strict"])
     _show(session, definition, rows)
     for reference, why in failures.items():
-        session.log.write("err", reference, why)
+        session.log.write("err", reference, why, definition.name, reference=reference, status="failed")
     return 1 if failures else 0
 
 
@@ -64,7 +64,7 @@ def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str,
 
 
 def _documents(definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = [{"title": yaml.title(definition, row), **documents.plain(row)} for row in rows]
+    found = [{"title": yaml.title(definition, row), **plain(row)} for row in rows]
     return sorted(found, key=lambda each: each["title"])
 
 

@@ -34,5 +34,5 @@ def _definitions(session: Session) -> list[TypeDefinition | ComponentDefinition]
         try:
             found.append(definition_of(session.registry, name))
         except DefinitionError as error:
-            session.log.write("warning", name, str(error))
+            session.log.write("warning", name, str(error), name)
     return found

@@ -24,7 +24,7 @@ def types(session: Session, **_settings: Any) -> None:
     """List the types and components on the module path."""
     listed = describe.types_list(session.registry)
     for broken in (each for each in listed if each.error):
-        session.log.write("warning", broken.name, broken.error)
+        session.log.write("warning", broken.name, broken.error, broken.name)
     found = [each for each in listed if not each.error]
     providers = {each.name: () if each.component else session.suitability(each.name) for each in found}
     width = max((len(each.name) for each in found), default=0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.event import LOG_FIELDS
 from resource_api.plugins.worker.process import WorkerLost
 from resource_api.plugins.worker.protocol import decode_error
 from resource_api.provider.outcomes import Outcome
@@ -70,7 +71,8 @@ class WorkerCall:
             arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
         worker.begin_call()
         try:
-            terms = {"terms": self._terms(), "fresh": fresh, "config": self._config}
+            bound = dict(self._run.log.bound)
+            terms = {"terms": self._terms(), "bound": bound, "fresh": fresh, "config": self._config}
             worker.send("call", method=self._method, arguments=list(arguments), **terms)
             while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
                 self._handle(worker, frame, blocked)
@@ -99,7 +101,7 @@ class WorkerCall:
     def _terms(self) -> Mapping[str, Any]:
         context = self._context
         return {
-            "subjects": [[name, *subject] for name, subject in context.subjects.items()],
+            "subjects": [[name, *subject[:-1], str(subject.action)] for name, subject in context.subjects.items()],
             "noop": context.noop,
             "reading": context.reading,
             "seconds": self._seconds,
@@ -139,7 +141,8 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
     """Log, mask or record what a worker has reported. Raise ``ValueError`` for a frame that is no report."""
     body = frame.body
     if frame.kind == "line":
-        run.log.write(body["level"], body["subject"], body["text"])
+        fields = {name: body["fields"][name] for name in LOG_FIELDS if name in body["fields"]}
+        run.log.write(body["level"], body["subject"], body["text"], context.type.name, lambda: fields)
     elif frame.kind == "status":
         context.outcomes.copy_status(body["name"], body["status"], body["reason"])
     elif frame.kind == "attribute":

@@ -204,7 +204,7 @@ class _WorkerPool:
             self._seen_changes.pop(worker, None)
             if not worker.stopped:
                 text = f"its worker {lost.how} while it was idle{lost.more}; another is started"
-                self._run.log.write("warning", self._definition.name, text)
+                self._run.log.write("warning", self._definition.name, text, self._definition.name)
             worker = None
         return worker or self._start()
 
@@ -223,7 +223,7 @@ class _WorkerPool:
             raise ProviderError(msg) from error
         try:
             instance = self._definition.instance
-            terms = {"implementation": self._implementation, "level": self._run.log.level}
+            terms = {"implementation": self._implementation, "level": self._run.log.lowest_level(name)}
             worker.send("hello", protocol=protocol.VERSION, instance=instance, **terms)
             answer = worker.receive()
             while answer.kind not in {"ready", "raised"}:
@@ -256,4 +256,4 @@ class _WorkerPool:
         return None
 
     def _log_output(self, stream: int, line: str) -> None:
-        self._run.log.write(_LEVELS[stream], self._definition.name, line)
+        self._run.log.write(_LEVELS[stream], self._definition.name, line, self._definition.name)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from resource_api.model.change import Difference
+    from resource_api.model.event import LogEvent
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.worker.protocol import Frame
-    from resource_api.system.log import Line
 
 #: The exit code of a worker that has lost its connection.
 DISCONNECTED: Final = 71
@@ -118,7 +118,7 @@ class WorkerRun(RunContext):
         self.interrupted = False
         self._any_failed = False
         channel.decoder.content = requesting_content(self.request)
-        super().__init__(Log(level, self._send_line))
+        super().__init__(Log(level, self._send_event))
         self.log.mask = mask = _SendingMask(channel)
         channel.decoder.on_secret = mask.arrived
 
@@ -183,8 +183,8 @@ class WorkerRun(RunContext):
             self._any_failed = self._any_failed or body.get("status") == "failed"
             self._channel.send(kind, **body)
 
-    def _send_line(self, line: Line) -> None:
-        self._channel.send("line", level=line.level, subject=line.subject, text=line.text)
+    def _send_event(self, event: LogEvent) -> None:
+        self._channel.send("line", **event._asdict())
 
 
 class _SendingOutcomes(CallOutcomes):

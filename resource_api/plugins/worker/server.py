@@ -161,11 +161,18 @@ class _Server:
         return {"value": self._call(**body)}
 
     def _call(
-        self, method: str, arguments: Sequence[Any], *, terms: Mapping[str, Any], fresh: bool, config: Any = None
+        self,
+        method: str,
+        arguments: Sequence[Any],
+        *,
+        terms: Mapping[str, Any],
+        bound: Mapping[str, Any],
+        fresh: bool,
+        config: Any = None,
     ) -> Any:
-        """Call the provider; ``terms`` are those of the context, ``fresh`` has the provider made anew.
+        """Call the provider; ``terms`` are those of the context, ``bound`` are fields of the log.
 
-        Without a ``config``, a provider that needs one can answer pure methods only.
+        ``fresh`` has the provider made anew. Without a ``config``, one that needs it can answer pure methods only.
         """
         with self._run.call():
             if fresh:
@@ -175,7 +182,7 @@ class _Server:
             is_function = method in self._definition().functions
             provider = self._providers.instance(self._instance, configured=is_function or method in _CONFIGURED)
             context = self._context(**terms)
-            with process_guard.protected(), context.activate(provider):
+            with self._run.log.bind(**bound), process_guard.protected(), context.activate(provider):
                 return self._call_method(provider, context, method, arguments)
 
     def _call_method(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:

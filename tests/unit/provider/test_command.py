@@ -24,11 +24,14 @@ from resource_api.model.values.errors import CommandError, ResourceError
 from resource_api.model.values.values import Sensitive
 from resource_api.provider.command import Command, CommandResult
 from resource_api.provider.context import Context, RunContext, Subject
-from resource_api.system.log import Line, Log
+from resource_api.system.log import Log
+from resource_api.system.log_renderers import line
 from resource_api.system.process import trusted_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from resource_api.model.event import LogEvent
 
 TYPE = TypeDefinition(name="apt_key", docs="Keys.", attributes={"id": Attribute("String", "ID.", kind="namevar")})
 
@@ -47,14 +50,14 @@ class ProviderCall:
 
     def __init__(self, **options: Any) -> None:
         """Begin the call; ``options`` are those of its context."""
-        self.lines: list[Line] = []
+        self.lines: list[LogEvent] = []
         self.run = RunContext(Log("debug", self.lines.append))
         self.provider = Provider()
         self.context = Context(TYPE, self.run, **options)
 
     def log_lines(self) -> list[str]:
         """Return the lines as users see them."""
-        return [str(line) for line in self.lines]
+        return list(map(line, self.lines))
 
 
 @pytest.fixture
