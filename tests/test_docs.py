@@ -33,10 +33,9 @@ import resource_api
 from resource_api import ManifestError, Registry, Runtime, files
 from resource_api.cli import main as cli
 from resource_api.manifest import sections, validate, yaml_reader
-from resource_api.model.attribute import KINDS
+from resource_api.model.attribute import KINDS, METAPARAMETERS
 from resource_api.model.change import Action
 from resource_api.model.datatypes import build as datatypes
-from resource_api.model.declaration import METAPARAMETERS
 from resource_api.model.type_definition import FEATURES
 
 if TYPE_CHECKING:

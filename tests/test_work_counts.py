@@ -359,7 +359,7 @@ def test_conclusions_are_drawn_and_used_only_where_something_is_kept_in_order(tm
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 76), (("apply",), 152)])
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 67), (("apply",), 144)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Each costs a fifth of a millisecond at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

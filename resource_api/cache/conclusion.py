@@ -109,9 +109,9 @@ def conclude(plan: Plan) -> Conclusion | None:
     keys: list[str | None] = [None] * len(catalog.entries)
     by_instance: dict[str, list[tuple[Entry, Mapping[str, Any]]]] = {}
     for step in plan.steps:
-        entry = step.entry
-        by_instance.setdefault(entry.instance, []).append((entry, step.is_ or {}))
-        if entry.index in plan.in_sync and not (entry.type in variable or entry.parent) and _stands_alone(step):
+        entry, definition = step.entry, step.entry.definition
+        by_instance.setdefault(definition.instance, []).append((entry, step.is_ or {}))
+        if entry.index in plan.in_sync and not (definition.name in variable or entry.parent) and _stands_alone(step):
             keys[entry.index] = _manifest_key(entry)
     for entry in _in_outputs(catalog):
         keys[entry.index] = None
@@ -165,7 +165,7 @@ def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
 
 def _stands_alone(step: Step) -> bool:
     """Return whether declaration, row and record alone decide: no expression, no secret, every value compared equal."""
-    entry, row, definition = step.entry, step.is_, step.definition
+    entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.sensitive or definition.write_only or definition.config.attributes:
         return False
     if entry.meta.implementation is not None:

@@ -72,10 +72,11 @@ def take_fingerprints(catalog: Catalog, providers: ProviderPool, began: int) -> 
     That is: a provider ran in a worker, whose code is not known here, or a file was replaced during the run.
     """
     code, files = _code(began), _files(catalog.manifest)
-    if code is None or files is None or any(providers.run.isolates(entry.definition) for entry in catalog.entries):
+    definitions = {entry.definition for entry in catalog.entries}
+    if code is None or files is None or any(map(providers.run.isolates, definitions)):
         return None
     types: dict[str, Sequence[Any]] = {}
-    for name in {entry.type for entry in catalog.entries}:
+    for name in {definition.name for definition in definitions}:
         if (found := _type(providers.registry, name)) is None:
             return None
         types[name] = found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.defaults import defaults_of
 from resource_api.manifest.sections import ManifestBuilder
-from resource_api.model.declaration import METAPARAMETERS
+from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
 from resource_api.model.values.expression import Expression

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
-from resource_api.model.attribute import AttributeSet
-from resource_api.model.declaration import METAPARAMETERS
+from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.values.errors import DefinitionError, Problem, nearest
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.values import Sensitive, is_unknown

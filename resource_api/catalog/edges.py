@@ -46,7 +46,7 @@ class _EdgeBuilder:
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
         self._table = table
         self._error = diagnostics.resource_error
-        self._types = {entry.type for entry in table.entries}
+        self._types = {entry.definition.name for entry in table.entries}
         #: Reference as text → its resources. Many resources have relationships to the same few.
         self._resolved: dict[str, Sequence[Entry]] = {}
         #: The same for automatic relationships: (type, titles) → resources.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.declaration import RELATIONSHIPS
+from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.values import expression
 from resource_api.model.values.reference import Reference, parse
 

@@ -7,7 +7,6 @@ do, goes there as it is, and masked from the first secret on. A closed pipe or a
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 from contextlib import suppress
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.provider.context import current
-from resource_api.render import json as documents
 from resource_api.system.log import Log, console, line_stream
 
 if TYPE_CHECKING:
@@ -64,6 +62,8 @@ class Output:
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
         )
         if stream:
+            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
 
     def _sink(self, settings: Mapping[str, Any]) -> Callable[..., None]:
@@ -118,6 +118,8 @@ class Output:
         self._write(self._json(document))
 
     def _json(self, document: Any, indent: int | None = None) -> str:
+        import json  # noqa: PLC0415 - only with --json
+
         masked = self.log.mask.document(document)
         return json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text) + "\n"
 

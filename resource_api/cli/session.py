@@ -23,7 +23,6 @@ from resource_api.model.values.errors import (
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
-from resource_api.render import json as documents
 from resource_api.runtime.resource_reader import ResourceReader
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ class Session:
         """Print the summary of a run and return its exit code."""
         code = self.exit_code(report)
         if self.json:
+            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
             self.output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         else:
             self.output.print(str(report))
@@ -157,14 +158,26 @@ class Session:
             self.output.error_text("".join(traceback.format_exception(error)).rstrip("\n"))
         for problem in problems:
             if self._streams:
-                self.output.emit(documents.line("diagnostic", documents.problem(problem)))
+                self._emit_problem(problem)
             self.output.problem(problem)
+        if self.json:
+            self._end_json(problems, code)
+        return code
+
+    def _emit_problem(self, problem: Problem) -> None:
+        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
+        self.output.emit(documents.line("diagnostic", documents.problem(problem)))
+
+    def _end_json(self, problems: Sequence[Problem], code: int) -> None:
+        """Write the last line of a stream, or the only document of a command that has failed."""
+        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
         if self._streams:
             self.output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
-        elif self.json:
+        else:
             diagnostics = [documents.problem(problem) for problem in problems]
             self.output.print_json({"diagnostics": diagnostics, "exit_code": code})
-        return code
 
     def _print_empty_report(self, code: int) -> None:
         """Print the summary of a run that was ended before it had one."""
@@ -186,8 +199,11 @@ class Session:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Diagnosed):
             self.output.problem(event.problem)
-        if self._streams and (document := documents.event_line(event)) is not None:
-            self.output.emit(document)
+        if self._streams:
+            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
+            if (document := documents.event_line(event)) is not None:
+                self.output.emit(document)
 
 
 def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]], Callable[..., int]]:

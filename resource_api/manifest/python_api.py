@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from resource_api.model.declaration import METAPARAMETERS
+from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values import document
 from resource_api.model.values.expression import Expression, Path, escape_expressions
 from resource_api.model.values.reference import Reference, capitalize_type

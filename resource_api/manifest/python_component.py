@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from resource_api.manifest import mapping_reader
 from resource_api.manifest.python_api import ManifestApi, PendingValue
 from resource_api.manifest.python_manifest import positions, run_author_code
+from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.component import LoadedComponent
-from resource_api.model.declaration import RELATIONSHIPS
 from resource_api.model.values.expression import Expression, escape_expressions
 from resource_api.model.values.reference import child_reference, parse
 from resource_api.model.values.values import Sensitive

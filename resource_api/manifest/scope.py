@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import build as datatypes
-from resource_api.model.declaration import MISSING
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest

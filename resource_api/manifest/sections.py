@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import quoting_hints, validate
 from resource_api.manifest.validate import Violation
-from resource_api.model.declaration import (
-    METAPARAMETERS,
-    MISSING,
-    ConfiguredProvider,
-    Declaration,
-    Input,
-    Manifest,
-    Moved,
-    Origin,
-    Removed,
-)
+from resource_api.model.attribute import METAPARAMETERS, MISSING
+from resource_api.model.declaration import ConfiguredProvider, Declaration, Input, Manifest, Moved, Origin, Removed
 from resource_api.model.values import document, reference, text
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ManifestError, Problem

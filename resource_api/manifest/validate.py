@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import quoting_hints
-from resource_api.model.declaration import RELATIONSHIPS
+from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.datatypes import build as datatypes
-from resource_api.model.declaration import METAPARAMETERS, MISSING
 from resource_api.model.values.errors import DataTypeError, nearest
 from resource_api.model.values.reference import TYPE_NAME
 
@@ -24,9 +23,37 @@ if TYPE_CHECKING:
 
 Kind = Literal["namevar", "init_only", "read_only", "parameter"]
 KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
+#: The metaparameters that order resources.
+RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
+#: The keys of a resource that are not attributes.
+METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
+    {
+        "noop",
+        "tag",
+        "loglevel",
+        "alias",
+        "provider",
+        "implementation",
+        "timeout",
+        "lifecycle",
+    }
+)
 RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
 KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
+
+
+class Missing:
+    """The absence of a default, where None would be a default; one instance, ``MISSING``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Show the constant's name."""
+        return "MISSING"
+
+
+MISSING: Final = Missing()
 
 
 class Attribute:

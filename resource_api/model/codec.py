@@ -8,8 +8,8 @@ a user's key of that form is escaped by one more ``$``.
 
 from __future__ import annotations
 
-import json
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import KINDS, Content
@@ -18,6 +18,7 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, r
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from json import JSONEncoder
 
     #: Identifies where a secret is stored (URN, attribute, path): authenticated with its ciphertext; plain JSON data.
     SecretPlace = tuple[Any, ...]
@@ -78,6 +79,8 @@ class Sealed:
 
 def digest_secret(value: Any, salt: bytes) -> Sealed:
     """Return the digest of a secret, wrapped or plain, without a source: for what must not be stored in any form."""
+    import json  # noqa: PLC0415 - only for a secret
+
     from resource_api.model.values._blake2 import blake2b  # noqa: PLC0415 - only for a secret
 
     text = json.dumps(reveal(value), default=_digest, sort_keys=True, ensure_ascii=False)
@@ -137,9 +140,9 @@ def _all(value: Any) -> list[Sealed]:
 
 def encode(value: Any) -> str:
     """Return the canonical JSON text of a value. Raises ``TypeError`` for an unknown value or an unsealed secret."""
-    text = _ENCODER.encode(value)
+    text = _encoder().encode(value)
     # Nearly all values are plain JSON, and a search in the text is cheaper than one in the value.
-    return _ENCODER.encode(_escaped(value)) if _TAG in text else text
+    return _encoder().encode(_escaped(value)) if _TAG in text else text
 
 
 def encode_all(values: Sequence[Any]) -> list[str]:
@@ -196,8 +199,13 @@ def _tagged(value: Any) -> Any:
 _BETWEEN: Final = "\0"
 _SPELLED_BETWEEN: Final = ',"\\u0000",'
 
-#: Made once: for 10,000 records, making it anew takes as long as the encoding.
-_ENCODER: Final = json.JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+@cache
+def _encoder() -> JSONEncoder:
+    """Return the encoder, made once: for 10,000 records, making it anew takes as long as the encoding."""
+    from json import JSONEncoder  # noqa: PLC0415 - with the first record or secret
+
+    return JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def plain(value: Any, around: tuple[int, ...] = ()) -> Any:
@@ -240,6 +248,8 @@ def content_document(content: Content) -> dict[str, Any]:
 
 def decode(text: str) -> Any:
     """Return the value that ``encode`` took."""
+    import json  # noqa: PLC0415 - with the first record
+
     return json.loads(text, object_hook=_untagged)
 
 

@@ -6,7 +6,7 @@ is for the catalog.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
@@ -15,35 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.model.values.document import Document
-
-#: The metaparameters that order resources.
-RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
-#: The keys of a resource that are not attributes.
-METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
-    {
-        "noop",
-        "tag",
-        "loglevel",
-        "alias",
-        "provider",
-        "implementation",
-        "timeout",
-        "lifecycle",
-    }
-)
-
-
-class Missing:
-    """The absence of a default, where None would be a default; one instance, ``MISSING``."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Show the constant's name."""
-        return "MISSING"
-
-
-MISSING: Final = Missing()
 
 
 class Place(NamedTuple):

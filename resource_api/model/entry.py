@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.change import exists
-from resource_api.model.declaration import RELATIONSHIPS
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
 

@@ -6,12 +6,21 @@ callers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+
+_COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "targets": tuple,
+    "excludes": tuple,
+    "replace": tuple,
+    "tags": frozenset,
+    "skip_tags": frozenset,
+}
 
 
 class Options(NamedTuple):
@@ -71,6 +80,14 @@ class CacheRequest(NamedTuple):
     options: Options
     #: Start of the run in nanoseconds; code that was changed later is not what it executes.
     began: int
+
+
+def to_options(given: Mapping[str, Any], **more: Any) -> Options:
+    """Return the options of a run from keywords. Raise ``TypeError`` for one that does not exist."""
+    found = {name: _COLLECTIONS.get(name, lambda same: same)(value) for name, value in given.items()}
+    if found.get("prune_always"):
+        found["prune"] = True
+    return Options(**found, **more)
 
 
 def apply_options(planned: Options, now: Options) -> Options:

@@ -7,7 +7,6 @@ for is described in ``model.provider_functions``; methods that read the system d
 from __future__ import annotations
 
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.provider_functions import ProviderFunctions
@@ -103,13 +102,17 @@ class PureCalls:
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)
             return
-        for name, attributes, is_, should in questions:
+        for question in questions:
             try:
-                compare = partial(process_guard.call_contained, self._provider().insync, self.context, name)
-                answers: list[Any] | Exception = [compare(attribute, is_, should) for attribute in attributes]
+                answers: list[Any] | Exception = process_guard.call_contained(self._answers, question)
             except Exception as error:  # noqa: BLE001 - what a provider raises is its answer
                 answers = error
             yield answers
+
+    def _answers(self, question: Question) -> list[Any]:
+        name, attributes, is_, should = question
+        compare = self._provider().insync
+        return [compare(self.context, name, attribute, is_, should) for attribute in attributes]
 
     def plan(self, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Any:
         """Return the provider's prediction for a change."""

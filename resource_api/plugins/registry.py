@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, UnknownType, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.definitions import DefinitionFiles, policy
 from resource_api.plugins.module_path import OWN, ModulePath
 from resource_api.plugins.provider_interface import by_preference, interface_problems
-from resource_api.plugins.versions import TypeVersion, newest
 
 if TYPE_CHECKING:
     import builtins
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from resource_api.model.policy import Policy, PolicyPlan, PolicyResource
     from resource_api.plugins.definitions import Component
     from resource_api.system.filesystem.code_trust import CodeTrust
+
+
+class _TypeVersion(NamedTuple):
+    """One version of a type; ``directory`` holds it, None for the first on the module path."""
+
+    definition: TypeDefinition
+    directory: str | None = None
 
 
 class Registry:
@@ -46,7 +53,7 @@ class Registry:
         self._from_file: set[tuple[str, str]] = set()
         #: The errors of files that are broken, raised again at each use.
         self._broken: dict[tuple[str, str], DefinitionError] = {}
-        self._versions: dict[tuple[str, str], TypeVersion] = {}
+        self._versions: dict[tuple[str, str], _TypeVersion] = {}
         #: The same as ``_providers``, of a version of a type that is not the first on the module path.
         self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[Any]]] = {}
         self.warn: Callable[[str], None] = lambda _message: None
@@ -284,7 +291,7 @@ class Registry:
                 raise DefinitionError(msg)
         return files
 
-    def _version(self, name: str, versions: str) -> TypeVersion:
+    def _version(self, name: str, versions: str) -> _TypeVersion:
         """Return the newest version of a type that fits ``versions``, the same at each call."""
         if (name, versions) not in self._versions:
             paths = self._module_path.find_all("types", name) if TYPE_NAME.match(name) else []
@@ -292,10 +299,33 @@ class Registry:
                 raise self._unknown_type(name)
             first = self.type(name)
             others = paths[1:] if ("types", name) in self._from_file else paths
-            found = [TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in others]
-            self._versions[name, versions] = newest([TypeVersion(first), *found], versions)
+            found = [_TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in others]
+            self._versions[name, versions] = _newest([_TypeVersion(first), *found], versions)
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
         hint = nearest(name, [*self.names(), *self.component_names()])
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
+
+
+def _newest(found: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
+    """Return the newest of ``found`` that fits ``versions``, a range of PEP 440. Raise ``DefinitionError``.
+
+    Of two equals it is the first on the module path (Pulumi's provider guide, "Lookup").
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - only where a range is written
+    from packaging.version import Version  # noqa: PLC0415 - the same
+
+    name = found[0].definition.name
+    try:
+        wanted = SpecifierSet(versions)
+    except InvalidSpecifier as error:
+        msg = f"'{versions}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'"
+        raise DefinitionError(msg) from error
+    known = [(Version(each.definition.version), each) for each in found if each.definition.version is not None]
+    fitting = [pair for pair in known if wanted.contains(pair[0])]
+    if not fitting:
+        available = ", ".join(str(version) for version, _ in known) or "none that declares its version"
+        msg = f"no version of type '{name}' fits '{versions}'; on the module path: {available}"
+        raise DefinitionError(msg)
+    return max(fitting, key=lambda pair: pair[0])[1]

@@ -7,7 +7,7 @@ is in ``command_run``, which most runs need not import.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.provider.context import calling_context, current
@@ -15,11 +15,25 @@ from resource_api.provider.context import calling_context, current
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
+    from typing import Any, Self, TypedDict, Unpack
 
     from resource_api.model.values.values import Sensitive
     from resource_api.provider.command_run import ProgramRun
 
     Argument = str | int | os.PathLike[str] | os.PathLike[bytes]
+
+    class CallOptions(TypedDict, total=False):
+        """Options of one call: variables, text for stdin, a limit in seconds, another directory than /, a user.
+
+        The program of a ``user`` runs with all that user's groups and variables, and without capabilities. Nothing
+        that is meant for it, ``env`` included, reaches a program with other rights.
+        """
+
+        env: Mapping[str, str] | None
+        input: str | bytes | Sensitive[Any] | None
+        timeout: float | None
+        cwd: str | os.PathLike[str] | None
+        user: str | None
 
 
 class CommandResult(NamedTuple):
@@ -28,20 +42,6 @@ class CommandResult(NamedTuple):
     exit_code: int
     stdout: str
     stderr: str
-
-
-class CallOptions(TypedDict, total=False):
-    """Options of one call: variables, text for stdin, seconds until it is stopped, another directory than /, a user.
-
-    The program of a ``user`` runs with all that user's groups and variables, and without capabilities. Nothing that is
-    meant for it, ``env`` included, reaches a program with other rights.
-    """
-
-    env: Mapping[str, str] | None
-    input: str | bytes | Sensitive[Any] | None
-    timeout: float | None
-    cwd: str | os.PathLike[str] | None
-    user: str | None
 
 
 class Command:

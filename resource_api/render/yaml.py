@@ -6,7 +6,6 @@ mappings, lists and scalars are written.
 
 from __future__ import annotations
 
-import json
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,6 +109,8 @@ def _rank(item: tuple[str, Any]) -> tuple[int, int]:
 def _comment(value: Any) -> str:
     if isinstance(value, Content):
         return escape(str(value))
+    import json  # noqa: PLC0415 - few values are written so
+
     return escape(json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else _scalar(value))
 
 
@@ -172,6 +173,8 @@ def _quoted(text: str) -> str:
 
 def _literal(text: str) -> str:
     """Return text in quotes, without escaping ``${``, which has no meaning in a key."""
+    import json  # noqa: PLC0415 - few values need quotes
+
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
 

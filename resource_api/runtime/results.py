@@ -6,7 +6,6 @@ from typing import Any
 
 from resource_api.model import report
 from resource_api.plan import planner
-from resource_api.render import json as documents
 from resource_api.render import text
 
 
@@ -28,6 +27,8 @@ class Plan(planner.Plan):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
+        from resource_api.render import json as documents  # noqa: PLC0415 - only for JSON
+
         return documents.plan(self)
 
 
@@ -45,4 +46,6 @@ class Report(report.Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``steps``, ``outputs`` and ``summary`` as JSON documents, as in ``resource-api apply --json``."""
+        from resource_api.render import json as documents  # noqa: PLC0415 - only for JSON
+
         return documents.report(self)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from resource_api.catalog import targets
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import Diagnosed, Finished
-from resource_api.model.options import CacheRequest, apply_options
+from resource_api.model.options import CacheRequest, apply_options, to_options
 from resource_api.model.record import StackState
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
@@ -25,7 +25,6 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
 from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler
-from resource_api.runtime.options import to_options
 from resource_api.runtime.plan_notices import log_lost_order, report_findings
 from resource_api.runtime.resource_reader import ResourceReader
 from resource_api.runtime.results import Plan, Report

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
 from resource_api.model.codec import digest_secret, encode, has_sealed, seal_secrets
-from resource_api.model.options import Options
+from resource_api.model.options import Options, to_options
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import is_secret, is_unknown, reveal
-from resource_api.render import json as documents
-from resource_api.runtime.options import to_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +37,8 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
     if key is None and (name := _find_secret(plan)):
         msg = f"a plan with secrets cannot be saved without a key: {name} holds one; name a key, or apply the manifest"
         raise ResourceAPIError(msg)
+    from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
+
     document = documents.plan(plan)
     embedded = {
         "files": plan.catalog.manifest.text,
@@ -145,6 +145,8 @@ def apply(
 
     Raise ``ManifestError`` when the saved plan is stale, not applicable, or no document of this program.
     """
+    from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
+
     if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
         raise _refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
     if not document.get("applicable"):

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.functions import invoke
-from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ class _SnapshotQueries:
         return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
+        from resource_api.plugins.functions import call_function  # noqa: PLC0415 - few manifests call one
+
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))
 
 

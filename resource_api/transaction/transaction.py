@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action
@@ -23,9 +23,6 @@ from resource_api.plan import unknowns
 from resource_api.system import process_guard
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.provider_call import CallStopped
-from resource_api.transaction.reevaluate import Reevaluation
-from resource_api.transaction.refreshes import Refreshes
 from resource_api.transaction.results import HALTED, INTERRUPTED, Results
 
 if TYPE_CHECKING:
@@ -36,6 +33,8 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.recorder import Recorder
+    from resource_api.transaction.reevaluate import Reevaluation
+    from resource_api.transaction.refreshes import Refreshes
     from resource_api.transaction.scheduler import Schedule
 
 _IN_DOUBT: Final = "its outcome is in doubt until the next run"
@@ -69,11 +68,21 @@ class Transaction:
         self._events = Events(self._context.log, listener)
         self._results = Results(plan, self._events)
         self._recorder = recorder
-        refreshes = Refreshes(plan, self._results.changed)
-        self._parts = Parts(plan, snapshot, self._results, refreshes, self._events, self._recorder)
-        self._reevaluation = Reevaluation(self._parts)
         #: What ended the run and is no ``Exception``: an interrupt, or what a provider let through.
         self.stopped: BaseException | None = None
+
+    @cached_property
+    def _parts(self) -> Parts:
+        from resource_api.transaction.refreshes import Refreshes  # noqa: PLC0415 - something is to be done
+
+        refreshes = Refreshes(self._plan, self._results.changed)
+        return Parts(self._plan, self._snapshot, self._results, refreshes, self._events, self._recorder)
+
+    @cached_property
+    def _reevaluation(self) -> Reevaluation:
+        from resource_api.transaction.reevaluate import Reevaluation  # noqa: PLC0415 - something is to be done
+
+        return Reevaluation(self._parts)
 
     def run(self) -> Report:
         """Carry out every operation and return what happened. An interrupt is kept in ``stopped``, not raised."""
@@ -114,6 +123,8 @@ class Transaction:
                 self._context.log.mask.add(masked)
 
     def _outputs(self) -> Mapping[str, Any]:
+        if not self._plan.catalog.manifest.outputs:
+            return {}
         found = unknowns.outputs(self._plan.catalog, self._reevaluation.resolve)
         return {name: value for name, value in found if not is_unknown(value)}
 
@@ -252,6 +263,8 @@ class Transaction:
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
         """Let what is no ``Exception`` cancel the run, and end the operations that it interrupted."""
+        from resource_api.transaction.provider_call import CallStopped  # noqa: PLC0415 - something is to be done
+
         try:
             yield
         except (CallStopped, KeyboardInterrupt) as error:

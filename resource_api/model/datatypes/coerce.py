@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from resource_api.model.datatypes.messages import quote_value
 from resource_api.model.values import values
 from resource_api.model.values._lazy_regex import regex
 
@@ -41,15 +40,17 @@ def coerce(datatype: DataType, text: str) -> Any:
             and not any(values.same_value(value, c) for c in candidates)
         ):
             candidates.append(value)
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates and datatype.accepts(text):
+        return text
+    from resource_api.model.datatypes.messages import quote_value  # noqa: PLC0415 - only for a refusal
+
     shown = "the text" if datatype.sensitive else quote_value(text)
-    if len(candidates) > 1:
+    if candidates:
         meanings = "" if datatype.sensitive else f": {' or '.join(map(quote_value, candidates))}"
         msg = f"{shown} is ambiguous for {datatype.text}{meanings}"
         raise ValueError(msg)
-    if candidates:
-        return candidates[0]
-    if datatype.accepts(text):
-        return text
     advice = _advice(found, text)
     msg = f"expects {datatype.expected}, got {shown}{advice and '; '}{advice}"
     raise ValueError(msg)

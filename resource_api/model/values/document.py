@@ -136,6 +136,8 @@ def character_problem(value: str, *, key: bool, what: str = "") -> str:
     NUL is accepted by no file system, program or database, and a lone surrogate is no character. Keys become names in
     logs, command lines and line-based files. ``what`` names another kind of name in the message.
     """
+    if value.isprintable():
+        return ""  # many times faster than a search, or than compiling it
     found = (_KEY_FLAW if key else _VALUE_FLAW).search(value)
     if not found:
         return ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.record import StackState
 from resource_api.model.values.errors import StateError, UsageError
-from resource_api.state.encryption.envelope import DataKeys
+from resource_api.state.encryption.data_keys import DataKeys
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite import backups, cache, history
 from resource_api.state.sqlite import database as databases

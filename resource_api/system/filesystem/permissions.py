@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 import struct
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -129,7 +128,7 @@ def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions
     """
     mode, uid, gid = wanted if old is None else _without_planted_rights(wanted, old)[0]
     if old is None:
-        _set_owner(fd, wanted._replace(gid=_inherited_group(wanted, directory)))
+        _set_owner(fd, Permissions(None, uid, _inherited_group(wanted, directory)))
         if not _may_inherit(fd, wanted, directory):
             _clear_attributes(fd)
         os.fchmod(fd, FILE_MODE if mode is None else mode)
@@ -205,9 +204,10 @@ def _clear_attributes(fd: int) -> None:
 
 def _attributes(file: str | int) -> list[str]:
     """Return the names of the extended attributes; empty where the filesystem supports none."""
-    with suppress(OSError):
+    try:
         return os.listxattr(file)
-    return []
+    except OSError:
+        return []
 
 
 def _mode_without_acl(mode: int, acl: bytes) -> int:

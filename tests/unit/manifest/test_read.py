@@ -17,7 +17,8 @@ from resource_api import Registry, Runtime
 from resource_api.manifest import read as manifest
 from resource_api.manifest import validate
 from resource_api.manifest.sections import SECTIONS, project_name
-from resource_api.model.declaration import METAPARAMETERS, MISSING, Declaration, Manifest, Place
+from resource_api.model.attribute import METAPARAMETERS, MISSING
+from resource_api.model.declaration import Declaration, Manifest, Place
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.reference import Reference

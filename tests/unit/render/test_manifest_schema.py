@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 
 from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefinition
 from resource_api.manifest import sections, yaml_reader
-from resource_api.model.declaration import METAPARAMETERS
+from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values.errors import ManifestError
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import manifest_schema as schema

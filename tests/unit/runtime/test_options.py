@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from resource_api import Registry, Runtime
-from resource_api.model.options import Options
-from resource_api.runtime.options import PlanOptions, to_options
+from resource_api.model.options import Options, to_options
+from resource_api.runtime.options import PlanOptions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PROGRAM: Final = """\
