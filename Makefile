@@ -25,7 +25,7 @@ help:
 	@echo 'make run [DIR=path]   apply examples/first.yaml: noop, for real, and once more to see that nothing changes'
 	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
 	@echo 'make test             all checks: layout, lint, types, layers, every test (PYTEST_ARGS=...)'
-	@echo 'make test-all         the same with branch coverage and every point of the crash sweeps: an hour'
+	@echo 'make test-all         the same with branch coverage and every point of the fault sweeps: two hours'
 	@echo 'make fuzz [SECONDS=60] [TARGET=name] fuzz whatever reads bytes; what breaks a law is kept as an entry of the corpus'
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
 	@echo 'make format           put the source into its canonical form'
@@ -83,8 +83,9 @@ test: tools lint
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-all: tools lint
-	@mkdir -p .venv/coverage
-	@CRASH_SWEEP_WHOLE=1 COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+	@mkdir -p .venv/coverage .venv/faults
+	@FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+	@$(BIN)/python -m tests.faults.report .venv/faults
 
 tools:
 	@.ci/tools

@@ -83,11 +83,11 @@ class Provider(BaseProvider):
         """Install and remove in one transaction for each set of options, then purge in one more."""
         transactions: dict[tuple[str, ...], list[str]] = {}
         purged = []
-        for name, (_, should) in changes.items():
+        for name, (is_, should) in changes.items():
             if should["ensure"] == "purged" or (should["ensure"] == "absent" and should.get("purge")):
                 purged.append(name)
             else:
-                options = _options(should)
+                options = _options(is_, should)
                 transactions.setdefault(options, []).append(self._argument(name, should["ensure"]))
         for options, arguments in transactions.items():
             self._apt("install", *options, "--", *arguments)
@@ -185,10 +185,14 @@ def _names(record: Mapping[str, str], native: str) -> set[str]:
     return names | {f"{name}:{native}"} if architecture == "all" else names
 
 
-def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of an installation; a declared version may be an older one."""
+def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options of an installation; a declared version may be an older one.
+
+    For apt a package that a killed dpkg was unpacking is installed; only a reinstallation completes it.
+    """
     ensure = should["ensure"]
     if ensure == "absent":
         return ()
     downgrade = () if ensure in {"present", "latest"} else ("--allow-downgrades",)
-    return (*downgrade, *(should.get("install_options") or ()))
+    again = ("--reinstall",) if is_ and is_.get("status") == "half-installed" else ()
+    return (*downgrade, *again, *(should.get("install_options") or ()))

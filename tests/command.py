@@ -128,9 +128,9 @@ def _wait(answers: socket.socket, words: Sequence[str], timeout: float) -> int:
             raise subprocess.TimeoutExpired(list(words), timeout) from None
 
 
-def serve(number: int) -> None:
-    """Fork a process for each request on the socket ``number``, until its other end is closed."""
-    import resource_api  # noqa: PLC0415 - in the server only
+def preload() -> None:
+    """Import what the command may load, for all the processes that are forked from this one."""
+    import resource_api  # noqa: PLC0415 - only where runs are forked
 
     for module in pkgutil.walk_packages(resource_api.__path__, "resource_api."):
         if not module.name.startswith(("resource_api.testing", "resource_api.__main__")):
@@ -138,6 +138,11 @@ def serve(number: int) -> None:
     for library in _LIBRARIES:
         with suppress(ImportError):
             importlib.import_module(library)
+
+
+def serve(number: int) -> None:
+    """Fork a process for each request on the socket ``number``, until its other end is closed."""
+    preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     requests = socket.socket(fileno=number)
     while True:
@@ -158,7 +163,7 @@ def _supervise(request: int, answers: int, *streams: int) -> None:
     if pid == 0:
         os.close(answers)
         with open(request, "rb") as file:
-            _become(json.load(file), streams)
+            become(json.load(file), streams)
         from resource_api.__main__ import main  # noqa: PLC0415 - as the command does
 
         main()
@@ -169,7 +174,7 @@ def _supervise(request: int, answers: int, *streams: int) -> None:
     os._exit(0)
 
 
-def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
+def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     """Make this process what a freshly started interpreter would be."""
     for place, descriptor in enumerate(streams):
         os.dup2(descriptor, place)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _MOUNTS: Final = 0x20000
 _DIRECTORIES: Final = 0x200
+_BIND: Final = 0x1000
+_DETACH: Final = 0x2
+_RECURSIVELY_PRIVATE: Final = 0x4000 | 1 << 18
 
 
 @contextmanager
@@ -23,6 +26,7 @@ def private_mounts() -> Iterator[None]:
     try:
         assert libc.unshare(_MOUNTS) == 0, os.strerror(ctypes.get_errno())
         try:
+            assert libc.mount(None, b"/", None, _RECURSIVELY_PRIVATE, None) == 0, os.strerror(ctypes.get_errno())
             yield
         finally:
             # A thread that still runs has our directory and root in common with us; who has that cannot go back.
@@ -31,3 +35,15 @@ def private_mounts() -> Iterator[None]:
     finally:
         os.close(before)
         os.chdir(here)
+
+
+def bind(source: Path, target: str) -> None:
+    """Mount a directory over another one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mount(os.fsencode(source), target.encode(), None, _BIND, None) == 0, os.strerror(ctypes.get_errno())
+
+
+def unmount(target: str) -> None:
+    """Remove a mount at once, also while it is in use."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.umount2(target.encode(), _DETACH) == 0, os.strerror(ctypes.get_errno())

@@ -64,7 +64,6 @@ def build(name: str, version: str, *, control: str = "", postinst: str = "", con
 
 def isolate() -> None:
     """Give apt and dpkg private directories, which disappear with the namespace."""
-    run("mount", "--make-rprivate", "/")
     run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
     run("mount", "-t", "tmpfs", "ra-test", "/var/log")
     (STAGE / "ra-test-upper").mkdir()
@@ -287,6 +286,18 @@ def test_a_package_that_is_not_configured_is_not_in_sync() -> None:
         assert converge({"ra-test-broken": "present"}) == "updated:1"
     finally:
         mended.unlink()
+
+
+def test_a_package_whose_unpacking_was_interrupted_is_installed_again() -> None:
+    """To apt a half-installed package is installed."""
+    converge({"ra-test-a": "1.0"})
+    path = Path("/var/lib/dpkg/status")
+    before, found, rest = path.read_text().partition("Package: ra-test-a\nStatus: install ok installed")
+    assert found
+    path.write_text(f"{before}Package: ra-test-a\nStatus: install reinstreq half-installed{rest}")
+    assert state("ra-test-a") == "half-installed 1.0"
+    converge({"ra-test-a": "1.0"})
+    assert state("ra-test-a") == "installed 1.0"
 
 
 def test_an_interrupted_dpkg_run_is_read_and_finished() -> None:

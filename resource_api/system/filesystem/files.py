@@ -203,14 +203,14 @@ class Batch:
         if directory.trusted:
             self._create_directory(directory, directory.fd, name, wanted)
         else:
+            temporary = self._temporary_names.name(directory, name)  # also removes what a crash has left
             with suppress(FileNotFoundError):
                 os.lstat(name, dir_fd=directory.fd)
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            self._create_directory_aside(directory, name, wanted)
+            self._create_directory_aside(directory, name, temporary, wanted)
         self._pending.entries(directory.path)
 
-    def _create_directory_aside(self, directory: Directory, name: str, wanted: Permissions) -> None:
-        temporary = self._temporary_names.name(directory, name)
+    def _create_directory_aside(self, directory: Directory, name: str, temporary: str, wanted: Permissions) -> None:
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
             aside = os.open(temporary, DIRECTORY_FLAGS, dir_fd=directory.fd)

@@ -67,21 +67,26 @@ def _discard_directory(fd: int, name: str) -> None:
 
 
 def sweep(directory: Directory) -> None:
-    """Remove the temporary files of dead processes from a directory."""
+    """Remove the temporary files of dead processes from a directory.
+
+    Those that had got another owner already are removed only where no other user can add a name.
+    """
     fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
     try:
+        private = not os.fstat(fd).st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - a descriptor has no path
         for name in left:
             found = _NAME.fullmatch(name)
             with suppress(FileNotFoundError):
-                if found and not _is_alive(int(found[1])) and _is_own(os.lstat(name, dir_fd=fd)):
+                if found and not _is_alive(int(found[1])) and _is_own(os.lstat(name, dir_fd=fd), private=private):
                     discard(fd, name)
     finally:
         os.close(fd)
 
 
-def _is_own(seen: os.stat_result) -> bool:
-    return seen.st_uid == os.geteuid() and stat.S_IFMT(seen.st_mode) in {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
+def _is_own(seen: os.stat_result, *, private: bool) -> bool:
+    kinds = {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
+    return (private or seen.st_uid == os.geteuid()) and stat.S_IFMT(seen.st_mode) in kinds
 
 
 def _is_alive(pid: int) -> bool:

@@ -208,7 +208,8 @@ class TestLeftovers:
         assert names(tmp_path) == ["g"]
 
     def test_files_of_others_stay(self, tmp_path: Path) -> None:
-        """A file of another user, of a running process, or with another pattern is not removed."""
+        """A file of another user who can add one, of a running process, or with another pattern is not removed."""
+        tmp_path.chmod(0o777)
         dead = subprocess.Popen(["true"])
         dead.wait()
         kept = [f".f.{os.getppid()}.abc1{temporary_names.SUFFIX}", f"f{temporary_names.SUFFIX}"]
@@ -223,6 +224,28 @@ class TestLeftovers:
             kept.append(f".g.{dead.pid}.abc2{temporary_names.SUFFIX}")
         files.replace(f"{tmp_path}/f", b"")
         assert names(tmp_path) == sorted([*kept, "f"])
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change an owner")
+    def test_a_file_that_had_got_its_owner_is_removed(self, tmp_path: Path) -> None:
+        """Where no other user can add one, every file of a dead process is a leftover."""
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        left = tmp_path / f".f.{dead.pid}.abc1{temporary_names.SUFFIX}"
+        left.touch()
+        os.chown(left, NOBODY, NOBODY)
+        files.replace(f"{tmp_path}/f", b"")
+        assert names(tmp_path) == ["f"]
+
+    def test_a_directory_made_aside_is_removed_if_the_new_one_exists(self, tmp_path: Path) -> None:
+        """A crash after the move leaves an empty one."""
+        tmp_path.chmod(0o777)
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        (tmp_path / f".d.{dead.pid}.abc1{temporary_names.SUFFIX}").mkdir()
+        (tmp_path / "d").mkdir()
+        with pytest.raises(FileExistsError), files.Batch() as batch:
+            batch.make_directory(f"{tmp_path}/d")
+        assert names(tmp_path) == ["d"]
 
 
 class TestRights:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.faults import invariants
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -36,17 +38,17 @@ def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None
     """After any number of killed runs, the first complete one converges."""
     order = random.Random(7)  # noqa: S311 - the same choice every time is the purpose
     reached = 0
-    for point in machine.sample(2, 5):
+    for point in machine.sample(3):
         machine.kill(point)
         later = order.choices(machine.points, k=3)
         reached += sum([machine.kill_again(each) for each in later])
-        machine.holds(f"{point}, then {', '.join(map(str, later))}")
+        invariants.hold(machine, f"{point}, then {', '.join(map(str, later))}")
     assert reached
 
 
 def test_destroy_after_a_kill_deletes_everything_of_ours(machine: Any) -> None:
     """Also a resource that was created and not yet recorded."""
-    for point in machine.sample(2, 5):
+    for point in machine.sample(3):
         machine.kill(point)
         report, said = machine.carry("destroy")
         assert report.exit_code == 0, (str(point), [str(line) for line in said])
@@ -58,8 +60,8 @@ def test_destroy_after_a_kill_deletes_everything_of_ours(machine: Any) -> None:
 
 def test_a_targeted_run_after_a_kill_keeps_the_other_intents(machine: Any) -> None:
     """Resources that it does not read are still in doubt, and ours."""
-    for point in machine.sample(2, 5):
+    for point in machine.sample(3):
         machine.kill(point)
         report, _ = machine.carry("apply", targets=("Thing[@/last]".replace("@", str(machine.world)),))
         assert report.exit_code == 0
-        machine.holds(f"{point}, then a target")
+        invariants.hold(machine, f"{point}, then a target")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.crash.test_kill import sweep
+from tests.faults.test_kill import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,12 +29,12 @@ TWO = unpacked(same="same\n", index="two\n", css__b="b\n", turned__x="x\n", arou
 
 def test_unpacking_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Into a directory that contains files of others."""
-    sweep(bench("apply", ONE, foreign=MINE), 3, least=6, floor=60)
+    sweep(bench("apply", ONE, foreign=MINE), 4, floor=60)
 
 
 def test_replacing_an_archive_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Files become directories and the other way round."""
-    sweep(bench("apply", TWO, before=[ONE], foreign=MINE), 3, least=6, floor=60)
+    sweep(bench("apply", TWO, before=[ONE], foreign=MINE), 4, floor=60)
 
 
 def test_removing_an_archive_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -42,4 +42,4 @@ def test_removing_an_archive_may_be_killed_at_any_system_call(bench: Make) -> No
     machine = bench("destroy", ONE, before=[ONE], foreign=MINE)
     assert {"site", "site/css", "site/css/mine"} <= machine.whole.tree.keys()
     assert "site/index" not in machine.whole.tree
-    sweep(machine, 3, least=6, floor=40)
+    sweep(machine, 4, floor=40)

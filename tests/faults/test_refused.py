@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.faults import invariants, power
+from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ def test_a_refused_system_call_ends_the_run_and_loses_nothing(bench: Make, error
     machine.points = [point for point in machine.points if "/state" in point.text and not of_leftovers(point)]
     assert len(machine.points) >= FLOOR
     codes = set()
-    for point in machine.sample(2, 6):
+    for point in machine.sample(3):
         done = machine.refuse(point, error)
         codes.add(done.returncode)
         assert done.returncode in {0, 74}, f"{point}: {done.stderr}"
@@ -42,40 +44,20 @@ def test_a_refused_system_call_ends_the_run_and_loses_nothing(bench: Make, error
             assert str(machine.state.parent) in done.stderr.splitlines()[-1], f"{point}: {done.stderr}"
         else:
             assert machine.tree() == machine.whole.tree, point
-        machine.holds(f"{point} refused with {error}")
+        invariants.hold(machine, f"{point} refused with {error}")
     assert 74 in codes
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_full_disk_ends_the_run_and_the_next_run_with_space_converges(bench: Make) -> None:
     """At any point; one more run changes nothing."""
     machine = bench("apply", RESOURCES)
-    words = [sys.executable, "-m", "resource_api", "apply", str(machine.manifest)]
-    script = """
-        state=$1; world=$2; shift 2
-        codes=
-        for kilobytes in 0 4 16 40 80 120 160; do
-            rm -rf "$world" "$state"; mkdir -p "$world" "$state"
-            mount -t tmpfs -o size=1m,mode=0700 none "$state"
-            head -c $(( (1024 - kilobytes) * 1024 )) /dev/zero > "$state/filler" || true
-            code=0; "$@" > /dev/null 2> "$world/../said" || code=$?
-            codes="$codes $code"
-            test $code = 0 || test $code = 74 || { cat "$world/../said" >&2; exit 3; }
-            rm "$state/filler"
-            "$@" > /dev/null
-            code=0; "$@" --detailed-exitcodes > /dev/null || code=$?
-            test $code = 0 || exit 4
-            umount "$state"
-        done
-        echo $codes
-    """
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-euc", script, "sh", str(machine.state.parent), str(machine.world), *words],
-        env=machine.environment,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
-    assert done.stdout.split().count("74") >= 3, done.stdout
-    assert machine.tree() == machine.whole.tree
+    codes = []
+    for kilobytes in (0, 4, 16, 40, 80, 120, 160):
+        with private_mounts(), power.full(machine, kilobytes=kilobytes) as make_room:
+            done = machine.again()
+            make_room()
+            invariants.failed_clearly(machine, done, f"{kilobytes} KiB")
+            invariants.hold(machine, f"{kilobytes} KiB")
+        codes.append(done.returncode)
+    assert codes.count(74) >= 3, codes

@@ -1,11 +1,13 @@
 """SIGKILL at the mutating system calls of a run: the next run needs no help, and nothing is lost or left over.
 
-``CRASH_SWEEP_WHOLE=1`` sweeps every point; otherwise a sample, always in the same order, within a time limit.
+``FAULTS_ALL_POINTS=1`` sweeps every point; otherwise a sample, always in the same order, within a time limit.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from tests.faults import invariants
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,15 +39,12 @@ def thirty(word: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def sweep(bench: Any, seconds: float, *, least: int, floor: int) -> None:
-    """Kill the run at its points, one after the other; too few points are an error of the sweep."""
+def sweep(bench: Any, count: int, *, floor: int) -> None:
+    """Kill the run at its points, or at ``count`` of them; too few points are an error of the sweep."""
     assert len(bench.points) >= floor
-    swept = 0
-    for point in bench.sample(seconds, least):
+    for point in bench.sample(count):
         bench.kill(point)
-        bench.holds(point)
-        swept += 1
-    print(f"{swept} of {len(bench.points)} points swept")  # noqa: T201 - shown with -s, and on failure
+        invariants.hold(bench, point)
 
 
 def test_the_fixture_is_an_apply_of_thirty_resources() -> None:
@@ -55,12 +54,12 @@ def test_the_fixture_is_an_apply_of_thirty_resources() -> None:
 
 def test_a_first_apply_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Nothing was there before, not even state."""
-    sweep(bench("apply", thirty("one"), foreign=MINE), 3, least=6, floor=340)
+    sweep(bench("apply", thirty("one"), foreign=MINE), 4, floor=340)
 
 
 def test_a_parallel_apply_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Several calls are running then, and several resources in doubt."""
-    sweep(bench("apply", thirty("one"), foreign=MINE, parallel=4), 4, least=6, floor=300)
+    sweep(bench("apply", thirty("one"), foreign=MINE, parallel=4), 4, floor=300)
 
 
 def test_an_apply_that_changes_existing_resources_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -69,12 +68,12 @@ def test_an_apply_that_changes_existing_resources_may_be_killed_at_any_system_ca
     for title in ("Thing[@/x1]", "File[@/late0]", "File[@/d/link]"):
         after[title] = {"ensure": "absent"}
     after["Thing[@/new]"] = {"text": "new"}
-    sweep(bench("apply", after, before=[thirty("one")], foreign=MINE), 3, least=6, floor=250)
+    sweep(bench("apply", after, before=[thirty("one")], foreign=MINE), 4, floor=250)
 
 
 def test_a_destroy_may_be_killed_at_any_system_call(bench: Make) -> None:
     """Resources of ours are deleted, adopted ones stay."""
-    sweep(bench("destroy", thirty("one"), before=[thirty("one")], foreign=MINE), 2, least=5, floor=200)
+    sweep(bench("destroy", thirty("one"), before=[thirty("one")], foreign=MINE), 4, floor=200)
 
 
 def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -96,7 +95,7 @@ def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
     first = made("0600")
     del first["Thing[@/found]"]
     foreign = {"found": "there"}
-    sweep(bench("apply", made("0640"), before=[first], foreign=foreign), 2, least=5, floor=150)
+    sweep(bench("apply", made("0640"), before=[first], foreign=foreign), 4, floor=150)
 
 
 def test_a_create_first_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
@@ -109,7 +108,7 @@ def test_a_create_first_replacement_may_be_killed_at_any_system_call(bench: Make
             "Daemon[@/daemon]": {"reads": ["@/conf"]},
         }
 
-    sweep(bench("apply", moved("new"), before=[moved("old")], foreign=MINE), 2, least=5, floor=100)
+    sweep(bench("apply", moved("new"), before=[moved("old")], foreign=MINE), 4, floor=100)
 
 
 def test_a_killed_imperative_resource_is_in_doubt(bench: Make) -> None:
@@ -122,10 +121,10 @@ def test_a_killed_imperative_resource_is_in_doubt(bench: Make) -> None:
     }
     machine = bench("apply", resources, counted=("one", "two"))
     assert len(machine.points) >= 150
-    for point in machine.sample(2, 5):
+    for point in machine.sample(3):
         machine.kill(point)
         cut = machine.look()
-        machine.holds(point)
+        invariants.hold(machine, point)
         for name in ("one", "two"):
             lines = (machine.world / name).read_text(encoding="utf-8").splitlines()
             assert len(lines) <= (2 if ("errand", str(machine.world / name)) in cut.state.intents else 1), point
@@ -134,7 +133,7 @@ def test_a_killed_imperative_resource_is_in_doubt(bench: Make) -> None:
 def test_the_next_run_removes_files_that_a_kill_left_beside_the_database(bench: Make) -> None:
     """Also if everything had been written, and only a copy of it was being made."""
     machine = bench("apply", {"Thing[@/one]": {"text": "one"}})
-    point = next(point for point in machine.points if point.call == "pwrite64" and "/state.db.0>" in point.text)
+    point = next(point for point in machine.points if point.call == "pwrite64" and point.text == "/state/state.db.0")
     machine.kill(point)
     machine.carry("apply")
     assert not {name for name in machine.look().kept if name.startswith("state.db.0")}

@@ -1,0 +1,224 @@
+"""One case of a sweep: a machine in a directory, its result without a fault, and a run with a fault at each point.
+
+The run that fails is the command in a process of its own, under the tracer; what comes after it is done with the
+package's own runtime. The machine is a directory; with ``Case.system`` its parts are mounted over those of the system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import resource_api
+from resource_api import Registry, Runtime
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
+from resource_api.system.log import Log
+from tests.faults import system, tracer
+from tests.faults.tracer import KILL, Outcome, Point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.model.event import LogEvent
+    from resource_api.model.record import Record, StackState
+    from resource_api.model.report import Report
+
+MODULES: Final = Path(__file__).parent / "modules"
+
+#: Set to anything, every point is swept instead of a sample.
+WHOLE: Final = bool(os.environ.get("FAULTS_ALL_POINTS"))
+#: The choice of a sample, so that a failure comes again.
+SEED: Final = 20
+
+
+class Case(NamedTuple):
+    """A command, its manifest, and the machine before it."""
+
+    #: ``apply`` or ``destroy``.
+    command: str
+    resources: Mapping[str, Any]
+    #: What is applied before, in this order.
+    before: Sequence[Mapping[str, Any]] = ()
+    #: What was in the world before anything of ours: path → text.
+    foreign: Mapping[str, str] = {}
+    #: Files of the world that grow with each run and are compared by who looks at them.
+    counted: Sequence[str] = ()
+    #: How many calls of providers run beside each other.
+    parallel: int = 1
+    #: Whether the world is mounted over the directories of the system.
+    system: bool = False
+    #: Names in the world, as a regular expression, that programs of the system leave and that mean nothing to them.
+    aside: str = "(?!)"
+    #: What is not compared in the content of a file, as a regular expression: times.
+    volatile: bytes = b"(?!)"
+    #: A program whose output is compared as well, for what files do not show.
+    look: Sequence[str] = ()
+    #: Whether everything that a run has made is destroyed after each fault.
+    destroyed: bool = True
+
+
+class Seen(NamedTuple):
+    """The observed machine: its files, its records, and the names in the state directory."""
+
+    tree: Mapping[str, Any]
+    state: StackState
+    kept: frozenset[str]
+
+    @property
+    def doubts(self) -> set[str]:
+        """The references with an open intent after a kill."""
+        return {f"{intent.type.capitalize()}[{intent.title}]" for intent in self.state.intents.values()}
+
+    @property
+    def records(self) -> dict[Any, Record]:
+        """The records by key, without the times of runs."""
+        return {key: record._replace(last_run="") for key, record in self.state.records.items()}
+
+
+class Bench:
+    """One case, its machine in one directory, and its result without a failure."""
+
+    def __init__(self, home: Path, case: Case) -> None:
+        """Build the machine as it is before the run, and run once without a failure."""
+        self.home = home
+        self.case = case
+        #: What the points of a sweep are counted for.
+        self.name = ""
+        #: Where a filesystem may be mounted that loses its power.
+        self.disk = home / "disk"
+        self.place = self.disk / "place"
+        self.world = self.place / "world"
+        self.state = self.place / "state" / "state.db"
+        self.manifest = home / "site.json"
+        self.environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(home),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(self.place / "tmp"),
+            "RESOURCE_API_STATE": f"sqlite:{self.state}",
+            "RESOURCE_API_MODULE_PATH": str(MODULES),
+        }
+        self._build()
+        self.points = self._enumerate()
+        self.whole = self.look()
+        self.gone = None
+        if case.command == "apply" and case.destroyed:
+            self.carry("destroy")
+            self.gone = self.look().tree
+
+    def _build(self) -> None:
+        self.world.mkdir(parents=True)
+        (self.place / "tmp").mkdir()
+        for name, text in self.case.foreign.items():
+            (self.world / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.world / name).write_text(text, encoding="utf-8")
+        if self.case.system:
+            system.furnish(self.world)
+        for resources in self.case.before:
+            self.write(resources)
+            report, said = self.carry("apply")
+            assert report.exit_code == 0, [str(line) for line in said]
+        self.write(self.case.resources)
+        self.before = self.look()
+        subprocess.run(["cp", "-a", self.place, self.home / "base"], check=True)
+
+    def write(self, resources: Mapping[str, Any]) -> None:
+        """Write the manifest; ``@`` at the start of a title or of a reference in it is the world's directory."""
+        text = json.dumps({"project": "crash", "resources": resources}).replace("@", str(self.world))
+        self.manifest.write_text(text, encoding="utf-8")
+
+    def reset(self) -> None:
+        """Restore the machine as it was before the run."""
+        if self.place.exists():
+            shutil.rmtree(self.place)
+        subprocess.run(["cp", "-a", self.home / "base", self.place], check=True)
+        if self.case.system:
+            system.cover(self.world)
+
+    def again(self, point: Point | None = None, fault: str | Callable[[], None] = KILL) -> Outcome:
+        """Run the case's command on the machine as it is, with a fault at a point."""
+        words = [self.case.command, str(self.manifest)]
+        if self.case.parallel > 1:
+            words += ["--parallel", str(self.case.parallel)]
+        if self.case.command == "destroy":
+            words.append("--yes")
+        watched = [str(self.place), *(system.PLACES if self.case.system else ())]
+        return tracer.run(words, cwd=self.home, env=self.environment, watched=watched, point=point, fault=fault)
+
+    def _enumerate(self) -> list[Point]:
+        """Return the mutating calls of the run on the files of the machine."""
+        self.reset()
+        done = self.again()
+        assert done.returncode == 0, done.stderr
+        return [point._replace(text=point.text.replace(str(self.place), "")) for point in done.points]
+
+    def sample(self, count: int) -> list[Point]:
+        """Return the points to try: all, or ``count`` of them, always the same."""
+        return self.points if WHOLE else random.Random(SEED).sample(self.points, count)  # noqa: S311 - see above
+
+    def kill(self, point: Point) -> None:
+        """Kill the run at a call, which is not executed.
+
+        In parallel runs it is possible that the point is not reached.
+        """
+        self.reset()
+        done = self.again(point)
+        reached = done.returncode == -9 or (self.case.parallel > 1 and done.returncode == 0)
+        assert reached, f"{point} was not reached: {done.returncode} {done.stderr}"
+
+    def kill_again(self, point: Point) -> bool:
+        """Kill the run after a killed one, if it reaches that call; return whether it did."""
+        done = self.again(point)
+        assert done.returncode in {0, -9}, done.stderr
+        return done.returncode == -9
+
+    def refuse(self, point: Point, error: str) -> Outcome:
+        """Run with one call answered by an error instead of being executed."""
+        self.reset()
+        return self.again(point, error)
+
+    def carry(self, command: str, **wishes: Any) -> tuple[Report, list[LogEvent]]:
+        """Apply or destroy with the package's own runtime; return the report and the log lines."""
+        said: list[LogEvent] = []
+        runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", said.append))
+        work: Callable[..., Report] = runtime.apply if command == "apply" else runtime.destroy
+        return work(self.manifest, **wishes), said
+
+    def look(self) -> Seen:
+        """Return the observed machine."""
+        kept = frozenset(os.listdir(self.state.parent)) if self.state.parent.exists() else frozenset()  # noqa: PTH208
+        return Seen(self.tree(), SqliteStore(str(self.state)).load(StackName("crash", "default")), kept)
+
+    def tree(self) -> dict[str, Any]:
+        """Return every name in the world with kind, permissions and content."""
+        found: dict[str, Any] = {}
+        for path in self._names():
+            seen = path.lstat()
+            content: object = os.readlink(path) if path.is_symlink() else None  # noqa: PTH115
+            if stat.S_ISREG(seen.st_mode):
+                content = re.sub(self.case.volatile, b"", path.read_bytes())
+            found[str(path.relative_to(self.world))] = stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid, content
+        if self.case.look:
+            found[""] = subprocess.run(self.case.look, check=True, capture_output=True, text=True).stdout
+        return found
+
+    def stamps(self) -> dict[str, int]:
+        """Return the time of the last change of each name in the world."""
+        return {str(path): path.lstat().st_ctime_ns for path in self._names()}
+
+    def _names(self) -> Iterator[Path]:
+        """Yield every path in the world that is compared."""
+        for path in sorted(self.world.rglob("*")):
+            name = str(path.relative_to(self.world))
+            if name not in self.case.counted and not re.fullmatch(self.case.aside, name):
+                yield path

@@ -1,0 +1,153 @@
+"""A case for each bundled type: one declaration, from which all sweeps are made.
+
+The manifest before and the one after differ in a resource that is created, one that is changed and one that is deleted.
+To add a type, add an entry; the sweeps, the sample in ``make test`` and the table in the documentation follow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.faults.bench import Case
+
+Resources = dict[str, dict[str, Any]]
+
+#: Backups, the lock, and what a killed tool leaves beside the account files; its next run ignores them all.
+ACCOUNTS: Final = r"etc/(\.pwd\.lock|(passwd|group|shadow|gshadow|subuid|subgid)(-|\.lock|\.\d+))"
+#: What a killed crontab(1) leaves beside the crontabs; cron ignores it, as it is no user's name.
+CRONTAB: Final = r"var/spool/cron/crontabs/tmp\.\w{6}"
+#: Logs, caches, and dpkg's own files, which are compared as dpkg lists them.
+APT: Final = r"var/(log|cache/apt|lib/apt/(lists|periodic|mirrors)|lib/dpkg)(/.*)?"
+DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conffiles}\n")
+
+HASH: Final = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/"
+SSH_KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
+KEYS: Final = {
+    "9EC2CB294DF79B794147DB98C3E75CD0FF72B012": """
+mDMEawNXVRYJKwYBBAHaRw8BAQdAkwdM24zsnd/+FmU1vSZiVBPOMU/ZSFY/h3PB
+8jXUWGW0CXJhLXRlc3QtYYiQBBMWCAA4FiEEnsLLKU33m3lBR9uYw+dc0P9ysBIF
+AmsDV1UCGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQw+dc0P9ysBL6gQEA
+6UIIw9SKABmpenF06QS4obIB0hZOl6PJUbuiz7X0vQ0BAPxlMI5Ts8I1MyH1atQv
+2IvFlh79wknaYZOsP9hHFZwC
+=8QSl
+""",
+    "E283BCD2517C857A39D6DD3C45D146E5D8B02027": """
+mDMEawNXVRYJKwYBBAHaRw8BAQdAuyVwolrn6BKLpaIRHxniKu96YI7tEocK6GQN
+jgXN1n20CXJhLXRlc3QtYoiQBBMWCAA4FiEE4oO80lF8hXo51t08RdFG5diwICcF
+AmsDV1UCGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQRdFG5diwICfDYQD9
+Gctc9X0Y06fYeowq18HcyzezNSoUGqPr/uVbylEAoKoA/jWFAveYaJBkODCOkZ1t
+nCGeQ+oD9zF/i7JTOWD+Z3cP
+=v45y
+""",
+}
+
+
+def case(before: Resources, after: Resources, **more: Any) -> Case:
+    """Return the case of a type: its manifests before and after, and what is special to look at it."""
+    return Case("apply", after, before=[before], system=True, **more)
+
+
+def _apt_keys() -> tuple[Resources, Resources]:
+    armored = {
+        name: f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n{text}-----END PGP PUBLIC KEY BLOCK-----\n"
+        for name, text in KEYS.items()
+    }
+    first, second = (f"Apt_key[{name}]" for name in KEYS)
+    one, two = ({"content": text} for text in armored.values())
+    return {first: one}, {first: {"ensure": "absent"}, second: two}
+
+
+def _archive(**files: str) -> dict[str, Any]:
+    texts = {name.replace("__", "/"): {"asset": {"text": text}} for name, text in files.items()}
+    return {"source": {"archive": {"files": texts}}, "mode": "0640"}
+
+
+def _exec(number: int) -> dict[str, Any]:
+    """Return a command whose last step makes a file, with its content on disk, as ``creates`` needs it."""
+    path = f"/srv/made{number}"
+    return {
+        "command": f"echo {number} > {path}.new && sync {path}.new && mv {path}.new {path}",
+        "shell": True,
+        "creates": f"/srv/made{number}",
+    }
+
+
+def _key(*options: str) -> dict[str, Any]:
+    return {"user": "ra-owner", "type": "ssh-ed25519", "key": SSH_KEY, "options": list(options)}
+
+
+CASES: Final[dict[str, Case]] = {
+    "apt_key": case(*_apt_keys()),
+    "archive": case(
+        {
+            "Archive[/srv/site]": _archive(same="same\n", index="one\n", css__a="a\n", gone__x="x\n"),
+            "Archive[/srv/old]": _archive(x="x\n"),
+        },
+        {
+            "Archive[/srv/site]": _archive(same="same\n", index="two\n", css__b="b\n", new__y="y\n"),
+            "Archive[/srv/old]": {"ensure": "absent"},
+        },
+    ),
+    "cron": case(
+        {
+            "Cron[changed]": {"command": "/bin/true", "hour": 1},
+            "Cron[deleted]": {"command": "/bin/true", "minute": 2},
+            "Cron[of-daemon]": {"user": "daemon", "command": "/bin/true", "minute": 2},
+        },
+        {
+            "Cron[created]": {"command": "/bin/date", "special": "daily", "environment": ["MAILTO=root"]},
+            "Cron[changed]": {"command": "/bin/true", "hour": 4},
+            "Cron[deleted]": {"ensure": "absent"},
+            "Cron[of-daemon]": {"user": "daemon", "command": "/bin/false", "minute": 2},
+        },
+        aside=CRONTAB,
+        volatile=rb"(?m)^# \(.* installed on .*\)$",
+    ),
+    "exec": case(
+        {"Exec[one]": _exec(1)},
+        {"Exec[one]": _exec(1), "Exec[two]": _exec(2), "Exec[three]": _exec(3)},
+    ),
+    "file": case(
+        {
+            "File[/srv/d]": {"ensure": "directory"},
+            "File[/srv/d/changed]": {"content": "one\n", "mode": "0640"},
+            "File[/srv/d/deleted]": {"content": "gone\n"},
+            "File[/srv/d/link]": {"target": "changed"},
+        },
+        {
+            "File[/srv/d]": {"ensure": "directory", "mode": "0750"},
+            "File[/srv/d/changed]": {"content": "two\n", "owner": "daemon"},
+            "File[/srv/d/created]": {"content": "three\n" * 4000, "mode": "0600", "group": "daemon"},
+            "File[/srv/d/deleted]": {"ensure": "absent"},
+            "File[/srv/d/link]": {"target": "created"},
+            "File[/srv/e]": {"ensure": "directory", "owner": "daemon", "mode": "0700"},
+        },
+    ),
+    "host": case(
+        {"Host[changed.example]": {"ip": "192.0.2.1"}, "Host[deleted.example]": {"ip": "192.0.2.2"}},
+        {
+            "Host[created.example]": {"ip": "192.0.2.3", "host_aliases": ["created"]},
+            "Host[changed.example]": {"ip": "192.0.2.4", "comment": "changed"},
+            "Host[deleted.example]": {"ensure": "absent"},
+            "Host[other.example /srv/hosts]": {"ip": "2001:db8::1"},
+        },
+    ),
+    "package": case(
+        {"Package[ra-test-kept]": {"ensure": "1.0"}, "Package[ra-test-gone]": {}},
+        {
+            "Package[ra-test-new]": {},
+            "Package[ra-test-kept]": {"ensure": "latest"},
+            "Package[ra-test-gone]": {"ensure": "purged"},
+        },
+        aside=APT,
+        look=DPKG,
+    ),
+    "ssh_authorized_key": case(
+        {"Ssh_authorized_key[changed]": _key(), "Ssh_authorized_key[deleted]": _key("no-pty")},
+        {
+            "Ssh_authorized_key[created]": {**_key(), "user": "ra-second"},
+            "Ssh_authorized_key[changed]": _key('from="192.0.2.1"'),
+            "Ssh_authorized_key[deleted]": {**_key(), "ensure": "absent"},
+        },
+    ),
+}

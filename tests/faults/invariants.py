@@ -1,0 +1,113 @@
+"""What holds after any fault: the one checker of all sweeps. Each function raises ``AssertionError``."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from resource_api.state.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from tests.faults.bench import Bench, Seen
+    from tests.faults.tracer import Outcome
+
+#: What may stand in the state's directory; of what was being made when a run was cut, see the test of its own.
+_KEPT: Final = re.compile(r"state\.db(\.(lock|marker|converged|[123]|(0|new)(-journal|-wal|-shm)?))?")
+CUT: Final = "in doubt: the last run did not see"
+
+
+def hold(bench: Bench, point: object) -> None:
+    """Check every law on the machine after a failure at ``point``; an error names the point."""
+    try:
+        lock_is_free(bench)
+        converges(bench, nothing_is_unknown(bench))
+        only_ours_goes(bench)
+    except BaseException as error:
+        error.add_note(f"after {point}")
+        raise
+
+
+def failed_clearly(bench: Bench, done: Outcome, point: object) -> None:
+    """Check that a run with a fault either did everything or says why it did not, and is no report of a bug."""
+    assert done.returncode in {0, 1, 74}, f"{point}: {done.returncode} {done.stderr}"
+    assert "Traceback" not in done.stderr, f"{point}: {done.stderr}"
+    assert "bug" not in done.stderr, f"{point}: {done.stderr}"
+    if done.returncode:
+        assert "Error: " in done.stderr, f"{point}: {done.stderr}"
+    else:
+        assert bench.tree() == bench.whole.tree, point
+
+
+def lock_is_free(bench: Bench) -> None:
+    """Check that the lock of a killed process is free."""
+    path = Path(f"{bench.state}.lock")
+    if path.exists():
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def nothing_is_unknown(bench: Bench) -> Seen:
+    """Check that state is valid, created resources are recorded or in doubt, and recorded ones were created."""
+    SqliteStore(str(bench.state)).check()
+    seen = bench.look()
+    if bench.case.system:
+        return seen  # what a resource is there, only its provider can say
+    known = {*seen.state.records, *seen.state.intents}
+    paths = {f"{bench.world}/{name}" for name in seen.tree.keys() - bench.before.tree.keys()}
+    told = {name for _, name in known}
+    whole = {name for kind, name in known if kind == "archive"}
+    paths -= {path for path in paths for name in whole if path.startswith(f"{name}/") or path == _record(name)}
+    strange = {path for path in paths if path not in told and not _auxiliary(path, told)}
+    assert not strange, f"made, and neither recorded nor in doubt: {strange}"
+    for key, record in seen.state.records.items():
+        if record.is_ is not None and key not in seen.state.intents and key not in bench.before.state.records:
+            assert record.type == "errand" or os.path.lexists(record.name), f"recorded, not there: {record.reference}"
+    return seen
+
+
+def _record(name: str) -> str:
+    """Return the file in which the provider of archives lists unpacked files."""
+    return str(Path(name).with_name(f".{Path(name).name}.archive~"))
+
+
+def _auxiliary(path: str, known: set[str]) -> bool:
+    """Return whether a provider keeps a file beside a resource, or has not finished it."""
+    return path.endswith(".resource-api~") or str(Path(path).with_suffix("")) in known
+
+
+def converges(bench: Bench, cut: Seen) -> None:
+    """Check that the next run succeeds and names the interrupted resources, and that a second one changes nothing."""
+    report, said = bench.carry(bench.case.command)
+    assert report.exit_code == 0, [str(line) for line in said]
+    told = {line.subject for line in said if CUT in line.text}
+    assert told == cut.doubts
+    after = bench.look()
+    as_if_nothing_had_happened(bench, after)
+    stamps = bench.stamps()
+    report, said = bench.carry(bench.case.command)
+    assert report.exit_code == 0
+    assert not report.steps, [str(line) for line in said]
+    assert bench.stamps() == stamps
+    assert bench.look().state == after.state
+
+
+def as_if_nothing_had_happened(bench: Bench, seen: Seen) -> None:
+    """Check that world and records are those of an uninterrupted run, with nothing owed or in doubt."""
+    assert seen.tree == bench.whole.tree
+    assert seen.records == bench.whole.records
+    assert dict(seen.state.outputs) == dict(bench.whole.state.outputs)
+    assert not seen.state.owed
+    assert not seen.state.intents
+    assert not {name for name in seen.kept if not _KEPT.fullmatch(name)}
+
+
+def only_ours_goes(bench: Bench) -> None:
+    """Check that destroy deletes everything that we created and nothing else."""
+    if bench.gone is not None:
+        report, said = bench.carry("destroy")
+        assert report.exit_code == 0, [str(line) for line in said]
+        assert bench.look().tree == bench.gone
+        assert not bench.look().state.records

@@ -1,0 +1,102 @@
+"""Every bundled type under every fault: killed, refused a call, without power or room. The next run needs no help.
+
+``FAULTS_ALL_POINTS=1`` tries every point, otherwise a sample, always in the same order. As root, with a loop device.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faults import invariants, power, report
+from tests.faults.bench import WHOLE, Bench
+from tests.faults.bundled import CASES
+from tests.namespaces import private_mounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+#: Types whose sweep is not declared yet.
+UNSWEPT: Final = {"group", "user"}
+#: The fewest calls of a run of any type; a sweep of fewer is one that misses something.
+FLOOR: Final = 90
+#: How many points of each type are tried by a sample.
+SAMPLE: Final = 2
+ERRORS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS")
+KILOBYTES: Final = (0, 4, 16, 40, 80, 120)
+INODES: Final = (0, 1, 2, 4, 6, 9)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system to change")
+
+
+@pytest.fixture(scope="module", params=sorted(CASES))
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Yield the bench of a bundled type in a mount namespace of its own."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory, private_mounts():
+        bench = Bench(Path(memory), CASES[request.param])
+        bench.name = request.param
+        assert len(bench.points) >= FLOOR
+        yield bench
+
+
+@pytest.fixture
+def image(bench: Bench) -> Path:
+    """Return an empty ext4 in a file, to be copied for each cut."""
+    return power.make_image(bench.home)
+
+
+def test_every_bundled_type_is_swept() -> None:
+    """A type without a case in ``bundled.py`` fails here."""
+    assert CASES.keys() | UNSWEPT == {path.stem for path in (ROOT / "types").glob("*.py")}
+
+
+def test_a_run_may_be_killed_at_any_system_call(bench: Bench) -> None:
+    """With all programs that it has started."""
+    with report.sweep(bench, "kill") as tried:
+        for point in tried(bench.sample(SAMPLE)):
+            bench.kill(point)
+            invariants.hold(bench, point)
+
+
+def test_any_system_call_may_be_refused(bench: Bench) -> None:
+    """Exit code 0 with everything done, or a clear error."""
+    with report.sweep(bench, "errno") as tried:
+        for point, error in zip(tried(bench.sample(SAMPLE)), cycle(ERRORS), strict=False):
+            invariants.failed_clearly(bench, bench.refuse(point, error), f"{point} refused with {error}")
+            invariants.hold(bench, f"{point} refused with {error}")
+
+
+def test_the_power_may_be_cut_at_any_system_call(bench: Bench, image: Path) -> None:
+    """What was not flushed is lost; every second time names and sizes are not."""
+    with report.sweep(bench, "power") as tried:
+        for point, mode in zip(tried(bench.sample(1)), cycle(power.MODES), strict=False):
+            with power.lost(bench, image, point, mode):
+                invariants.hold(bench, f"a loss of power, mode {mode}, at {point}")
+
+
+def test_what_a_successful_run_has_done_survives_a_loss_of_power(bench: Bench, image: Path) -> None:
+    """All of it is there before the next run."""
+    for mode in power.MODES:
+        with power.lost(bench, image, None, mode):
+            kept = bench.look()
+            assert kept.tree == bench.whole.tree
+            assert kept.records == bench.whole.records
+
+
+@pytest.mark.parametrize("resource", ["kilobytes", "inodes"])
+def test_a_run_without_room_loses_nothing(bench: Bench, resource: str) -> None:
+    """Of bytes or of inodes; the next run with room converges."""
+    amounts = KILOBYTES if resource == "kilobytes" else INODES
+    for amount in amounts if WHOLE else amounts[2:3]:
+        with power.full(bench, **{resource: amount}) as make_room:
+            done = bench.again()
+            make_room()
+            invariants.failed_clearly(bench, done, f"{amount} {resource}")
+            invariants.hold(bench, f"{amount} {resource}")

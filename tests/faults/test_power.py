@@ -1,0 +1,50 @@
+"""The power is cut under a run, on a filesystem that writes nothing by itself (as root, with a loop device)."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults import invariants, power
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Make = Callable[..., Any]
+
+FLOOR = 150
+RESOURCES: dict[str, dict[str, Any]] = {
+    "File[@/d]": {"ensure": "directory"},
+    **{f"File[@/d/f{number}]": {"content": f"file {number}\n" * 400, "mode": "0640"} for number in range(10)},
+    "File[@/d/link]": {"ensure": "link", "target": "f1"},
+    "File[@/late]": {"content": "late\n"},
+}
+
+
+@pytest.mark.parametrize("mode", power.MODES)
+def test_what_a_run_that_ended_well_has_done_survives_a_loss_of_power(bench: Make, memory: Path, mode: int) -> None:
+    """After exit code 0 every file and all of the state are there; cut earlier, the next run needs no help."""
+    machine, image = bench("apply", RESOURCES), power.make_image(memory)
+    assert len(machine.points) >= FLOOR
+    for point in chain([None], machine.sample(3)):
+        with power.lost(machine, image, point, mode):
+            if point is None:
+                kept = machine.look()
+                assert kept.tree == machine.whole.tree
+                assert kept.records == machine.whole.records
+            invariants.hold(machine, f"a loss of power, mode {mode}, at {point or 'the end'}")
+
+
+def test_a_filesystem_without_power_loses_what_is_not_flushed(bench: Make, memory: Path) -> None:
+    """The switch works: a file that was only written is not there."""
+    machine, image = bench("apply", RESOURCES), power.make_image(memory)
+    written = machine.disk / "only-written"
+    with power.copied(image, "image-before") as disk:
+        with power.mounted(machine, disk):
+            written.write_text("text", encoding="utf-8")
+            power.cut(machine.disk, 2)
+        with power.copied(disk, "image-after") as after, power.mounted(machine, after):
+            assert not written.exists()
