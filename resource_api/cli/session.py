@@ -56,7 +56,7 @@ class Session:
         module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
         self.registry = Registry(module_path, settings.get("trust_path") or ())
         self.run = RunContext(self.log)
-        self.run.isolate = bool(settings.get("isolate"))
+        self.run.isolate = bool(settings.get("isolate")) or None
         self.reader = ResourceReader(self.registry, self.run)
         self.interrupts = Interrupts(self.run)
 

@@ -64,8 +64,8 @@ class RunContext:
         self.stopping = False
         #: The threads that carry out segments; None while there is only one.
         self.threads: ThreadPool | None = None
-        #: Whether all providers run in workers, not only those of types with ``isolation``.
-        self.isolate = False
+        #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
+        self.isolate: bool | None = None
 
     def provider_call(self) -> AbstractContextManager[None]:
         """Return a context in which a provider is called while the other threads of the run go on."""
@@ -85,7 +85,7 @@ class RunContext:
 
     def isolates(self, definition: TypeDefinition) -> bool:
         """Whether the provider of a type runs in a worker."""
-        return self.isolate or definition.isolation is not None
+        return definition.isolation is not None if self.isolate is None else self.isolate
 
     def new_outcomes(self, *arguments: Any, **keywords: Any) -> CallOutcomes:
         """Return the outcomes of a call that begins, empty."""

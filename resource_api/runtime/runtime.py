@@ -97,7 +97,7 @@ class Runtime(ResourceReader):
         """
         if run is None:
             run = RunContext(log or Log("notice", _embedder_sink()))
-            run.isolate = isolate
+            run.isolate = isolate or None
         super().__init__(registry, run)
         self.log = run.log
         self.stack = stack

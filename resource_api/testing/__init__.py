@@ -9,6 +9,7 @@ import pytest
 # Before the laws are imported: their assertions then show values in the author's tests too.
 _LAWS = (
     "provider_compliance",
+    "foundation_laws",
     "get_laws",
     "set_laws",
     "neighbour_laws",
@@ -19,7 +20,15 @@ _LAWS = (
 pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAWS))
 
 from resource_api.testing.examples import Neighbour  # noqa: E402 - see above
+from resource_api.testing.method_context import MethodContext, context  # noqa: E402 - see above
 from resource_api.testing.provider_compliance import ProviderCompliance  # noqa: E402 - see above
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance  # noqa: E402 - see above
 
-__all__ = ["Neighbour", "ProviderCompliance", "SharedStateCompliance", "StateCompliance"]
+__all__ = [
+    "MethodContext",
+    "Neighbour",
+    "ProviderCompliance",
+    "SharedStateCompliance",
+    "StateCompliance",
+    "context",
+]

@@ -59,6 +59,10 @@ class Examples(NamedTuple):
     config: Mapping[str, Any] = {}
     #: The files of other users that the type reads; or the reason why it reads none; None: not tested.
     neighbours: Sequence[Neighbour] | str | None = None
+    #: How many resources a listing is tried with; None: by the type.
+    listing_size: int | None = None
+    #: Seconds in which ``get`` must return the examples; None: not timed.
+    slowest_get: float | None = None
 
     @property
     def all(self) -> list[Resource]:
@@ -66,23 +70,24 @@ class Examples(NamedTuple):
         return [self.present, *self.others]
 
 
-def similar_resources(definition: TypeDefinition, present: Mapping[str, Any]) -> list[Resource]:
-    """Return copies of ``present`` under similar names; empty when the namevar's data type accepts none."""
+def similar_resources(definition: TypeDefinition, present: Mapping[str, Any], count: int = OTHERS) -> list[Resource]:
+    """Return ``count`` copies of ``present`` under similar names; empty when the namevar's data type accepts none."""
     for namevar in definition.namevars:
         if namevar not in present:
             continue
-        names = _names(definition.attributes[namevar].datatype, present[namevar])
-        if len(names) >= OTHERS:
-            return [{**present, namevar: name} for name in names[:OTHERS]]
+        names = _names(definition.attributes[namevar].datatype, present[namevar], count)
+        if len(names) >= count:
+            return [{**present, namevar: name} for name in names[:count]]
     return []
 
 
-def _names(datatype: DataType, name: Any) -> list[Any]:
+def _names(datatype: DataType, name: Any, count: int) -> list[Any]:
     near: list[Any] = []
     if isinstance(name, str):
-        near = [form.format(name, number) for form in ("{0}-{1}", "{0}{1}", "{1}{0}") for number in (2, 3)]
+        numbers = range(2, count + 2)
+        near = [form.format(name, number) for form in ("{0}-{1}", "{0}{1}", "{1}{0}") for number in numbers]
     elif type(name) is int:
-        near = [name + 1, name + 2]
+        near = [name + number for number in range(1, count + 1)]
     return [other for other in near if datatype.accepts(other)]
 
 

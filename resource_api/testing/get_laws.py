@@ -7,20 +7,25 @@ The laws of ``set`` must not enter here; it is used only to create what is read.
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, example, given, reject, settings
 
 from resource_api.catalog import canonicalize
 from resource_api.model.values.text import show
 from resource_api.testing.examples import generated_resources, respelled_resources
+from resource_api.testing.foundation_laws import FoundationLaws
 from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences
+from resource_api.testing.system_calls import recorded
 
 if TYPE_CHECKING:
     from resource_api.model.type_definition import Resource
 
 
-class GetLaws:
+class GetLaws(FoundationLaws):
     """Rows are repeatable, as declared, canonical, and complete for the requested names."""
 
     def test_get_is_repeatable(self, harness: Harness) -> None:
@@ -32,26 +37,6 @@ class GetLaws:
             assert harness.observe(provider) == harness.observe(provider), (
                 "get returns something else when it is called again"
             )
-
-    def test_get_honours_the_declaration(self, harness: Harness) -> None:
-        """Every row has its name, nothing undeclared, and values of the declared data types, once per resource."""
-        harness.require("readable")
-        harness.apply(harness.examples.present)
-        definition, seen = harness.definition, set()
-        for row in harness.rows():
-            missing = [namevar for namevar in definition.namevars if row.get(namevar) is None]
-            assert not missing, f"get returns a resource without its namevar {missing}: it could not be identified"
-            name = definition.name_of(row)
-            undeclared = row.keys() - definition.attributes.keys()
-            assert not undeclared, (
-                f"the next plan would fail: get returns the undeclared {sorted(undeclared)} of {show(name)}"
-            )
-            kept = sorted(row.keys() & definition.write_only)
-            assert not kept, f"get returns {kept} of {show(name)}, declared write_only"
-            wrong = [problem.message for problem in canonicalize.check_values(definition, row)]
-            assert not wrong, f"the next plan would fail: get returns of {show(name)} {'; '.join(wrong)}"
-            assert name not in seen, f"the next plan would fail: get returns {show(name)} more than once"
-            seen.add(name)
 
     def test_get_is_canonical(self, harness: Harness) -> None:
         """``canonicalize`` leaves every row of ``get`` as it is, name included."""
@@ -91,6 +76,64 @@ class GetLaws:
         volatile = harness.definition.names_of_kind("read_only")
         changed = [each for each in differences(listed, found) if each not in volatile]
         assert not changed, f"get returns other {changed} of {show(name)} when called by name than when it lists all"
+
+    def test_a_listing_is_complete(self, harness: Harness) -> None:
+        """For all names ``get`` returns every resource, also beyond the first page of a service."""
+        harness.require("readable", "ensurable", "others")
+        resources = harness.many()
+        harness.converge(*resources)
+        rows = harness.listing()
+        if rows is None or not all(map(harness.listed, resources)):
+            pytest.skip("these resources are not part of a listing")
+        listed = {harness.definition.name_of(row) for row in rows}
+        lost = [name for name in harness.names(*resources) if name not in listed]
+        assert not lost, (
+            f"'resource {harness.definition.name}' would show {len(resources) - len(lost)} of {len(resources)}:"
+            f" get(None) leaves out {show(lost[0])} and others; are there further pages?"
+        )
+
+    def test_what_cannot_be_read_is_not_absent(self, harness: Harness) -> None:
+        """Where ``get`` cannot read, it raises or reports the resource as failed; it never leaves it out."""
+        harness.require("readable")
+        harness.apply(harness.examples.present)
+        [name] = harness.names(harness.examples.present)
+        provider = harness.provider()
+        with recorded(refuse=True) as events:
+            rows = harness.rows_or_failure([name], provider)
+        assert rows is None or name in rows, (
+            f"{show(name)} would be created a second time: with an input/output error in"
+            f" {events[-1] if events else 'what it reads'}, get leaves it out as if it were absent;"
+            " let the exception pass, or call context.failed"
+        )
+
+    def test_get_is_quick(self, harness: Harness) -> None:
+        """``get`` returns the examples within ``slowest_get`` seconds, the best of three calls."""
+        harness.require("readable")
+        if (bound := harness.examples.slowest_get) is None:
+            pytest.skip("'slowest_get' is not set; get is not timed")
+        resources = harness.examples.all if harness.definition.ensurable else [harness.examples.present]
+        harness.apply(*resources)
+        names, provider, best = harness.names(*resources), harness.provider(), float("inf")
+        for _ in range(3):
+            began = time.perf_counter()
+            harness.get(names, provider)
+            best = min(best, time.perf_counter() - began)
+        assert best <= bound, (
+            f"every plan would wait {best:.3f} s for get of {len(names)} resources, more than the {bound} s that"
+            " 'slowest_get' allows; read all of them by one request"
+        )
+
+    def test_canonicalize_asks_nothing(self, harness: Harness) -> None:
+        """``canonicalize`` uses its arguments alone: it opens, connects to and starts nothing."""
+        harness.require("canonicalize")
+        resources = [harness.examples.present, *respelled_resources(harness.definition, harness.examples.present)]
+        for resource in resources:
+            with recorded() as events, suppress(Exception):
+                _canonicalize(harness, [dict(resource)])
+            assert not events, (
+                "the same manifest would mean something else on another machine, and validate could not check it:"
+                f" canonicalize uses {events[0][0]} {events[0][1][:200]}"
+            )
 
     def test_canonicalize_is_idempotent(self, harness: Harness) -> None:
         """Canonical values stay unchanged, for every value that the data types accept, whatever else is declared."""

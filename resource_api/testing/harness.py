@@ -21,14 +21,14 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
 from resource_api.model.values.values import reveal, same_value
 from resource_api.plugins.provider_pool import ProviderPool
-from resource_api.provider.context import Context
+from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import Subject
 from resource_api.runtime.runtime import Runtime
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system import process_guard
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
-from resource_api.testing.examples import escape_references
+from resource_api.testing.examples import escape_references, similar_resources
 from resource_api.testing.recording_context import RecordingContext
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
 #: Exceptions that indicate a bug in a provider, as opposed to a refusal that a user can act on.
 PROGRAMMING_ERRORS: Final = (KeyError, IndexError, TypeError, AttributeError, NameError)
+#: Lines of the log in a message, which should fit on a screen.
+SHOWN_LINES: Final = 20
+#: More than one page of any service that lists by pages of a hundred or fewer.
+LISTING_OF_A_SERVICE: Final = 101
 
 
 class Harness:
@@ -64,8 +68,14 @@ class Harness:
         self.log = Log("debug", self._log_line)
         # A secret that only the mask hides is a leak too.
         self.log.mask = _Unmasked()
-        self.runtime = Runtime(registry, log=self.log)
+        self.runtime = self.new_runtime(registry)
         self._tracked: dict[Name, tuple[Resource, Resource | None]] = {}
+
+    def new_runtime(self, registry: Registry) -> Runtime:
+        """Return a runtime whose providers are in this process, where laws call them directly, never in workers."""
+        run = RunContext(self.log)
+        run.isolate = False
+        return Runtime(registry, run=run)
 
     def require(self, *features: str) -> None:
         """Skip the law unless the type or the examples have all these features."""
@@ -75,6 +85,7 @@ class Harness:
             "secrets": bool(self.definition.sensitive),
             "updated": self.examples.updated is not None,
             "others": bool(self.examples.others),
+            "isolation": self.definition.isolation is not None,
         }
         for feature in features:
             if not present.get(feature, feature in self.definition.features):
@@ -104,10 +115,12 @@ class Harness:
         """Return the plan of ``resources``."""
         return (runtime or self.runtime).plan(self.manifest(*resources))
 
-    def apply(self, *resources: Mapping[str, Any], runtime: Runtime | None = None, noop: bool = False) -> Report:
+    def apply(
+        self, *resources: Mapping[str, Any], runtime: Runtime | None = None, noop: bool = False, parallel: int = 1
+    ) -> Report:
         """Apply ``resources``, tracked for ``restore``; failures are in the report."""
         self.track(*resources)
-        return (runtime or self.runtime).apply(self.manifest(*resources), noop=noop)
+        return (runtime or self.runtime).apply(self.manifest(*resources), noop=noop, parallel=parallel)
 
     def converge(self, *resources: Mapping[str, Any]) -> Report:
         """Apply; fail unless everything succeeds and the next plan is empty."""
@@ -132,8 +145,9 @@ class Harness:
 
     @property
     def log_text(self) -> str:
-        """The log so far, to append to a message."""
-        return "".join(f"\n  {line}" for line in self.lines)
+        """The end of the log so far, to append to a message."""
+        more = [f"… {len(self.lines) - SHOWN_LINES} lines"] if len(self.lines) > SHOWN_LINES else []
+        return "".join(f"\n  {line}" for line in (*more, *self.lines[-SHOWN_LINES:]))
 
     def provider(self) -> Any:
         """Return a provider instance of a new transaction."""
@@ -148,7 +162,7 @@ class Harness:
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:
         """Return the rows of one call of ``get`` unchanged. Raises what ``get`` raises, including ``CannotList``."""
         provider = provider or self.provider()
-        context = Context(self.definition, self.runtime.run, reading=True)
+        context = self.context(reading=True)
         arguments = [None if names is None else list(names)] if "simple_get_filter" in self.definition.features else []
         with process_guard.protected(), context.activate(provider):
             rows = [dict(row) for row in provider.get(context, *arguments)]
@@ -162,6 +176,30 @@ class Harness:
             return self.get(None, provider)
         except CannotList:
             return None
+
+    def rows_or_failure(self, names: Collection[Name], provider: Any) -> dict[Name, Resource] | None:
+        """Return the rows of those ``names`` that exist, by one call of ``get``; None if it raises or reports one."""
+        context = self.context(reading=True)
+        arguments = [list(names)] if "simple_get_filter" in self.definition.features else []
+        try:
+            with process_guard.protected(), context.activate(provider):
+                rows = {self.definition.name_of(row): row for row in provider.get(context, *arguments) if exists(row)}
+        except Exception:  # noqa: BLE001 - whatever it raises
+            return None
+        return None if any(outcome.status == "failed" for outcome in context.outcomes.values()) else rows
+
+    def context(self, *, reading: bool = False) -> Context:
+        """Return the context of a call of its own."""
+        return Context(self.definition, self.runtime.run, reading=reading)
+
+    def many(self, count: int | None = None) -> list[Resource]:
+        """Return the examples with so many similar ones as a listing is tried with, or ``count``."""
+        if count is None:
+            count = self.examples.listing_size
+        if count is None:
+            count = LISTING_OF_A_SERVICE if self.definition.config.attributes else 0
+        similar = similar_resources(self.definition, self.examples.present, count - 1) if count > 1 else []
+        return [self.examples.present, *similar] if len(similar) >= len(self.examples.others) else self.examples.all
 
     def existing(self, names: Collection[Name]) -> dict[Name, Resource]:
         """Return the rows of those ``names`` that exist."""

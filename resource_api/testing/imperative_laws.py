@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from resource_api.testing.foundation_laws import FoundationLaws
 from resource_api.testing.harness import failures
 
 if TYPE_CHECKING:
     from resource_api.testing.harness import Harness
 
 
-class ImperativeLaws:
+class ImperativeLaws(FoundationLaws):
     """``due`` decides whether a resource runs, in plan and apply alike."""
 
     def test_due_is_repeatable(self, harness: Harness) -> None:

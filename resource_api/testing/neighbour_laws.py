@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.testing.examples import OBSTACLES, Neighbour
+from resource_api.testing.foundation_laws import FoundationLaws
 from resource_api.testing.harness import Harness, failures
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ ACL: Final = struct.pack("<I", 2) + b"".join(
 )
 
 
-class NeighbourLaws:
+class NeighbourLaws(FoundationLaws):
     """What another user writes lends nothing, blocks nothing and hides nothing."""
 
     def test_neighbours_change_nothing_for_others(self, harness: Harness) -> None:

@@ -25,6 +25,9 @@ class Provider(BaseProvider):
                 resource["labels"] = sorted(set(resource["labels"]))
         return resources
 
+    def insync(self, _context: Context, _name: str, _attribute: str, _is: Resource, _should: Resource) -> None:
+        """Leave the comparison of every attribute to the runtime."""
+
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return copies of the resources, without the write-only attribute."""
         rows = [row for name, row in self.stored.items() if names is None or name in names]
