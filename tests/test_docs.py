@@ -420,15 +420,21 @@ def test_every_page_can_be_reached() -> None:
 EXAMPLES: Final = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix in {".yaml", ".json", ".py"})
 
 
+#: The examples that need a machine of their own, and no ``directory``.
+_WHOLE_MACHINE: Final = {"server", "nginx"}
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_right(path: Path, tmp_path: Path) -> None:
     """Nothing in it is wrong, and its first lines say how to try it."""
     runtime = Runtime(Registry.from_path(path.parent))
-    assert runtime.validate(path, {} if path.stem == "server" else {"directory": str(tmp_path)}).entries
+    assert runtime.validate(path, {} if path.stem in _WHOLE_MACHINE else {"directory": str(tmp_path)}).entries
     assert f"examples/{path.name}" in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", [each for each in EXAMPLES if each.stem != "server"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [each for each in EXAMPLES if each.stem not in _WHOLE_MACHINE], ids=lambda path: path.name
+)
 def test_an_example_applies_and_then_changes_nothing(path: Path, tmp_path: Path) -> None:
     """A plan lists what apply then does, a second apply does nothing, and destroy leaves nothing."""
     runtime = Runtime(Registry.from_path(path.parent))

@@ -135,7 +135,8 @@ def test_types_and_providers_are_no_packages() -> None:
 
 def test_every_type_has_a_provider_and_every_provider_a_type() -> None:
     """The loader pairs them by file name."""
-    assert {path.name for path in files("types")} == {path.name for path in files("providers")}
+    of_types = {path.stem if path.parent.name == "providers" else path.parent.name for path in files("providers")}
+    assert {path.stem for path in files("types")} == of_types
 
 
 def test_types_and_providers_import_only_the_api_and_the_standard_library() -> None:
@@ -191,7 +192,8 @@ def test_every_package_is_listed_for_installation() -> None:
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     listed = set(config["options"]["packages"].split())
     real = {relative(path.parent).replace("/", ".") for path in files("resource_api") if path.name == "__init__.py"}
-    assert real | {"resource_api", "resource_api.types", "resource_api.providers"} == listed
+    several = {f"resource_api.{relative(path.parent).replace('/', '.')}" for path in files("providers")}
+    assert real | several | {"resource_api", "resource_api.types"} == listed
 
 
 def test_nothing_is_left_for_later() -> None:

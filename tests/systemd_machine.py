@@ -1,0 +1,148 @@
+"""A machine that was started by a real systemd: its own namespaces, and a root that is a copy of this one on demand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+#: Seconds until systemd must have started.
+_START: Final = 30.0
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+#: The services of the distribution that stay; all others are about hardware, users or the network.
+_KEPT: Final = " ".join(f"! -name {name}.service" for name in ("systemd-journald", "cron", "emergency"))
+#: Mounts that a machine with namespaces cannot make.
+_MASKED: Final = "sys-kernel-debug.mount sys-kernel-tracing.mount dev-mqueue.mount dev-hugepages.mount"
+#: Arguments: a directory for mounts, then the directories beneath which other file systems are needed.
+_BOOT: Final = f"""
+set -e
+base=$1; shift
+mount --make-rprivate /
+mount -t tmpfs tmpfs "$base"
+mkdir "$base/up" "$base/work" "$base/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$base/up,workdir=$base/work" "$base/root"
+for place in "$@"; do mkdir -p "$base/root/$place"; mount --rbind "$place" "$base/root/$place"; done
+cd "$base/root"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount -t tmpfs -o mode=755 tmpfs run
+mount -t tmpfs -o mode=755 tmpfs dev
+for node in null zero full random urandom tty; do touch dev/$node; mount --bind /dev/$node dev/$node; done
+mkdir dev/shm dev/pts
+if [ -d /sys/fs/cgroup/systemd ]; then
+    mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
+    mkdir sys/fs/cgroup/systemd sys/fs/cgroup/unified
+    mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
+    mount -t cgroup2 cgroup2 sys/fs/cgroup/unified
+else
+    mount -t cgroup2 cgroup2 sys/fs/cgroup
+fi
+rm -rf etc/systemd/system/*.wants lib/systemd/system-generators
+find lib/systemd/system etc/systemd/system -name '*.service' {_KEPT} -delete
+for unit in {_MASKED}; do ln -sf /dev/null etc/systemd/system/$unit; done
+printf '[Unit]\\nRequires=basic.target\\nAfter=basic.target\\n' >etc/systemd/system/ra-test.target
+mkdir oldroot
+pivot_root . oldroot
+umount -l oldroot
+exec env -i container=ra-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
+    /lib/systemd/systemd --system --unit=ra-test.target --log-target=null --show-status=false
+"""
+
+
+class Machine:
+    """Runs programs on the machine; ``pid`` is that of its systemd."""
+
+    def __init__(self, pid: int) -> None:
+        """Use a machine that has been started."""
+        self.pid = pid
+
+    def run(self, *arguments: str | Path, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a program and return how it ended."""
+        python = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        options["env"] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", **python}
+        inside = ["nsenter", "--target", str(self.pid), "--all", "env", "--chdir=/", *map(str, arguments)]
+        options.setdefault("stdin", subprocess.DEVNULL)
+        done = subprocess.run(inside, check=False, capture_output=True, text=True, timeout=50, **options)
+        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file of the machine."""
+        self.run("sh", "-c", 'cat >"$0"', path, stdin=None, input=text)
+
+    def read(self, path: str) -> str:
+        """Return what a file of the machine holds; nothing if there is none."""
+        return self.run("cat", path, check=False).stdout
+
+    def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run ``resource-api``."""
+        return self.run(sys.executable, "-m", "resource_api", *arguments, check=check)
+
+    def apply(self, manifest: str, *options: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Apply a manifest that is given as text."""
+        self.write("/root/site.yaml", manifest)
+        return self.command("apply", "/root/site.yaml", *options, check=check)
+
+
+@contextmanager
+def started_machine(directory: Path) -> Iterator[Machine]:
+    """Start a machine, and end all of it; ``directory`` is empty, and used for its mounts only."""
+    groups = [each / f"ra-test-{os.getpid()}" for each in _hierarchies()]
+    here = os.stat("/").st_dev  # noqa: PTH116 - as below
+    places = {str(ROOT), sys.prefix, sys.base_prefix, *(each for each in sys.path if os.path.isdir(each))}  # noqa: PTH112
+    others = sorted(each for each in places if os.stat(each).st_dev != here)  # noqa: PTH116 - a text
+    namespaces = ("--cgroup", "--mount", "--pid", "--fork", "--uts", "--ipc", "--kill-child")
+    for group in groups:
+        group.mkdir()
+    # The shell moves itself into the control groups before they become the root of those that systemd sees.
+    enter = "".join(f"echo $$ >{group}/cgroup.procs; " for group in groups)
+    arguments = ["sh", "-c", f'{enter}exec unshare {" ".join(namespaces)} sh -c "$0" sh "$@"', _BOOT, str(directory)]
+    with (directory.parent / "systemd.log").open("w+") as log:
+        process = subprocess.Popen(
+            [*arguments, *others], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield _wait_for(process, log.name)
+        finally:
+            process.kill()
+            process.wait()
+            for group in groups:
+                _remove(group)
+
+
+def _hierarchies() -> list[Path]:
+    """Return the control groups that systemd uses: version 1 with its own hierarchy, or version 2 alone."""
+    old = [_CGROUPS / "systemd", _CGROUPS / "unified"]
+    return old if old[0].is_dir() else [_CGROUPS]
+
+
+def _wait_for(process: subprocess.Popen[bytes], log: str) -> Machine:
+    until = time.monotonic() + _START
+    while time.monotonic() < until and process.poll() is None:
+        time.sleep(0.05)
+        with suppress(OSError, IndexError):
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+            machine = Machine(int(children.split()[0]))
+            answer = machine.run("systemctl", "is-system-running", check=False).stdout.strip()
+            if answer in {"running", "degraded"}:
+                return machine
+    msg = f"systemd has not started: {Path(log).read_text(encoding='utf-8')}"
+    raise AssertionError(msg)
+
+
+def _remove(group: Path) -> None:
+    """Remove a control group with those in it, once the kernel has removed their processes."""
+    for directory, *_ in os.walk(group, topdown=False):
+        for _ in range(100):
+            with suppress(OSError):
+                Path(directory).rmdir()
+                break
+            time.sleep(0.02)

@@ -1,0 +1,61 @@
+"""Services: whether they run, and whether they are started with the machine."""
+
+from resource_api import Attribute, TypeDefinition
+
+#: The characters of unit names (systemd.unit(5)); no option, no path, no glob, and no template without an instance.
+NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,200}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,200})?\z/]"
+
+TYPE = TypeDefinition(
+    name="service",
+    docs="""Manage services: whether they run now, and whether they are started when the machine starts.
+
+    Service[nginx]:
+      ensure: running
+      enable: true
+      subscribe: File[/etc/nginx/nginx.conf]
+
+A service is never created or deleted here: a package or a file brings it. One that does not exist is read as stopped
+and not enabled; to start or enable it is an error. When a resource that the service subscribes to changes, the service
+is restarted, or reloaded with `refresh: reload`; one that does not run is left as it is.
+
+With systemd the name is that of a unit: `nginx` and `nginx.service` are the same, `backup.timer`, `docker.socket` and
+`getty@tty1` are others. If a unit cannot be started, the last lines of its log are part of the error. When a unit file
+has changed, `systemctl daemon-reload` is called, once for all services that are changed together.
+
+`resource service` lists the units of the kind `service`, without those that are only other names of a unit.
+""",
+    attributes={
+        "name": Attribute(
+            NAME,
+            "The name of the service, or with its suffix that of another unit.",
+            kind="namevar",
+        ),
+        "ensure": Attribute(
+            "Optional[Enum[running, stopped]]",
+            "Whether it runs now. A unit that has failed, or waits for its next attempt to start, does not run.",
+        ),
+        "enable": Attribute(
+            "Optional[Variant[Boolean, Enum[mask]]]",
+            "Whether it is started with the machine; `mask`: nothing can start it. A unit that is `static` (it has no"
+            " section `[Install]`) counts as not enabled, and cannot be enabled.",
+        ),
+        "refresh": Attribute(
+            "Enum[restart, reload]",
+            "What a change of a resource that it subscribes to does: `restart`; or `reload`, which restarts a unit that"
+            " cannot be reloaded.",
+            kind="parameter",
+            default="restart",
+        ),
+        "state": Attribute(
+            "Optional[String]",
+            "The state as the init system calls it, such as `active (running)`, `failed (failed)` or `not-found`.",
+            kind="read_only",
+        ),
+        "unit_file": Attribute(
+            "Optional[String]",
+            "The state of the unit file as systemd calls it, such as `enabled`, `static` or `masked`.",
+            kind="read_only",
+        ),
+    },
+    features={"canonicalize", "custom_insync", "refreshable", "simple_get_filter"},
+)
