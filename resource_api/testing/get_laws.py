@@ -127,6 +127,8 @@ class GetLaws(FoundationLaws):
         """``canonicalize`` uses its arguments alone: it opens, connects to and starts nothing."""
         harness.require("canonicalize")
         resources = [harness.examples.present, *respelled_resources(harness.definition, harness.examples.present)]
+        with suppress(Exception):
+            _canonicalize(harness, [dict(resources[0])])  # the provider is loaded
         for resource in resources:
             with recorded() as events, suppress(Exception):
                 _canonicalize(harness, [dict(resource)])
