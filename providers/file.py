@@ -167,6 +167,8 @@ class Provider(BaseProvider):
         }
         mode = should.get("mode")
         mode = None if mode is None else int(_mode(mode, ensure), 8)
+        # Only declared content is written into a new file.
+        kept = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
                 batch.make_link(path, should["target"], **owner)
@@ -174,7 +176,7 @@ class Provider(BaseProvider):
                 batch.set_mode_owner(path, **owner, former_uid=is_.get("uid"))
         elif ensure == "directory" and found == "absent":
             batch.make_directory(path, mode=mode, **owner)
-        elif ensure == "file" and (content := _content(path, is_, should, owner["uid"])) is not None:
+        elif ensure == "file" and (content := _content(path, is_, should, kept=kept)) is not None:
             batch.replace(path, content, mode=mode, **owner)
         else:
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
@@ -194,15 +196,11 @@ def _flush(context: Context, batch: files.Batch) -> None:
 
 
 def _content(
-    path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], uid: int | None
+    path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, kept: bool
 ) -> bytes | Iterator[bytes] | None:
-    """Return the content to write into a file; None when the present one is right.
-
-    A declared content is written in any case when the file changes its owner to ``uid`` from another user, who may
-    still hold it open.
-    """
+    """Return the content to write into a file; None when the present file may be ``kept`` and its content is right."""
     exists = is_ is not None and is_["ensure"] == "file"
-    right = exists and not _held_by_another(is_, uid)
+    right = exists and kept
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
     asset = content if isinstance(content, Asset) else source
     if isinstance(asset, Asset):
@@ -215,7 +213,11 @@ def _content(
 
 
 def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
-    return is_ is not None and uid is not None and is_.get("uid", uid) not in {0, uid, os.geteuid()}
+    """Return whether others may hold a file open for writing whose rights end: its owner, or who its mode let write."""
+    if is_ is None:
+        return False
+    taken_over = uid is not None and is_.get("uid", uid) not in {0, uid, os.geteuid()}
+    return taken_over or bool(int(is_.get("mode", "0"), 8) & 0o022)
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:

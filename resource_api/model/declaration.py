@@ -136,6 +136,8 @@ class Manifest(NamedTuple):
     documents: tuple[Document, ...]
     #: The directory of relative file names, if it is not the current one.
     root: str = ""
+    #: The saved plan that it is embedded in, if it is.
+    saved_in: str = ""
 
     def __repr__(self) -> str:
         """Show the file and the number of resources."""

@@ -171,7 +171,7 @@ class ProgramRun:
             self._fail_to_start(error)
 
     def _locate(self) -> str:
-        return trusted_path.locate(self.argv[0], self._user.writers if self._user else trusted_path.OWN)
+        return trusted_path.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:
         trusted_path.locate.cache_clear()

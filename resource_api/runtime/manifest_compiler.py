@@ -46,7 +46,8 @@ class ManifestCompiler:
         Raise ``ManifestError``, and ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile(self._read(source, inputs, providers), inputs, providers)
-        return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
+        from_file = isinstance(source, (str, os.PathLike)) or catalog.manifest.saved_in
+        return self._warn_of_writers(catalog) if from_file else catalog
 
     def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest without its resources, as ``destroy`` needs it: its configured providers.
@@ -86,11 +87,12 @@ class ManifestCompiler:
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each file of data in its manifest that others can write to."""
         warnings = []
-        for document in catalog.manifest.documents:
-            why = self._registry.trust.who_can_change(document.file)
-            if why and os.path.splitext(document.file)[1].lower() in reading.READERS:  # noqa: PTH122 - text
-                message = f"others can change this manifest: {why}"
-                warnings.append(Problem(None, message, "warning", file=document.file, code="untrusted_manifest"))
+        saved = catalog.manifest.saved_in
+        for file in [saved] if saved else [document.file for document in catalog.manifest.documents]:
+            why = self._registry.trust.who_can_change(file)
+            if why and (saved or os.path.splitext(file)[1].lower() in reading.READERS):  # noqa: PTH122 - text
+                message = f"others can change this {'plan' if saved else 'manifest'}: {why}"
+                warnings.append(Problem(None, message, "warning", file=file, code="untrusted_manifest"))
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
     def _component(self, name: str) -> LoadedComponent | None:

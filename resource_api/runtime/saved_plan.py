@@ -47,14 +47,27 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
     document["manifest"] = embedded if key is None else _encrypted(plan, document, embedded, key)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    text = f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode()
     try:
-        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-            json.dump(document, file, indent=2, ensure_ascii=False)
-            file.write("\n")
+        _save(path, text)
     except OSError as error:
         msg = f"cannot save the plan to {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
+
+
+def _save(path: str, text: bytes) -> None:
+    """Write a new file with mode 0600, or to a pipe or terminal; a file that is there may be another user's."""
+    from resource_api.system.filesystem import directories, files  # noqa: PLC0415 - only to save a plan
+
+    with suppress(FileNotFoundError), open(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY), "wb") as file:  # noqa: PTH123 - a descriptor
+        kind = os.fstat(file.fileno()).st_mode
+        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
+            file.write(text)
+            return
+    with directories.Directories() as opened:
+        directory, name = opened.follow(directories.canonical_path(os.path.abspath(path)))  # noqa: PTH100 - text
+        place = directory.beneath(name)
+    files.replace(place, text, mode=0o600, uid=os.geteuid(), gid=os.getegid())
 
 
 def check_target(path: str, files: Iterable[str]) -> None:
@@ -159,7 +172,7 @@ def apply(
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
-    options = options._replace(**given, saved=True)
+    options, manifest = options._replace(**given, saved=True), manifest._replace(saved_in=path)
 
     def check(plan: Plan) -> None:
         _check(document, planned, documents.plan(plan), path)

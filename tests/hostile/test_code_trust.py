@@ -239,6 +239,19 @@ def test_a_neighbour_adds_nothing_to_a_sticky_directory(site: Site) -> None:
     refused(site.plan(), f"'{site.root}' belongs to root and has mode 1777")
 
 
+def test_the_advice_keeps_directories_that_others_use(site: Site) -> None:
+    """A directory of another user, or a sticky one, is not to be given to root or closed: the code is to be moved."""
+    os.chown(site.root, BOB, BOB)
+    done = site.plan()
+    refused(done, "move the code to a directory that only root and you can write to")
+    assert "chown" not in done.stderr
+    os.chown(site.root, 0, 0)
+    site.root.chmod(0o1777)
+    done = site.plan()
+    refused(done, "move the code to a directory that only root and you can write to")
+    assert "chmod" not in done.stderr
+
+
 def test_links_count_with_their_target_and_the_way_to_it(site: Site, tmp_path: Path) -> None:
     """A link of a neighbour is refused, and one of root's that leads to their file."""
     elsewhere = tmp_path / "elsewhere"

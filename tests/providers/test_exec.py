@@ -217,6 +217,15 @@ def test_a_command_runs_as_another_user() -> None:
 
 
 @as_root
+def test_a_command_of_another_user_can_open_its_output_by_name() -> None:
+    """Its pipes belong to that user: /dev/stdout and /dev/stderr are opened with the user's rights."""
+    ran = sh("echo out > /dev/stdout; echo err > /dev/stderr", user="games")
+    assert ran.report.exit_code == 0, ran.lines
+    assert ran.output == ["out"]
+    assert [line for line in ran.lines if line.endswith(": err")], ran.lines
+
+
+@as_root
 def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
     """Further groups of the user apply, and root's groups do not."""
     (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nra-test-user:x:54321:54321::/:/bin/sh\n")

@@ -228,8 +228,8 @@ def test_a_file_that_another_user_holds_open_is_not_taken_over(theirs: Path) -> 
         held.write("; evil")
     assert path.read_text() == "right"
     assert path.stat().st_uid == 0
-    before = path.stat().st_ino
     assert change(path, read(path), ensure="file", content="right", owner="root", mode="0700") == ""
+    before = path.stat().st_ino
     os.chown(path, NOBODY, NOBODY)
     assert change(path, read(path), ensure="file", owner="root") == ""
     assert (path.stat().st_ino, path.read_text()) == (before, "right")
@@ -248,3 +248,50 @@ def test_what_was_swapped_since_it_was_read_gets_no_new_owner(theirs: Path, kind
     secret.rename(mine)
     assert "replaced meanwhile" in change(mine, seen, ensure=kind, owner="nobody", mode="0750")
     assert (mine.stat().st_uid, stat.S_IMODE(mine.stat().st_mode)) == (0, 0o700 if kind == "directory" else 0o600)
+
+
+@root_only
+@pytest.mark.parametrize("given", [{"owner": "nobody"}, {"group": "nogroup"}, {"mode": "0644"}])
+def test_a_file_of_root_in_a_directory_of_others_is_not_given_to_them(theirs: Path, given: dict[str, str]) -> None:
+    """They may have moved any file of root there; with its content declared, a new file takes its place."""
+    path = theirs / "managed"
+    path.write_text("secret")
+    path.chmod(0o600)
+    before = path.stat()
+    assert "may have moved another file here" in change(path, read(path), ensure="file", **given)
+    assert path.stat() == before
+    assert change(path, read(path), ensure="file", mode="0400") == ""
+    path.chmod(0o600)
+    with path.open(encoding="utf-8") as held:
+        assert change(path, read(path), ensure="file", content="secret", **given) == ""
+        assert (os.fstat(held.fileno()).st_uid, stat.S_IMODE(os.fstat(held.fileno()).st_mode)) == (0, 0o600)
+    assert path.stat().st_ino != before.st_ino
+
+
+@root_only
+def test_a_file_below_a_directory_that_others_can_rename_is_not_given_to_them(theirs: Path) -> None:
+    """A whole directory of root can be moved to the name of another one; in a sticky directory it cannot."""
+    inner = theirs / "inner"
+    inner.mkdir()
+    (inner / "f").write_text("secret")
+    (inner / "f").chmod(0o600)
+    refused = change(inner / "f", read(inner / "f"), ensure="file", owner="nobody")
+    assert "may have moved another file here" in refused
+    assert "may have moved another file here" in change(inner, read(inner), ensure="directory", owner="nobody")
+    assert (inner.stat().st_uid, (inner / "f").stat().st_uid) == (0, 0)
+    os.chown(theirs, 0, 0)
+    theirs.chmod(0o1777)
+    assert change(inner / "f", read(inner / "f"), ensure="file", owner="nobody") == ""
+
+
+@root_only
+@pytest.mark.parametrize("writable", [0o620, 0o602])
+def test_a_file_that_others_could_write_is_replaced_when_its_rights_change(tmp_path: Path, writable: int) -> None:
+    """Who has opened it before could still write; with its content declared, no open descriptor leads to it."""
+    path = tmp_path / "f"
+    path.write_text("right")
+    path.chmod(writable)
+    with path.open("a", encoding="utf-8") as held:
+        assert change(path, read(path), ensure="file", content="right", mode="0600") == ""
+        held.write("; evil")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("right", 0o600)

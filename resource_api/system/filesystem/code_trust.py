@@ -1,8 +1,9 @@
-"""Check that only root and the caller can change the code that is executed. Linux only.
+"""Check that only trusted users can change the code and the programs that are executed. Linux only.
 
-Trusted are root, the user of this process, and the user who called ``sudo`` (``SUDO_UID``). A path is checked from the
-root downwards: no other user can replace a name in a directory that only trusted users can write to, so its next name
-still is what has been checked. A file is opened before its own status is read. What the code does must not enter here.
+Trusted with code are root, the user of this process, and the user who called ``sudo`` (``SUDO_UID``). A path is checked
+from the root downwards: no other user can replace a name in a directory that only trusted users can write to, so its
+next name still is what has been checked. A file is opened before its own status is read. What the code does must not
+enter here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 #: Most links followed in one path, as in the kernel (path_resolution(7)).
 _MAX_LINKS: Final = 40
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
-_ACL: Final = "system.posix_acl_access"
 
 
 class _Place(NamedTuple):
@@ -34,14 +34,20 @@ class _Place(NamedTuple):
 class CodeTrust:
     """Opens files of code, and refuses those that others can change. Each directory is looked at once."""
 
-    def __init__(self, exempt: Iterable[str | os.PathLike[str]] = (), ways: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        exempt: Iterable[str | os.PathLike[str]] = (),
+        ways: Mapping[str, str] | None = None,
+        users: Iterable[int] | None = None,
+    ) -> None:
         """Accept everything beneath the ``exempt`` directories.
 
-        ``ways``: a directory without links in its path → the path with links by which it was named.
+        ``ways``: a directory without links in its path → the path with links by which it was named. ``users``: who is
+        trusted; by default those who are trusted with code.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
         self._ways = dict(ways or {})
-        self._users = {0, os.geteuid(), *_sudo_user()}
+        self._users = {0, os.geteuid(), *_sudo_user()} if users is None else set(users)
         #: Path of a directory or link → its status.
         self._seen: dict[str, os.stat_result] = {}
         #: Path → why others can change it; empty: they cannot. For a directory as the one that holds a file, and as
@@ -62,7 +68,7 @@ class CodeTrust:
             if why:
                 os.close(descriptor)
         if why:
-            msg = f"{path}: is not executed, because others could have changed it: {why}"
+            msg = f"{path}: is not executed, because others could have changed it: {why}; {_ADVICE}"
             raise UntrustedCode(msg)
         return descriptor
 
@@ -74,10 +80,18 @@ class CodeTrust:
     def who_can_change(self, path: str) -> str:
         """Return why others can change a file of data, empty when they cannot, or when it cannot be found any more."""
         try:
-            place = self._follow(path)
-            return place.why or self._why_file(place.path, os.lstat(place.path))
+            why = self.why_not(path, holds_code=False)
         except OSError:
             return ""
+        return f"{why}; {_ADVICE}" if why else ""
+
+    def why_not(self, path: str, *, holds_code: bool = True) -> str:
+        """Return why others can change a program, or a file of data unless ``holds_code``; empty when they cannot.
+
+        Raise ``OSError`` when it cannot be found.
+        """
+        place = self._follow(path, holds_code=holds_code)
+        return place.why or self._why_file(place.path, os.lstat(place.path))
 
     def _follow(self, path: str, *, holds_code: bool = False) -> _Place:
         """Follow ``path`` from the root and check every directory and link on the way, but not what is at its end.
@@ -154,20 +168,21 @@ class CodeTrust:
             return why
         mode, shown = found.st_mode, _describe(path, found)
         if mode & stat.S_IWOTH:
-            return f"{shown}, so everybody can write to it; run: chmod o-w {path}; {_ADVICE}"
+            todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod o-w {path}"
+            return f"{shown}, so everybody can write to it; {todo}"
         if mode & stat.S_IWGRP:
             if not self._is_private_group(found.st_gid):
-                group = _group_name(found.st_gid)
-                return f"{shown}, so the group {group} can write to it; run: chmod g-w {path}; {_ADVICE}"
+                todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod g-w {path}"
+                return f"{shown}, so the group {_group_name(found.st_gid)} can write to it; {todo}"
             if _has_acl(path):
-                return f"{shown} and an ACL that may let others write to it; run: setfacl -b {path}; {_ADVICE}"
+                return f"{shown} and an ACL that may let others write to it; run: setfacl -b {path}"
         return ""
 
     def _why_owner(self, path: str, found: os.stat_result) -> str:
         if found.st_uid in self._users:
             return ""
-        todo = f"look at it and run: chown -h root {path}"
-        return f"{_describe(path, found)}; {_user_name(found.st_uid)} is neither root nor you; {todo}; {_ADVICE}"
+        todo = _MOVE if stat.S_ISDIR(found.st_mode) else f"look at it and run: chown -h root {path}"
+        return f"{_describe(path, found)}; {_user_name(found.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
         """Return whether a group has members, and each is a trusted user."""
@@ -184,6 +199,8 @@ class CodeTrust:
         return bool(members) and not unknown and members <= self._users
 
 
+#: A shared directory, such as /tmp or the home of a user, must keep its owner and mode.
+_MOVE: Final = "move the code to a directory that only root and you can write to"
 _ADVICE: Final = "or, if you trust everybody who can write there, give --trust-path DIR"
 #: The number of digits of the greatest user id.
 _LONGEST_ID: Final = 10
@@ -224,7 +241,6 @@ def _group_name(gid: int) -> str:
 
 def _has_acl(path: str) -> bool:
     """Return whether a file or directory has an ACL: the group's bits of its mode are then only a limit."""
-    try:
-        return bool(os.getxattr(path, _ACL, follow_symlinks=False))
-    except OSError:
-        return False
+    from resource_api.system.filesystem import permissions  # noqa: PLC0415 - only for what a group can write
+
+    return permissions.ACL in permissions.attributes(path)

@@ -37,13 +37,15 @@ class Directory(NamedTuple):
     """An open directory.
 
     ``fd`` is for ``dir_fd=``; ``path`` contains no link; ``device`` is the number of its filesystem; ``trusted`` means
-    that only root and the caller can write to it.
+    that only root and the caller can write to it, and that others can rename no directory on its path. ``sticky`` means
+    that others can write to it, but cannot rename what belongs to root or the caller.
     """
 
     fd: int
     path: str
     device: int
     trusted: bool
+    sticky: bool
 
     def beneath(self, name: str) -> str:
         """Return the path of ``name`` in it."""
@@ -142,21 +144,28 @@ class Directories:
     def _root(self) -> Directory:
         root = self._open.get("/")
         if root is None:
-            root = self._open["/"] = _directory(os.open("/", _PATH), "/")
+            root = self._open["/"] = _directory(os.open("/", _PATH), "/", None)
         return root
 
     def _enter(self, here: Directory, name: str) -> Directory:
         path = here.beneath(name)
         found = self._open.get(path)
         if found is None or found.path != path:
-            found = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path)
+            found = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path, here)
         return found
 
 
-def _directory(fd: int, path: str) -> Directory:
+def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
     seen = os.fstat(fd)
-    trusted = not seen.st_mode & _OTHERS_WRITE and seen.st_uid in {0, os.geteuid()}
-    return Directory(fd, path, seen.st_dev, trusted)
+    own = {0, os.geteuid()}
+    trusted = not seen.st_mode & _OTHERS_WRITE and seen.st_uid in own
+    if trusted and parent is not None and not parent.trusted:
+        # In a sticky directory of ours, others cannot rename what is ours: /tmp, for example.
+        trusted = parent.sticky
+    sticky = (
+        bool(seen.st_mode & stat.S_ISVTX) and seen.st_uid in own and (parent is None or parent.trusted or parent.sticky)
+    )
+    return Directory(fd, path, seen.st_dev, trusted, sticky)
 
 
 def _link(here: Directory, name: str) -> str:

@@ -22,6 +22,7 @@ from resource_api.system.filesystem.permissions import (
     Permissions,
     change_link_owner,
     change_permissions,
+    gives_away,
     set_directory_permissions,
     set_new_permissions,
 )
@@ -160,6 +161,10 @@ class Batch:
         finally:
             self.directories.forget()
 
+    def can_others_replace(self, path: str) -> bool:
+        """Return whether other users can put another file to ``path``. Raise ``OSError``."""
+        return not self.directories.place(path)[0].trusted
+
     def replace(
         self, path: str, content: Content, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
     ) -> None:
@@ -269,9 +274,9 @@ class Batch:
         """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present one.
 
         ACLs, attributes of users and file capabilities end as with ``replace``.
-        Raise ``OSError``: EPERM for a file with other hard links in a directory that other users can write to (it
-        may be a link to a file of another user), EAGAIN when the file is replaced meanwhile, or no longer belongs to
-        ``former_uid``, if that is given.
+        Raise ``OSError``: EAGAIN when the file is replaced meanwhile, or no longer belongs to ``former_uid``, if that
+        is given; EPERM in a directory that other users can write to for a file with other hard links, and for one that
+        would be given to others (``gives_away``): they may have put a link to another file there, or renamed one.
         """
         directory, name = self.directories.place(path)
         seen = os.lstat(name, dir_fd=directory.fd)
@@ -288,11 +293,9 @@ class Batch:
             now = os.fstat(fd)
             if not os.path.samestat(seen, now):
                 raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
-            if stat.S_ISREG(now.st_mode) and now.st_nlink > 1 and not directory.trusted:
-                raise PermissionError(
-                    errno.EPERM, "it has other hard links, and other users can write to its directory", path
-                )
             wanted = Permissions(mode, uid, gid)
+            if not directory.trusted:
+                _check_not_planted(now, wanted, path)
             change_permissions(fd, now, wanted, clear=wanted.end_attributes(now.st_uid))
             self._pending.file(fd, directory)
         finally:
@@ -346,6 +349,20 @@ class Batch:
         for staged in files:
             with suppress(OSError):
                 temporary_names.discard(self.directories.reach(staged.directory).fd, staged.temporary)
+
+
+def _check_not_planted(now: os.stat_result, wanted: Permissions, path: str) -> None:
+    """Raise ``PermissionError`` when others may have put another file here to get ``wanted`` for it."""
+    why = ""
+    if stat.S_ISREG(now.st_mode) and now.st_nlink > 1:
+        why = "it has other hard links, and other users can write to its directory"
+    elif gives_away(wanted, now):
+        why = (
+            "other users can write to a directory on its path and may have moved another file here, so its rights are "
+            "not given to others; declare its content, remove it, or change its rights yourself"
+        )
+    if why:
+        raise PermissionError(errno.EPERM, why, path)
 
 
 def _whole(file: int, limit: int) -> bytes | None:

@@ -52,6 +52,18 @@ class Permissions(NamedTuple):
         return self.uid is not None and (self.mode is not None or self.uid != owner)
 
 
+def gives_away(wanted: Permissions, now: os.stat_result) -> bool:
+    """Return whether a file of root or the caller gets another owner or group or more rights, or another's a new owner.
+
+    That must not be done where somebody else may have put the file: it may be any file that he can move, not read.
+    """
+    own = {0, os.geteuid()}
+    if now.st_uid not in own:
+        return wanted.uid not in {None, now.st_uid, *own}
+    wider = wanted.mode is not None and wanted.mode & ~now.st_mode & 0o7777
+    return bool(wider) or wanted.uid not in {None, *own} or wanted.gid not in {None, now.st_gid}
+
+
 def _is_taken_over(wanted: Permissions, now: os.stat_result) -> bool:
     """Return whether the owner changes from another user, who has chosen the group and the mode."""
     return wanted.uid is not None and now.st_uid not in {0, os.geteuid(), wanted.uid}
@@ -80,7 +92,7 @@ def change_permissions(fd: int, now: os.stat_result, wanted: Permissions, *, cle
     old = stat.S_IMODE(now.st_mode)
     mode = kept if wanted.mode is None else wanted.mode
     new_owner = wanted.uid not in {None, now.st_uid} or wanted.gid not in {None, now.st_gid}
-    shared = clear and ACL in _attributes(fd)
+    shared = clear and ACL in attributes(fd)
     if shared and wanted.mode is None:
         mode = _mode_without_acl(mode, os.getxattr(fd, ACL))
         mode &= 0o7777 if stat.S_ISDIR(now.st_mode) else 0o1777
@@ -126,20 +138,20 @@ def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions
     ACL (with the new mode in it), mode: a mode before the ACL would give the group permissions that the ACL denies.
     Raise ``OSError``: EAGAIN when the old file is replaced meanwhile.
     """
-    mode, uid, gid = wanted if old is None else _without_planted_rights(wanted, old)[0]
     if old is None:
-        _set_owner(fd, Permissions(None, uid, _inherited_group(wanted, directory)))
+        _set_owner(fd, Permissions(None, wanted.uid, _inherited_group(wanted, directory)))
         if not _may_inherit(fd, wanted, directory):
             _clear_attributes(fd)
-        os.fchmod(fd, FILE_MODE if mode is None else mode)
+        os.fchmod(fd, FILE_MODE if wanted.mode is None else wanted.mode)
         return
     ended = wanted.end_attributes(old.st_uid)
+    (mode, uid, gid), kept = _without_planted_rights(wanted, old)
     source = _open_checked(directory, name, old)
     try:
         place = f"/proc/self/fd/{source}"
-        names = _attributes(place)
+        names = attributes(place)
         if mode is None:
-            mode = _without_planted_rights(wanted, old)[1] & 0o1777
+            mode = kept & 0o1777
             mode = _mode_without_acl(mode, os.getxattr(place, ACL)) if ended and ACL in names else mode
         _set_owner(fd, Permissions(None, old.st_uid if uid is None else uid, old.st_gid if gid is None else gid))
         if ended or ACL not in names:  # one from the default ACL of the directory
@@ -172,7 +184,7 @@ def _may_inherit(fd: int, wanted: Permissions, parent: int) -> bool:
     """
     if wanted.uid is not None and wanted.mode is not None:
         return False
-    return ACL not in _attributes(fd) or os.fstat(parent).st_uid in {0, os.geteuid(), wanted.uid}
+    return ACL not in attributes(fd) or os.fstat(parent).st_uid in {0, os.geteuid(), wanted.uid}
 
 
 def _open_checked(directory: int, name: str, expected: os.stat_result) -> int:
@@ -197,12 +209,12 @@ def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> N
 
 def _clear_attributes(fd: int) -> None:
     """Remove ACLs, what users have attached, and file capabilities; labels of the system stay."""
-    for name in _attributes(fd):
+    for name in attributes(fd):
         if name in _CLEARED or name.startswith("user."):
             os.removexattr(fd, name)
 
 
-def _attributes(file: str | int) -> list[str]:
+def attributes(file: str | int) -> list[str]:
     """Return the names of the extended attributes; empty where the filesystem supports none."""
     try:
         return os.listxattr(file)

@@ -282,13 +282,16 @@ def _write_member(batch: files.Batch, path: str, member: Member, now: UnpackReco
             batch.make_directory(place, mode=mode, uid=now.uid, gid=now.gid)
         elif name in now.created and not _has_permissions(seen, state, now):
             batch.set_mode_owner(place, mode=mode, uid=now.uid, gid=now.gid, former_uid=seen.st_uid)
-    elif seen is None or _kind(seen) != state.kind or _content(batch.directories, path, name, seen) != state.content:
+    elif (
+        seen is None
+        or _kind(seen) != state.kind
+        or not _has_permissions(seen, state, now)  # a new file gets them: others may hold this one open, or have put it
+        or _content(batch.directories, path, name, seen) != state.content
+    ):
         if state.kind == "link":
             batch.make_link(place, state.content, uid=now.uid, gid=now.gid)
         else:
             batch.replace(place, member.parts, mode=mode, uid=now.uid, gid=now.gid)
-    elif not _has_permissions(seen, state, now):
-        batch.set_mode_owner(place, mode=mode, uid=now.uid, gid=now.gid, former_uid=seen.st_uid)
 
 
 def _as_unpacked(directories: Directories, path: str, name: str, state: MemberState, record: UnpackRecord) -> bool:

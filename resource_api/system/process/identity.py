@@ -8,7 +8,6 @@ How a child is started must not enter here. Needs Linux.
 from __future__ import annotations
 
 import errno
-import grp
 import os
 import pwd
 import struct
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.process import process_tree
-from resource_api.system.process.trusted_path import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,16 +51,6 @@ class Identity(NamedTuple):
     def is_own(self) -> bool:
         """Whether this process runs as that user already."""
         return self.uid == os.geteuid()
-
-    @property
-    def writers(self) -> Writers:
-        """Who may change the programs that it runs: the user, with a group of that name and no other member."""
-        try:
-            group = grp.getgrgid(self.gid)
-        except KeyError:
-            return Writers(self.uid)
-        private = group.gr_name == self.name and set(group.gr_mem) <= {self.name}
-        return Writers(self.uid, self.gid if private else None)
 
     @property
     def variables(self) -> Mapping[str, str]:

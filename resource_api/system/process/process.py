@@ -62,6 +62,9 @@ class Process:
             for _ in range(3):
                 ends += os.pipe2(os.O_CLOEXEC)
             self._out, out, self._err, err, self._report, report = ends
+            if invocation.identity is not None:  # who opens /dev/stdout needs rights on the pipe itself
+                for pipe in (out, err):
+                    os.fchown(pipe, invocation.identity.uid, -1)
             with _LOCK:
                 child = self._child = start(invocation, out, err, report)
                 self.pid: int = child.pid

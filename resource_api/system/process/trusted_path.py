@@ -7,14 +7,13 @@ neither a secret nor anything but text as an argument. Nothing must be started o
 from __future__ import annotations
 
 import os
-import stat
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CommandError
 from resource_api.model.values.values import Sensitive
+from resource_api.system.filesystem.code_trust import CodeTrust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,19 +21,9 @@ if TYPE_CHECKING:
 SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Writers(NamedTuple):
-    """Who may be able to change a program beside root and the caller: a user, and a group of that user only."""
-
-    uid: int | None = None
-    gid: int | None = None
-
-
-OWN: Final = Writers()
-
-
 @cache
-def locate(name: str, writers: Writers = OWN) -> str:
-    """Return the path of a program that only root, the caller and ``writers`` can change; searched once per process.
+def locate(name: str, user: int = 0) -> str:
+    """Return the path of a program that only root, the caller and ``user`` can change; searched once per process.
 
     ``name`` is a full path, or a bare name on ``SECURE_PATH``. Raise ``CommandError`` for a program that is missing,
     not executable, or that another user could change.
@@ -48,7 +37,7 @@ def locate(name: str, writers: Writers = OWN) -> str:
         raise _refused(name, f"is not executable: {found[0]}")
     if usable is None:
         raise _refused(name, "not found" if name.startswith("/") else f"not found in {SECURE_PATH}")
-    if reason := _who_can_change(usable, writers) or _who_can_change(usable.resolve(), writers):
+    if reason := CodeTrust(users={0, os.geteuid(), user}).why_not(str(usable)):
         raise _refused(name, f"is refused: {reason}")
     return str(usable)
 
@@ -99,25 +88,6 @@ def directory_error(directory: str) -> str:
     if not path.is_dir():
         return "is not a directory" if path.exists() else "does not exist"
     return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
-
-
-def _who_can_change(program: Path, writers: Writers) -> str:
-    """Return why another user than ``writers`` could replace ``program``; empty if none could.
-
-    A symbolic link is as safe as its directories; the caller checks its target too. A sticky directory such as /tmp is
-    safe above the program's own directory, as other users cannot rename our directories in it.
-    """
-    for place in (program, *program.parents):
-        info = place.lstat() if place == program else place.stat()
-        if stat.S_ISLNK(info.st_mode):
-            continue
-        sticky = info.st_mode & stat.S_ISVTX and place not in (program, program.parent)
-        if info.st_uid not in (0, os.geteuid(), writers.uid):
-            return f"'{place}' belongs to user {info.st_uid}"
-        others = stat.S_IWOTH if info.st_gid == writers.gid else stat.S_IWGRP | stat.S_IWOTH
-        if info.st_mode & others and not sticky:
-            return f"'{place}' can be written by others (mode {stat.S_IMODE(info.st_mode):04o})"
-    return ""
 
 
 def _text(name: str, what: str, value: Any) -> str:

@@ -6,6 +6,7 @@ import os
 import pwd
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -258,13 +259,17 @@ def test_a_program_that_appears_later_is_found(script: Callable[..., Path], tmp_
 def test_a_program_that_others_can_change_is_refused(script: Callable[..., Path], tmp_path: Path, mode: int) -> None:
     """Neither the file, nor its directories, nor those behind a symbolic link may be writable by group or others."""
     safe, weak = script("safe", "#!/bin/sh\n"), script("weak", "#!/bin/sh\n", mode)
+    for path in (weak, tmp_path):
+        os.chown(path, 0, 65534)
+    who, bits = ("everybody", "o-w") if mode & 0o002 else ("the group 'nogroup'", "g-w")
     assert message(Command(str(weak))) == (
-        f"command '{weak}' is refused: '{weak}' can be written by others (mode {mode:04o})"
+        f"command '{weak}' is refused: '{weak}' belongs to root and has mode {mode:04o}, so {who} can write to it; "
+        f"run: chmod {bits} {weak}"
     )
     (tmp_path / "link").symlink_to(weak)
-    assert f"'{weak}' can be written" in message(Command(str(tmp_path / "link")))
+    assert f"'{weak}' belongs to root and has mode {mode:04o}" in message(Command(str(tmp_path / "link")))
     tmp_path.chmod(mode)
-    assert f"'{tmp_path}' can be written" in message(Command(str(safe)))
+    assert f"'{tmp_path}' belongs to root and has mode {mode:04o}" in message(Command(str(safe)))
     tmp_path.chmod(0o755)
     assert Command(str(safe))() == CommandResult(0, "", "")
 
@@ -273,7 +278,35 @@ def test_a_program_of_another_user_is_refused(script: Callable[..., Path]) -> No
     """Its owner could change it at any time."""
     path = script("theirs", "#!/bin/sh\n")
     os.chown(path, 65534, 0)
-    assert message(Command(str(path))) == f"command '{path}' is refused: '{path}' belongs to user 65534"
+    assert message(Command(str(path))).startswith(f"command '{path}' is refused: '{path}' belongs to nobody and has")
+
+
+def test_a_program_behind_a_link_in_a_directory_of_others_is_refused(
+    script: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Every directory between two links counts: its owner can change where the second link leads."""
+    script("program", "#!/bin/sh\n")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "second").symlink_to(tmp_path / "program")
+    (tmp_path / "first").symlink_to(theirs / "second")
+    assert Command(str(tmp_path / "first"))() == CommandResult(0, "", "")
+    trusted_path.locate.cache_clear()
+    os.chown(theirs, 65534, 65534)
+    assert f"is refused: '{theirs}' belongs to nobody" in message(Command(str(tmp_path / "first")))
+
+
+def test_the_group_of_a_program_is_judged_by_its_members(script: Callable[..., Path]) -> None:
+    """A group may write if each of its members is root, the caller or the program's user, as with code."""
+    path = script("program", "#!/bin/sh\n", 0o775)
+    assert Command(str(path))() == CommandResult(0, "", "")
+    acl = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", tag, rights, 65534 if tag == 2 else 2**32 - 1)
+        for tag, rights in ((1, 7), (2, 7), (4, 5), (16, 7), (32, 5))
+    )
+    os.setxattr(path, "system.posix_acl_access", acl)
+    trusted_path.locate.cache_clear()
+    assert "an ACL that may let others write to it" in message(Command(str(path)))
 
 
 def test_each_way_to_fail_has_its_own_message(script: Callable[..., Path], tmp_path: Path) -> None:
