@@ -108,7 +108,8 @@ class CallOutcomes(dict["Name", Outcome]):
         bound = {**self.bound, **self._log.bound}
         if not names:
             return bound
-        fields = {**bound, "reference": self.reference(names)}
+        fields = {name: value for name, value in bound.items() if name not in {"urn", "action"}}
+        fields["reference"] = self.reference(names)
         actions = {subject.action for name in names if (subject := self.subjects.get(name))}
         if len(actions) == 1 and (action := actions.pop()):
             fields["action"] = str(action)

@@ -87,10 +87,11 @@ class Log:
         Where structlog is in use, its context variables get them, so that lines which the embedding program or a
         provider logs with structlog have them as well.
         """
-        token = _bound.set({**_bound.get(), **fields})
+        bound = {**_bound.get(), **fields}
+        token = _bound.set(bound)
         structlog = sys.modules.get("structlog.contextvars")
         try:
-            with structlog.bound_contextvars(**_bound.get()) if structlog else nullcontext():
+            with structlog.bound_contextvars(**_masked_data(bound, self.mask)) if structlog else nullcontext():
                 yield
         finally:
             _bound.reset(token)

@@ -6,6 +6,8 @@ The only module that imports structlog, with the first event.
 from __future__ import annotations
 
 import sys
+import traceback
+from contextlib import suppress
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -34,7 +36,7 @@ def json_lines(stream: TextIO) -> StreamSink:
         nonlocal logger
         logger = _json_logger(buffer) if logger is None else logger
         for event in events:
-            logger.bind(level=event.level, subject=event.subject, **event.fields).msg(event.text)
+            logger.bind(**document(event)).msg()
         written = buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()
@@ -50,7 +52,6 @@ def _json_logger(buffer: TextIO) -> Any:
 
     processors: list[Any] = [
         structlog.processors.TimeStamper("iso", utc=True),
-        structlog.processors.EventRenamer("message"),
         structlog.processors.JSONRenderer(),
     ]
     return structlog.wrap_logger(structlog.WriteLogger(buffer), processors, structlog.BoundLogger, dict)
@@ -91,7 +92,8 @@ class EmbedderSink:
             except Exception:  # noqa: BLE001 - a full log never stops a run
                 if not self._broken:
                     self._broken = True
-                    sys.excepthook(*sys.exc_info())
+                    with suppress(OSError, ValueError):
+                        traceback.print_exc()
 
 
 def _structlog_is_configured() -> bool:

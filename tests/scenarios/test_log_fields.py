@@ -330,3 +330,55 @@ def test_a_log_that_raises_stops_no_run(bench: Bench) -> None:
     done = run_program(bench, bench.write("full.py", script))
     assert done.stdout.strip() == "2 created"
     assert done.stderr.count("OSError: the log is full") == 1
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "workers"])
+def test_a_thread_of_a_provider_logs_with_the_fields_of_its_call(bench: Bench, isolate: str) -> None:
+    """Through the context and by a program that it runs, though context variables do not reach the thread."""
+    bench.environment["RESOURCE_API_ISOLATE"] = isolate
+    bench.probe("""
+        true = Command("/bin/true")
+        def work(self, context):
+            context.notice("from a thread")
+            self.true("x")
+        def set(self, context, changes):
+            import threading
+            thread = threading.Thread(target=self.work, args=(context,))
+            thread.start()
+            thread.join()
+            self._done(changes)
+    """)
+    done = bench.apply("project: house\nresources: {'Probe[a]': {size: 1}}", "-d", "--log-format", "json")
+    found = [json.loads(line) for line in done.lines]
+    lines = [each for each in found if "command" in each or each["message"] == "from a thread"]
+    assert len(lines) == 3
+    for each in lines:
+        assert (each["project"], each["stack"], each["phase"], each["action"]) == (
+            "house",
+            "default",
+            "apply",
+            "create",
+        )
+        assert (each["reference"], each["urn"]) == ("Probe[a]", "urn:resource:default::house::probe::a")
+    assert len({each["run"] for each in lines}) == 1
+
+
+def test_what_a_provider_prints_and_a_problem_of_the_manifest_are_events(bench: Bench) -> None:
+    """They have the fields that apply: of the call, and of the place in the manifest."""
+    bench.probe("def set(self, context, changes):\n    print('printed')\n    self._done(changes)")
+    done = bench.apply("project: house\nresources: {'Probe[a]': {size: 1}}", "--log-format", "json")
+    printed, _ = map(json.loads, done.lines)
+    assert (printed["message"], printed["level"], printed["subject"]) == ("printed", "notice", "probe")
+    assert (printed["resource_type"], printed["phase"], printed["reference"]) == ("probe", "apply", "Probe[a]")
+    done = bench.apply("resources: {'Probe[a]': {size: big}}", "--log-format", "json")
+    (problem,) = map(json.loads, done.lines)
+    assert (problem["level"], problem["reference"], problem["attribute"]) == ("err", "Probe[a]", "size")
+
+
+def test_the_run_of_the_events_is_that_of_the_summary(house: Bench) -> None:
+    """And each step's end has the status of its last event."""
+    done = house.run("apply", "site.yaml", "-i", "pw=@pw", "--json")
+    (summary,) = done.events("summary")
+    assert {each["run"] for each in done.events("log")} == {summary["run"]}
+    last = {each["reference"]: each["status"] for each in done.events("log") if "status" in each}
+    assert last == {reference: end["status"] for reference, end in done.ends().items()}

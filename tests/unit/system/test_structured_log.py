@@ -1,0 +1,185 @@
+"""The sinks that use structlog: JSON lines, standard ``logging``, and a program's own structlog."""
+
+from __future__ import annotations
+
+import json
+import logging
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+import structlog
+
+from resource_api.model.event import LogEvent
+from resource_api.model.values.values import Sensitive
+from resource_api.system.log import Log
+from resource_api.system.structured_log import EmbedderSink, json_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+LEVELS = ["debug", "info", "notice", "warning", "err"]
+
+
+class Records(logging.Handler):
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        """Begin without records."""
+        super().__init__()
+        self.records: list[Any] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        self.records.append(record)
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """Return the name of a type that no other test uses, because loggers last as long as the process."""
+    made = f"kind_{uuid4().hex}"
+    yield made
+    logging.getLogger(f"resource_api.{made}").handlers.clear()
+
+
+@pytest.fixture
+def configured() -> Iterator[list[dict[str, Any]]]:
+    """Configure structlog from the level info on; return the events that its last processor gets."""
+    events: list[dict[str, Any]] = []
+
+    def keep(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
+        events.append(dict(event))
+        raise structlog.DropEvent
+
+    filtering = structlog.make_filtering_bound_logger(logging.INFO)
+    structlog.configure(processors=[structlog.contextvars.merge_contextvars, keep], wrapper_class=filtering)
+    yield events
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+def write(log: Log, name: str) -> list[int]:
+    """Write a line of each level; return for which of them its fields were asked for."""
+    asked: list[int] = []
+    for number, level in enumerate(LEVELS):
+        log.write(level, name, "text", name, lambda number=number: {"seconds": asked.append(number)})  # type: ignore[misc]
+    return asked
+
+
+@pytest.mark.parametrize(("level", "first"), [("DEBUG", 0), (25, 2), ("WARNING", 3), ("CRITICAL", 5)])
+def test_the_level_of_a_types_logger_decides(name: str, level: str | int, first: int) -> None:
+    """Of standard ``logging``; an event below it is not built, whatever the log's own threshold."""
+    logger, records = logging.getLogger(f"resource_api.{name}"), Records()
+    logger.setLevel(level)
+    logger.addHandler(records)
+    logger.propagate = False
+    log = Log("err", EmbedderSink())
+    assert write(log, name) == list(range(first, 5))
+    assert [record.resource_api["level"] for record in records.records] == LEVELS[first:]
+    assert log.lowest_level(name) == [*LEVELS, "off"][first]
+
+
+def test_a_record_has_the_fields_as_one_mapping(name: str) -> None:
+    """With level, subject and message, and the context variables that the program has bound in structlog."""
+    logger, records = logging.getLogger(f"resource_api.{name}"), Records()
+    logger.setLevel("DEBUG")
+    logger.addHandler(records)
+    with structlog.contextvars.bound_contextvars(request="42"):
+        Log("debug", EmbedderSink()).write("notice", "Widget[100%s]", "two\nlines %d", name, status="success")
+    (record,) = records.records
+    assert record.getMessage() == r"Widget[100%s]: two\nlines %d"
+    assert (record.levelno, record.levelname) == (25, "NOTICE")
+    assert record.resource_api == {
+        "level": "notice",
+        "subject": "Widget[100%s]",
+        "message": "two\nlines %d",
+        "resource_type": name,
+        "status": "success",
+        "request": "42",
+    }
+
+
+def test_structlog_gets_events_where_it_is_configured(name: str, configured: list[dict[str, Any]]) -> None:
+    """From the level of its logger on, with the fields as keys; ``logging`` gets nothing."""
+    records = Records()
+    logging.getLogger(f"resource_api.{name}").addHandler(records)
+    log = Log("err", EmbedderSink())
+    with structlog.contextvars.bound_contextvars(request="42"):
+        assert write(log, name) == [1, 2, 3, 4]
+    assert [event["level_name"] for event in configured] == LEVELS[1:]
+    common = {"event": "text", "subject": name, "resource_type": name, "seconds": None, "request": "42"}
+    assert [{key: value for key, value in event.items() if key != "level_name"} for event in configured] == [common] * 4
+    assert not records.records
+
+
+def test_a_structlog_that_writes_to_logging_uses_the_types_logger(name: str) -> None:
+    """With structlog's own recipe for standard ``logging`` the logger is that of the type, and its level decides."""
+    logger, records = logging.getLogger(f"resource_api.{name}"), Records()
+    logger.setLevel("WARNING")
+    logger.addHandler(records)
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+    try:
+        assert write(Log("debug", EmbedderSink()), name) == [3, 4]
+    finally:
+        structlog.reset_defaults()
+    assert [(record.name, record.levelname, record.resource_type) for record in records.records] == [
+        (logger.name, "WARNING", name),
+        (logger.name, "ERROR", name),
+    ]
+
+
+def test_what_is_bound_is_in_structlogs_context_for_the_block(configured: list[dict[str, Any]]) -> None:
+    """The program's own lines have it, secrets masked, and afterwards have it no more."""
+    log = Log("notice", EmbedderSink())
+    log.mask.add(Sensitive("hunter22xyz"))
+    with log.bind(run="1"), log.bind(reference="Widget[hunter22xyz]"):
+        structlog.get_logger().info("inside")
+    structlog.get_logger().info("outside")
+    assert configured == [
+        {"event": "inside", "run": "1", "reference": "Widget[<sensitive>]"},
+        {"event": "outside"},
+    ]
+
+
+def test_a_processor_that_raises_is_shown_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the first nor a later exception reaches the run."""
+
+    def fail(*_arguments: Any) -> Any:
+        msg = "the log is full"
+        raise OSError(msg)
+
+    structlog.configure(processors=[fail])
+    try:
+        write(Log("debug", EmbedderSink()), name)
+    finally:
+        structlog.reset_defaults()
+    assert capsys.readouterr().err.count("OSError: the log is full") == 1
+
+
+def test_each_event_is_one_json_object() -> None:
+    """With level, subject, message, fields and the time in UTC, in the order in which they were logged."""
+    stream = StringIO()
+    sink = json_lines(stream)
+    sink(LogEvent("notice", "Widget[a]", "two\nlines", {"is": [None, 1.5], "run": "1"}), LogEvent("err", "", "\udc80"))
+    sink(LogEvent("info", "", "later"))
+    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert all(each.pop("timestamp").endswith("Z") for each in found)
+    assert found == [
+        {"level": "notice", "subject": "Widget[a]", "message": "two\nlines", "is": [None, 1.5], "run": "1"},
+        {"level": "err", "subject": "", "message": "\udc80"},
+        {"level": "info", "subject": "", "message": "later"},
+    ]
+
+
+def test_a_closed_stream_stops_nothing() -> None:
+    """What comes after it is dropped."""
+    stream = StringIO()
+    sink = json_lines(stream)
+    stream.close()
+    sink(LogEvent("notice", "", "text"))
+    sink(LogEvent("notice", "", "text"))
