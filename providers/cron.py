@@ -93,13 +93,13 @@ class Provider(BaseProvider):
             jobs: dict[Name, list[Resource]] = {}
             for _, _, job in blocks(table):
                 row = {"ensure": "present", "user": user, **{key: _printable(value) for key, value in job.items()}}
-                jobs.setdefault((row["name"], user), []).append(_accepted(context, row))
+                jobs.setdefault((row["name"], user), []).append(row)
             for name, rows in jobs.items():
                 if len(rows) > 1:
                     why = f"'{name[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
                     _report(context, [name], why, names)
-                elif rows[0].keys() >= {"name", "user"}:
-                    yield rows[0]
+                elif (accepted := context.type.accepted_row(rows[0])) is not None:
+                    yield accepted
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Install one table per user, each whatever happens to the others, and then raise the first failure."""
@@ -252,11 +252,6 @@ def format_lines(job: Mapping[str, Any]) -> list[str]:
 
 def _printable(value: Any) -> Any:
     return [files.printable(each) for each in value] if isinstance(value, list) else files.printable(value)
-
-
-def _accepted(context: Context, row: Resource) -> Resource:
-    """Return a row without the values that the type does not accept: the job exists, whatever its line contains."""
-    return {key: value for key, value in row.items() if context.type.accepts[key](value)}
 
 
 def _report(context: Context, found: Iterable[Name], why: str, names: Collection[Name] | None) -> None:

@@ -29,13 +29,14 @@ class Provider(BaseProvider):
                 resource["members"] = sorted(set(resource["members"]))
         return resources
 
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the groups in ``names``, or all."""
-        return [
+        rows = (
             {"name": group.gr_name, "ensure": "present", "gid": group.gr_gid, "members": sorted(set(group.gr_mem))}
             for group in (grp.getgrall() if names is None else _entries(names))
             if group.gr_name and group.gr_name[0] not in "+-"  # entries for NIS are not groups
-        ]
+        )
+        return [row for each in rows if (row := context.type.accepted_row(each)) is not None]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one group after another."""
@@ -57,9 +58,9 @@ class Provider(BaseProvider):
             self._set_members(name, should["members"])
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        if should.get("gid", is_["gid"]) != is_["gid"]:
+        if should.get("gid", is_.get("gid")) != is_.get("gid"):
             self.groupmod("--gid", should["gid"], "--", name)
-        if should.get("members", is_["members"]) != is_["members"]:
+        if should.get("members", is_.get("members")) != is_.get("members"):
             self._set_members(name, should["members"])
 
     def _set_members(self, name: str, members: list[str]) -> None:

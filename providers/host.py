@@ -101,8 +101,9 @@ def parse_line(line: str) -> Resource | None:
     words, _, comment = line.partition("#")
     ip, *names = words.replace("\t", " ").strip(" ").split(" ")
     names = [name for name in names if name]
-    address = _address(ip)
-    if address is None or not names or not all(map(NAME.fullmatch, names)) or CONTROL.search(comment):
+    # Most other lines are recognized without the attempt to parse an address.
+    address = _address(ip) if names and ("." in ip or ":" in ip) else None
+    if address is None or not all(map(NAME.fullmatch, names)) or CONTROL.search(comment):
         return None
     return {"name": names[0], "ip": address, "host_aliases": names[1:], "comment": comment.strip(" \t")}
 

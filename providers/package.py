@@ -64,11 +64,12 @@ class Provider(BaseProvider):
         wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
         return version == wanted or (False, f"changed from {version} to {wanted or ensure}")
 
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the packages of dpkg's database; those that are wanted as ``latest`` with their candidate version."""
         native, records = self._records()
         if names is None:
-            rows = [_row(_title(record, native), record) for record in records]
+            found = (context.type.accepted_row(_row(_title(record, native), record)) for record in records)
+            rows = [row for row in found if row is not None]
         else:
             known = {name: record for record in records for name in _names(record, native)}
             rows = [_row(name, known[name]) for name in names if name in known]
@@ -128,7 +129,7 @@ class Provider(BaseProvider):
             with open(DATABASE, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
                 text = file.read()
         records = list(_parse(text))
-        native = next((record["Architecture"] for record in records if record["Package"] == "dpkg"), "")
+        native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
         return native, [record for record in records if _state(record) != "not-installed"]
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
@@ -150,37 +151,45 @@ def _lists() -> list[str]:
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:
-    """Yield the needed fields of each paragraph (deb-control(5)); a search is faster than a split into lines."""
+    """Yield the needed fields of each paragraph (deb-control(5)); a search is faster than a split into lines.
+
+    Raise ``ResourceError`` for one without a name, as dpkg does.
+    """
     for paragraph in text.split("\n\n"):
         lines, record = f"\n{paragraph}\n", {}
         for field in FIELDS:
             _, found, rest = lines.partition(f"\n{field}: ")
             if found:
                 record[field] = rest.partition("\n")[0]
+        if record and not record.get("Package"):
+            msg = "dpkg's database is damaged: a record of it has no name"
+            raise ResourceError(msg)
         if record:
             yield record
 
 
 def _state(record: Mapping[str, str]) -> str:
-    """Return the last of the three words of a status: wanted, error, state."""
-    return record["Status"].rpartition(" ")[2]
+    """Return the last of the three words of a status: wanted, error, state; dpkg takes none for not installed."""
+    return record.get("Status", "not-installed").rpartition(" ")[2]
 
 
 def _row(name: str, record: Mapping[str, str]) -> Resource:
     state = _state(record)
     if state in REMOVED:
         return {"name": name, "ensure": "absent", "status": state}
-    return {"name": name, "ensure": "present", "version": record["Version"], "status": state}
+    # A package whose first unpacking was interrupted may have no version.
+    version = {"version": record["Version"]} if record.get("Version") else {}
+    return {"name": name, "ensure": "present", **version, "status": state}
 
 
 def _title(record: Mapping[str, str], native: str) -> str:
-    name, architecture = record["Package"], record["Architecture"]
+    name, architecture = record["Package"], record.get("Architecture") or native
     return name if architecture in {native, "all"} else f"{name}:{architecture}"
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:
     """Return every name by which apt finds this package; ``all`` includes the architecture of the machine."""
-    name, architecture = record["Package"], record["Architecture"]
+    name, architecture = record["Package"], record.get("Architecture") or native
     names = {_title(record, native), f"{name}:{architecture}"}
     return names | {f"{name}:{native}"} if architecture == "all" else names
 

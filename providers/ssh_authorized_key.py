@@ -71,7 +71,7 @@ class Provider(BaseProvider):
                 if len(rows) > 1:
                     why = f"several keys of '{user}' have the comment '{name}'; change it so that only one has it"
                     _report(context, [(name, target, user)], why, names)
-                elif (row := _accepted(context, rows[0])).keys() >= set(context.type.namevars):
+                elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
@@ -203,11 +203,6 @@ def _rewrite(target: str, user: str, wanted: Mapping[str, Mapping[str, Any] | No
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
     files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
-
-
-def _accepted(context: Context, row: Resource) -> Resource:
-    """Return a row without the values that the type does not accept: the key exists, whatever its line contains."""
-    return {key: value for key, value in row.items() if context.type.accepts[key](value)}
 
 
 def _report(context: Context, found: Iterable[Name], why: str, names: Collection[Name] | None) -> None:

@@ -50,7 +50,7 @@ class Provider(BaseProvider):
             for member in group.gr_mem:
                 memberships.setdefault(member, set()).add(group.gr_name)
         hashes = _hashes()
-        return [
+        rows = (
             {
                 "name": user.pw_name,
                 "ensure": "present",
@@ -58,14 +58,15 @@ class Provider(BaseProvider):
                 "gid": _group_name(user.pw_gid, group_names),
                 "gid_number": user.pw_gid,
                 "groups": sorted(memberships.get(user.pw_name, ())),
-                **_comment(context, user.pw_gecos),
+                "comment": user.pw_gecos,
                 "home": user.pw_dir,
                 "shell": user.pw_shell,
                 **({"password": Sensitive(hashes[user.pw_name])} if user.pw_name in hashes else {}),
             }
             for user in (pwd.getpwall() if names is None else _entries(names))
             if user.pw_name and user.pw_name[0] not in "+-"  # entries for NIS are not users
-        ]
+        )
+        return [row for each in rows if (row := context.type.accepted_row(each)) is not None]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one user after another."""
@@ -110,11 +111,6 @@ def _options(changed: Mapping[str, Any]) -> list[str | int]:
             value = changed[attribute]
             options += [option, ",".join(value) if attribute == "groups" else value]
     return options
-
-
-def _comment(context: Context, text: str) -> Resource:
-    """Return the comment, which its user may change (chfn(1)); nothing for one that the type does not accept."""
-    return {"comment": text} if text.isprintable() or context.type.accepts["comment"](text) else {}
 
 
 def _group_name(number: int, names: Mapping[int, str]) -> str | int:

@@ -196,6 +196,15 @@ class TypeDefinition(AttributeSet):
         row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
         return {**row, "ensure": "absent"} if self.ensurable else row
 
+    def accepted_row(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a row without the values that the type does not accept; None if a namevar is among them.
+
+        For what others have written: the resource exists, whatever its attributes contain; without an acceptable name
+        it cannot be declared.
+        """
+        found = {key: value for key, value in row.items() if self.accepts[key](value)}
+        return found if all(name in found for name in self.namevars) else None
+
     @cached_property
     def title_is_name(self) -> bool:
         """Whether the title is the name unless the namevar is declared."""

@@ -29,7 +29,7 @@ def _release() -> Mapping[str, str]:
 
     try:
         return platform.freedesktop_os_release()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return {}
 
 

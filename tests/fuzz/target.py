@@ -74,7 +74,18 @@ def target(
 
 def judge(tested: Target, data: bytes, slow: float = SLOW) -> Finding | None:
     """Return which law an input breaks; None for none. ``slow``: seconds of processor time of one reading."""
-    start = time.process_time()
+    found, seconds = _attempt(tested, data)
+    if found is None and seconds > slow * tested.readings and len(data) < LARGEST:
+        # A busy machine slows a process down: what counts is the faster of two attempts.
+        seconds = min(seconds, _attempt(tested, data)[1])
+        if seconds > slow * tested.readings:
+            return Finding("slow", f"{seconds:.1f} s for {len(data)} bytes")
+    return found
+
+
+def _attempt(tested: Target, data: bytes) -> tuple[Finding | None, float]:
+    """Return what an input breaks, without regard to time, and the seconds of processor time that it took."""
+    start, found = time.process_time(), None
     try:
         tested.check(data)
     except ResourceAPIError as error:
@@ -83,12 +94,7 @@ def judge(tested: Target, data: bytes, slow: float = SLOW) -> Finding | None:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever else arrives is a finding
         found = _finding(error)
-    else:
-        found = None
-    seconds = time.process_time() - start
-    if found is None and seconds > slow * tested.readings and len(data) < LARGEST:
-        return Finding("slow", f"{seconds:.1f} s for {len(data)} bytes")
-    return found
+    return found, time.process_time() - start
 
 
 def _finding(error: BaseException) -> Finding:

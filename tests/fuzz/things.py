@@ -83,8 +83,8 @@ def registry(*, bundled: bool = True) -> Registry:
 
 @cache
 def bundled_provider(name: str) -> Any:
-    """Return the module of a bundled provider."""
-    found = Registry.from_path()
+    """Return the module of a bundled provider, the one that ``registry`` has loaded."""
+    found = registry()
     with _pool(found) as providers:
         providers.functions(name)
         return sys.modules[type(providers.instance(name)).__module__]

@@ -16,6 +16,9 @@ from resource_api.model.values.errors import DataTypeError
 #: Types that are nested deeper are refused, because Python's stack is finite.
 DEPTH: Final = 50
 
+#: Characters of an expression: an Enum of some thousand words fits.
+_LONGEST: Final = 100_000
+
 _TOKEN: Final = regex(
     r"""(?P<name>[A-Za-z_]\w*(?:[-.:@+]+\w+)*)
     |(?P<number>-?(?:0x[0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?!\w))
@@ -53,6 +56,9 @@ class _Token(NamedTuple):
 
 def read(text: str) -> Term:
     """Return the term of an expression. Raises ``DataTypeError``."""
+    if len(text) > _LONGEST:
+        msg = f"a data type has at most {_LONGEST} characters, not {len(text)}"
+        raise DataTypeError(msg)
     reader = _Reader(_tokens(text))
     term = reader.term(0)
     if reader.token.kind != "end":

@@ -110,7 +110,11 @@ class Decoder:
                 return
             text = buffer[_HEADER : _HEADER + size].decode("ascii")
             del buffer[: _HEADER + size]
-            kind, body = json.loads(text, object_hook=self._decode)
+            try:
+                kind, body = json.loads(text, object_hook=self._decode)
+            except RecursionError as error:
+                msg = "a frame is nested too deeply"
+                raise ValueError(msg) from error
             yield Frame(kind, body)
 
     def _decode(self, found: dict[str, Any]) -> Any:

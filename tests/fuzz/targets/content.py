@@ -93,6 +93,8 @@ def archive(data: bytes) -> None:
             pass
 
 
+#: Bytes.
+LONG: Final = 20_000
 SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
     "itself": str,
     "repr": lambda s: repr(s)[1:-1],
@@ -129,6 +131,7 @@ def _core(spelling: str, text: str) -> str:
         st.text(max_size=20),
     ),
     words="\\\\ %25 &amp; &#39; '' \"\" \\u00e9 \\x00 swordfish",
+    readings=4,
 )
 def masking(data: bytes) -> None:
     """A secret in all its spellings, in any text: never seen, and escapes are not doubled."""
@@ -144,7 +147,9 @@ def masking(data: bytes) -> None:
     if len(secret.strip()) < 8 or len(secret) > 5000 or not secret.isprintable() or secret != secret.strip():
         mask(f"{before}{secret}{after}")
         return
-    for name, spell in SPELLINGS.items():
+    # Of a long text the time of one masking is examined, of a short one all spellings.
+    spellings = SPELLINGS if len(data) < LONG else {"itself": str}
+    for name, spell in spellings.items():
         core = _core(name, spelt := spell(secret))
         shown = mask(f"{before} {spelt} {after}")
         if len(core) >= 8 and core not in before and core not in after and core not in "<sensitive>":

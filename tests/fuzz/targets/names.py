@@ -114,6 +114,7 @@ def _catalog() -> Catalog:
         lambda each: "\0".join(each).encode("utf-8", "surrogatepass")
     ),
     words="Thing[*] Thing * ? [ ] urn:resource:default::p::thing::a web , aaaa *a*a*a*a*b",
+    readings=4,
 )
 def selectors(data: bytes) -> None:
     """Selections of resources: `--target`, `--exclude`, `--tags` and `--skip-tags`."""

@@ -139,7 +139,7 @@ def worker_frames(data: bytes) -> None:
     Bytes that begin no frame are put into one, so that mutations reach what is behind the header.
     """
     worker = _Hostile(data if data.startswith(b"RApi") else _frame(data))
-    run = RunContext(Log("off"))
+    run = RunContext(Log("debug", str))
     context = Context(things.TYPE, run, reading=True)
     try:
         frame = WorkerCall(run, context, "get", None).run(worker, ((),), fresh=False)
