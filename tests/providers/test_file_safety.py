@@ -269,6 +269,19 @@ def test_a_file_of_root_in_a_directory_of_others_is_not_given_to_them(theirs: Pa
 
 
 @root_only
+def test_content_of_another_user_is_not_executed_as_root(theirs: Path) -> None:
+    """A file that is taken over gets a set-id bit only with its content declared."""
+    path = theirs / "tool"
+    path.write_text("theirs")
+    os.chown(path, NOBODY, NOBODY)
+    given = {"ensure": "file", "owner": "root", "mode": "4755"}
+    assert "may have moved another file here" in change(path, read(path), **given)
+    assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, 0o644)
+    assert change(path, read(path), content="ours", **given) == ""
+    assert (path.read_text(), path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == ("ours", 0, 0o4755)
+
+
+@root_only
 def test_a_file_below_a_directory_that_others_can_rename_is_not_given_to_them(theirs: Path) -> None:
     """A whole directory of root can be moved to the name of another one; in a sticky directory it cannot."""
     inner = theirs / "inner"

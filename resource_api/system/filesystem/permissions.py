@@ -55,11 +55,13 @@ class Permissions(NamedTuple):
 def gives_away(wanted: Permissions, now: os.stat_result) -> bool:
     """Return whether a file of root or the caller gets another owner or group or more rights, or another's a new owner.
 
-    That must not be done where somebody else may have put the file: it may be any file that he can move, not read.
+    That must not be done where somebody else may have put the file: it may be any file that he can move, not read. Nor
+    may his content be executed with the rights of root, by a set-id bit on a file that is taken over.
     """
     own = {0, os.geteuid()}
     if now.st_uid not in own:
-        return wanted.uid not in {None, now.st_uid, *own}
+        set_id = stat.S_ISREG(now.st_mode) and bool((wanted.mode or 0) & 0o6000)
+        return wanted.uid not in {None, now.st_uid} and (set_id or wanted.uid not in own)
     wider = wanted.mode is not None and wanted.mode & ~now.st_mode & 0o7777
     return bool(wider) or wanted.uid not in {None, *own} or wanted.gid not in {None, now.st_gid}
 
