@@ -7,7 +7,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-SOURCES := resource_api types providers
+SOURCES := resource_api types providers lib
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 # Where `make run` builds the example; a fresh directory unless given.

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lib import owned_lines
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -86,9 +87,8 @@ class Provider(BaseProvider):
             try:
                 table = self._table(user)
             except (ResourceError, OSError) as error:
-                _report(
-                    context, wanted, f"the crontab of '{user}' cannot be read: {files.describe_error(error, '')}", names
-                )
+                why = f"the crontab of '{user}' cannot be read: {files.describe_error(error, '')}"
+                owned_lines.report_unreadable(context, wanted, why, names)
                 continue
             jobs: dict[Name, list[Resource]] = {}
             for _, _, job in blocks(table):
@@ -97,23 +97,13 @@ class Provider(BaseProvider):
             for name, rows in jobs.items():
                 if len(rows) > 1:
                     why = f"'{name[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
-                    _report(context, [name], why, names)
+                    owned_lines.report_unreadable(context, [name], why, names)
                 elif (accepted := context.type.accepted_row(rows[0])) is not None:
                     yield accepted
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Install one table per user, each whatever happens to the others, and then raise the first failure."""
-        tables: dict[str, dict[str, Mapping[str, Any] | None]] = {}
-        for (name, user), (_, should) in changes.items():
-            tables.setdefault(user, {})[name] = None if should.get("ensure") == "absent" else should
-        failures: list[Exception] = []
-        for user, wanted in tables.items():
-            try:
-                self._edit(user, wanted)
-            except (ResourceError, OSError) as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        owned_lines.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
 
     def _edit(self, user: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
         table = self._table(user)
@@ -252,14 +242,6 @@ def format_lines(job: Mapping[str, Any]) -> list[str]:
 
 def _printable(value: Any) -> Any:
     return [files.printable(each) for each in value] if isinstance(value, list) else files.printable(value)
-
-
-def _report(context: Context, found: Iterable[Name], why: str, names: Collection[Name] | None) -> None:
-    """Report what cannot be read: as a failure of the jobs that were asked for, or as a warning in a list."""
-    if names is None:
-        context.warning(why)
-    elif asked := [name for name in found if name in names]:
-        context.failed(asked, message=why)
 
 
 def _spool() -> Path | None:

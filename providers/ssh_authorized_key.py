@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib import owned_lines
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -64,30 +65,19 @@ class Provider(BaseProvider):
                 keys = _keys(target, user)
             except (OSError, ResourceError) as error:
                 wanted = [name for name in names or () if name[1:] == (target, user)]
-                why = files.describe_error(error, "")
-                _report(context, wanted, f"the keys of '{user}' cannot be read: {why}", names)
+                why = f"the keys of '{user}' cannot be read: {files.describe_error(error, '')}"
+                owned_lines.report_unreadable(context, wanted, why, names)
                 continue
             for name, rows in keys.items():
                 if len(rows) > 1:
                     why = f"several keys of '{user}' have the comment '{name}'; change it so that only one has it"
-                    _report(context, [(name, target, user)], why, names)
+                    owned_lines.report_unreadable(context, [(name, target, user)], why, names)
                 elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        rewrites: dict[tuple[str, str], dict[str, Mapping[str, Any] | None]] = {}
-        for (name, target, user), (_, should) in changes.items():
-            absent = should.get("ensure") == "absent"
-            rewrites.setdefault((target, user), {})[name] = None if absent else should
-        failures: list[Exception] = []
-        for (target, user), wanted in rewrites.items():
-            try:
-                _rewrite(target, user, wanted)
-            except (OSError, ResourceError) as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        owned_lines.edit_files(changes, lambda name: (name[1:], name[0]), _rewrite)
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
@@ -191,7 +181,8 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
     return (home + target[1:] if target.startswith("~") else target).replace("%u", entry.pw_name)
 
 
-def _rewrite(target: str, user: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+def _rewrite(place: tuple[str, str], wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    target, user = place
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
@@ -203,11 +194,3 @@ def _rewrite(target: str, user: str, wanted: Mapping[str, Mapping[str, Any] | No
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
     files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
-
-
-def _report(context: Context, found: Iterable[Name], why: str, names: Collection[Name] | None) -> None:
-    """Report what cannot be read: as a failure of the keys that were asked for, or as a warning in a list."""
-    if names is None:
-        context.warning(why)
-    elif asked := [name for name in found if name in names]:
-        context.failed(asked, message=why)

@@ -45,7 +45,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
 PAGES: Final = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 NAMES: Final = [page.relative_to(ROOT).as_posix() for page in PAGES]
-HOME: Final = "/tmp/hello"  # noqa: S108 - a name in texts, never a place that is touched
+HOME: Final = "/tmp/hello"  # noqa: S108 - a name in texts, never a directory that is accessed
 
 #: Lines of ``sh`` blocks, and why the tests do not type them.
 TYPED_BY_READERS: Final = {
@@ -82,7 +82,7 @@ class Typed(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """Give the blocks of a page in order."""
+    """Yield the blocks of a page in order."""
     text = page.read_text(encoding="utf-8")
     found = []
     for fence in _FENCE.finditer(text):
@@ -93,7 +93,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def typed(block: Block) -> Iterator[Typed]:
-    """Give the commands of a console block, each with what follows it."""
+    """Yield the commands of a console block, each with what follows it."""
     command: list[str] = []
     shown: list[str] = []
     start = 0
@@ -111,7 +111,7 @@ def typed(block: Block) -> Iterator[Typed]:
 
 
 def pattern(shown: str) -> str:
-    """Give the expression that a terminal's text must match in full."""
+    """Return the expression that a terminal's text must match in full."""
     lines = []
     for line in shown.splitlines():
         if line == "...":
@@ -173,12 +173,12 @@ class Terminal:
         return text.split("\x1e")[:-1]
 
     def here(self, text: str) -> str:
-        """Give ``text`` with the pages' directory replaced by this one."""
+        """Return ``text`` with the pages' directory replaced by this one."""
         return text.replace(HOME, str(self.directory))
 
 
 def _read(descriptor: int) -> Iterator[bytes]:
-    """Give what arrives until the other end is closed, which a terminal reports as an error."""
+    """Return what arrives until the other end is closed, which a terminal reports as an error."""
     while True:
         try:
             piece = os.read(descriptor, 65536)
@@ -190,13 +190,13 @@ def _read(descriptor: int) -> Iterator[bytes]:
 
 
 def writing(file: str, text: str) -> str:
-    """Give the command that writes a file of a page."""
+    """Return the command that writes a file of a page."""
     return f"mkdir -p \"$(dirname '{file}')\" && cat > '{file}' <<'END OF FILE'\n{text}END OF FILE"
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Give a private directory whose path holds nothing that any output escapes."""
+    """Yield a private directory whose path contains nothing that any output escapes."""
     path = Path(tempfile.gettempdir()) / f"ra-test-{token_hex(8)}"
     path.mkdir(mode=0o700)
     yield path
@@ -205,8 +205,8 @@ def place() -> Iterator[Path]:
 
 @pytest.mark.timeout(240)  # a page may run tests of its own
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_page_shows_is_what_happens(name: str, place: Path) -> None:
-    """Typed from top to bottom, the commands of a page print what the page says; its Python runs."""
+def test_the_commands_of_a_page_print_what_it_shows(name: str, place: Path) -> None:
+    """All commands of a page run in one session, in their order, and its Python code runs."""
     terminal = Terminal(place)
     steps: list[Typed] = []
     for block in blocks(ROOT / name):
@@ -227,7 +227,7 @@ def test_what_a_page_shows_is_what_happens(name: str, place: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_manifests_on_a_page_are_valid(name: str, tmp_path: Path) -> None:
-    """What is shown as YAML without being a file is a manifest or resources of one, and nothing in it is wrong."""
+    """A YAML block that is no file is a manifest, or resources of one, without errors."""
     page = [block for block in blocks(ROOT / name) if not block.file or block.file.endswith(".py")]
     for block in page:
         if block.file:
@@ -252,8 +252,8 @@ FRAGMENT: Final = frozenset({"unknown_resource"})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_block_of_a_page_is_of_a_kind_that_is_tried(name: str) -> None:
-    """No block escapes: JSON is JSON, and what only readers type is listed with its reason."""
+def test_every_block_of_a_page_is_of_a_kind_that_is_tested(name: str) -> None:
+    """JSON is parsed, Python is compiled, and commands for readers only are listed with a reason."""
     for block in blocks(ROOT / name):
         assert block.language in {"console", "yaml", "python", "json", "sh", ""} or block.file, block
         if block.language == "json" and not block.file:
@@ -264,11 +264,11 @@ def test_every_block_of_a_page_is_of_a_kind_that_is_tried(name: str) -> None:
             assert [line for line in block.text.splitlines() if line not in TYPED_BY_READERS] == []
 
 
-# That nothing is left out, and that nothing is written about that is not there
+# Completeness: everything is documented, and nothing else.
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Give every command with its full name, those beneath a group too."""
+    """Yield every command with its full name, those beneath a group too."""
     context = click.Context(cli.cli)
     for name in cli.COMMANDS:
         command = cli.cli.get_command(context, name)
@@ -280,7 +280,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def quoted(name: str) -> str:
-    """Give what a page writes as code within its text, one piece a line."""
+    """Return what a page writes as code within its text, one piece a line."""
     text = _FENCE.sub("", (DOCS / name).read_text(encoding="utf-8"))
     return "\n".join(re.findall(r"`([^`\n]+)`", text))
 
@@ -297,7 +297,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_option_is_documented_and_no_other() -> None:
-    """What ``commands.md`` names as an option is one, and each option is named."""
+    """The options in ``commands.md`` are exactly those of the commands."""
     top = click.Context(cli.cli, **cli.cli.context_settings)
     real = {
         spelt
@@ -327,19 +327,19 @@ def test_every_option_is_documented_and_no_other() -> None:
     ids=["metaparameters", "lifecycle", "sections", "facts", "files", "features", "kinds", "data types", "signs"],
 )
 def test_every_name_is_documented(page: str, names: frozenset[str]) -> None:
-    """A name that people can write, or are shown, stands on the page about it."""
+    """Each name that users write or see is on the page about it."""
     text = quoted(page)
     assert [name for name in sorted(names) if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)] == []
 
 
 def test_every_public_name_is_documented() -> None:
-    """What ``resource_api`` gives to authors and programs stands on the page for them."""
+    """Each name in ``__all__`` of ``resource_api`` is on the page for authors."""
     text = (DOCS / "write-a-type.md").read_text(encoding="utf-8")
     assert [name for name in resource_api.__all__ if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_every_bundled_type_has_a_page() -> None:
-    """The reference has a page for each, and lists it."""
+    """The reference has a page for each type and a link to it."""
     overview = (DOCS / "reference" / "README.md").read_text(encoding="utf-8")
     for path in (ROOT / "types").glob("*.py"):
         assert (DOCS / "reference" / f"{path.stem}.md").is_file()
@@ -347,8 +347,8 @@ def test_every_bundled_type_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_lead_somewhere(name: str) -> None:
-    """A link to another page, or to a heading of one, has its end."""
+def test_every_link_has_a_target(name: str) -> None:
+    """The page exists, and the heading too if the link names one."""
     page = ROOT / name
     broken = []
     for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
@@ -362,14 +362,14 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """Give the names under which links reach the headings of a page."""
+    """Return the names under which links reach the headings of a page."""
     found = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @pytest.mark.parametrize("page", ["catalogue.md", "properties.md", "pulumi.md"])
-def test_every_property_is_shown_by_tests_that_exist(page: str) -> None:
-    """A law that a page names is a test in the file that it names, or a class of tests."""
+def test_the_tests_of_every_property_exist(page: str) -> None:
+    """Each test that a page names is a function or class in the file that it names."""
     named = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
     assert named
     assert [
@@ -379,8 +379,8 @@ def test_every_property_is_shown_by_tests_that_exist(page: str) -> None:
     ] == []
 
 
-def test_every_property_of_the_catalogue_is_claimed_or_refused() -> None:
-    """Each row names tests, or says that it is not claimed and why; the counts are those of the rows."""
+def test_every_property_of_the_catalogue_has_tests_or_a_reason() -> None:
+    """Each row names tests, or is not claimed and has the reason; the counts are those of the rows."""
     text = (DOCS / "catalogue.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!property|---)(.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
     claimed = [shown for _, shown, _ in rows if "::test_" in shown]
@@ -390,7 +390,7 @@ def test_every_property_of_the_catalogue_is_claimed_or_refused() -> None:
 
 
 def test_every_sentence_of_pulumis_model_has_its_row() -> None:
-    """One after the other, each with a module that exists and a test, or the word that there is none, and why."""
+    """In order, each row names an existing module and a test, or states why there is none."""
     text = (DOCS / "pulumi.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([GR])(\d+) \| (.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
     for document, count in (("G", 66), ("R", 34)):
@@ -425,8 +425,8 @@ _WHOLE_MACHINE: Final = {"server", "nginx"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_right(path: Path, tmp_path: Path) -> None:
-    """Nothing in it is wrong, and its first lines say how to try it."""
+def test_an_example_is_valid(path: Path, tmp_path: Path) -> None:
+    """It compiles without errors, and its text contains the command that applies it."""
     runtime = Runtime(Registry.from_path(path.parent))
     assert runtime.validate(path, {} if path.stem in _WHOLE_MACHINE else {"directory": str(tmp_path)}).entries
     assert f"examples/{path.name}" in path.read_text(encoding="utf-8")

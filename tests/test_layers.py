@@ -30,7 +30,7 @@ def lint(directory: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Give a copy of the package and its configuration that a test may spoil."""
+    """Return a copy of the package and its configuration that a test may change."""
     shutil.copytree(ROOT / "resource_api", tmp_path / "resource_api", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "setup.cfg", tmp_path)
     return tmp_path

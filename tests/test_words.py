@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-CODE: Final = ("resource_api", "types", "providers")
+CODE: Final = ("resource_api", "types", "providers", "lib")
 
 #: Word → what to say instead. A word is a part of an identifier between underscores or capital letters.
 RETIRED: Final = {

@@ -96,17 +96,17 @@ class World:
 
 
 def flat(count: int) -> dict[str, Any]:
-    """Give resources that do not know of each other."""
+    """Return resources without relationships."""
     return {f"Part[{number}]": {"size": number} for number in range(count)}
 
 
 def chain(count: int) -> dict[str, Any]:
-    """Give resources each of which requires the one before."""
+    """Return resources each of which requires the one before."""
     return {f"Part[{n}]": {"require": f"Part[{n - 1}]"} if n else {} for n in range(count)}
 
 
 def fan(count: int) -> dict[str, Any]:
-    """Give resources all of which require the first."""
+    """Return resources all of which require the first."""
     return {f"Part[{n}]": {"require": "Part[0]"} if n else {} for n in range(count)}
 
 
@@ -310,7 +310,7 @@ def test_a_created_file_costs_twelve_system_calls(tmp_path: Path) -> None:
 
 
 def imported(*arguments: str) -> set[str]:
-    """Give what a command has imported by its end."""
+    """Return the modules that a command has imported when it ends."""
     script = (
         "import sys\n"
         "from resource_api.cli.main import run\n"

@@ -56,20 +56,21 @@ class _Directory(click.Path):
         return [directory for directory in super().split_envvar_value(rv) if directory]
 
 
+def _directories(name: str, variable: str, purpose: str) -> Callable[[F], F]:
+    kind = _Directory(exists=True, file_okay=False)
+    return click.option(name, multiple=True, envvar=variable, type=kind, help=purpose)
+
+
 common = _group(
-    click.option(
+    _directories(
         "--module-path",
-        multiple=True,
-        envvar="RESOURCE_API_MODULE_PATH",
-        type=_Directory(exists=True, file_okay=False),
-        help="A directory holding types/ and providers/; repeatable, first hit wins.",
+        "RESOURCE_API_MODULE_PATH",
+        "A directory holding types/ and providers/; repeatable, first hit wins.",
     ),
-    click.option(
+    _directories(
         "--trust-path",
-        multiple=True,
-        envvar="RESOURCE_API_TRUST_PATH",
-        type=_Directory(exists=True, file_okay=False),
-        help="Execute code beneath this directory although others can change it; repeatable.",
+        "RESOURCE_API_TRUST_PATH",
+        "Execute code beneath this directory although others can change it; repeatable.",
     ),
     click.option("--json", is_flag=True, help="Write JSON to stdout."),
     click.option("-v", "--verbose", is_flag=True, help="Show progress."),
@@ -144,6 +145,12 @@ execution = _group(
 isolate = click.option(
     "--isolate", is_flag=True, envvar="RESOURCE_API_ISOLATE", help="Run every provider in a process of its own."
 )
+
+#: What every command has that calls providers.
+provider_calls = _group(state, isolate, common)
+
+#: What ``plan`` and ``apply`` have, and no other command.
+full_run = _group(manifest_inputs, selection, planning, execution, provider_calls)
 
 noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Change nothing; show what would be done.")
 

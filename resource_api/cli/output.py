@@ -33,12 +33,12 @@ _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"}
 class _OwnDescriptor(io.FileIO):
     """A copy of a standard descriptor; before each write, what others have written to it is waited for."""
 
-    def __init__(self, number: int, settle: Callable[[], None]) -> None:
+    def __init__(self, number: int, drain: Callable[[], None]) -> None:
         super().__init__(os.dup(number), "w")
-        self._settle = settle
+        self._drain = drain
 
     def write(self, data: Any) -> int:
-        self._settle()
+        self._drain()
         return super().write(data)
 
 
@@ -77,7 +77,7 @@ class Output:
         """Return a stream for a copy of a standard descriptor, which provider code does not have."""
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
-        descriptor = _OwnDescriptor(number, self._settle)
+        descriptor = _OwnDescriptor(number, self._drain)
         stream = io.BufferedWriter(descriptor)
         return io.TextIOWrapper(
             stream, encoding="utf-8", errors="backslashreplace", line_buffering=by_line or descriptor.isatty()
@@ -100,9 +100,9 @@ class Output:
                 msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
                 raise ResourceAPIError(msg) from error
 
-    def _settle(self) -> None:
+    def _drain(self) -> None:
         if self._filter is not None:
-            self._filter.settle()
+            self._filter.drain()
 
     def print(self, lines: str | Iterable[str]) -> None:
         """Write lines to stdout; nothing where there are none."""
@@ -175,7 +175,7 @@ class Output:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
-        self._settle()
+        self._drain()
         for ours in (self.stdout, self.stderr):
             try:
                 ours.flush()

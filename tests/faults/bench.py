@@ -60,7 +60,7 @@ class Case(NamedTuple):
     #: What is not compared in the content of a file, as a regular expression: times.
     volatile: bytes = b"(?!)"
     #: A program whose output is compared as well, for what files do not show.
-    look: Sequence[str] = ()
+    observation: Sequence[str] = ()
     #: Whether everything that a run has made is destroyed after each fault.
     destroyed: bool = True
 
@@ -110,11 +110,11 @@ class Bench:
         }
         self._build()
         self.points = self._enumerate()
-        self.whole = self.look()
+        self.whole = self.observe()
         self.gone = None
         if case.command == "apply" and case.destroyed:
-            self.carry("destroy")
-            self.gone = self.look().tree
+            self.run_in_process("destroy")
+            self.gone = self.observe().tree
 
     def _build(self) -> None:
         self.world.mkdir(parents=True)
@@ -126,10 +126,10 @@ class Bench:
             system.furnish(self.world)
         for resources in self.case.before:
             self.write(resources)
-            report, said = self.carry("apply")
-            assert report.exit_code == 0, [str(line) for line in said]
+            report, events = self.run_in_process("apply")
+            assert report.exit_code == 0, [str(line) for line in events]
         self.write(self.case.resources)
-        self.before = self.look()
+        self.before = self.observe()
         subprocess.run(["cp", "-a", self.place, self.home / "base"], check=True)
 
     def write(self, resources: Mapping[str, Any]) -> None:
@@ -187,14 +187,14 @@ class Bench:
         self.reset()
         return self.again(point, error)
 
-    def carry(self, command: str, **wishes: Any) -> tuple[Report, list[LogEvent]]:
+    def run_in_process(self, command: str, **options: Any) -> tuple[Report, list[LogEvent]]:
         """Apply or destroy with the package's own runtime; return the report and the log lines."""
-        said: list[LogEvent] = []
-        runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", said.append))
+        events: list[LogEvent] = []
+        runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", events.append))
         work: Callable[..., Report] = runtime.apply if command == "apply" else runtime.destroy
-        return work(self.manifest, **wishes), said
+        return work(self.manifest, **options), events
 
-    def look(self) -> Seen:
+    def observe(self) -> Seen:
         """Return the observed machine."""
         kept = frozenset(os.listdir(self.state.parent)) if self.state.parent.exists() else frozenset()  # noqa: PTH208
         return Seen(self.tree(), SqliteStore(str(self.state)).load(StackName("crash", "default")), kept)
@@ -208,8 +208,8 @@ class Bench:
             if stat.S_ISREG(seen.st_mode):
                 content = re.sub(self.case.volatile, b"", path.read_bytes())
             found[str(path.relative_to(self.world))] = stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid, content
-        if self.case.look:
-            found[""] = subprocess.run(self.case.look, check=True, capture_output=True, text=True).stdout
+        if self.case.observation:
+            found[""] = subprocess.run(self.case.observation, check=True, capture_output=True, text=True).stdout
         return found
 
     def stamps(self) -> dict[str, int]:

@@ -43,7 +43,7 @@ nCGeQ+oD9zF/i7JTOWD+Z3cP
 
 
 def case(before: Resources, after: Resources, **more: Any) -> Case:
-    """Return the case of a type: its manifests before and after, and what is special to look at it."""
+    """Return the case of a type: its manifests before and after, and what is special to observe it."""
     return Case("apply", after, before=[before], system=True, **more)
 
 
@@ -140,7 +140,7 @@ CASES: Final[dict[str, Case]] = {
             "Package[ra-test-gone]": {"ensure": "purged"},
         },
         aside=APT,
-        look=DPKG,
+        observation=DPKG,
     ),
     "ssh_authorized_key": case(
         {"Ssh_authorized_key[changed]": _key(), "Ssh_authorized_key[deleted]": _key("no-pty")},

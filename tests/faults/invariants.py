@@ -52,16 +52,16 @@ def lock_is_free(bench: Bench) -> None:
 def nothing_is_unknown(bench: Bench) -> Seen:
     """Check that state is valid, created resources are recorded or in doubt, and recorded ones were created."""
     SqliteStore(str(bench.state)).check()
-    seen = bench.look()
+    seen = bench.observe()
     if bench.case.system:
         return seen  # what a resource is there, only its provider can say
     known = {*seen.state.records, *seen.state.intents}
     paths = {f"{bench.world}/{name}" for name in seen.tree.keys() - bench.before.tree.keys()}
-    told = {name for _, name in known}
+    named = {name for _, name in known}
     whole = {name for kind, name in known if kind == "archive"}
     paths -= {path for path in paths for name in whole if path.startswith(f"{name}/") or path == _record(name)}
-    strange = {path for path in paths if path not in told and not _auxiliary(path, told)}
-    assert not strange, f"made, and neither recorded nor in doubt: {strange}"
+    unknown = {path for path in paths if path not in named and not _auxiliary(path, named)}
+    assert not unknown, f"made, and neither recorded nor in doubt: {unknown}"
     for key, record in seen.state.records.items():
         if record.is_ is not None and key not in seen.state.intents and key not in bench.before.state.records:
             assert record.type == "errand" or os.path.lexists(record.name), f"recorded, not there: {record.reference}"
@@ -80,18 +80,18 @@ def _auxiliary(path: str, known: set[str]) -> bool:
 
 def converges(bench: Bench, cut: Seen) -> None:
     """Check that the next run succeeds and names the interrupted resources, and that a second one changes nothing."""
-    report, said = bench.carry(bench.case.command)
-    assert report.exit_code == 0, [str(line) for line in said]
-    told = {line.subject for line in said if CUT in line.text}
-    assert told == cut.doubts
-    after = bench.look()
+    report, events = bench.run_in_process(bench.case.command)
+    assert report.exit_code == 0, [str(line) for line in events]
+    named = {line.subject for line in events if CUT in line.text}
+    assert named == cut.doubts
+    after = bench.observe()
     as_if_nothing_had_happened(bench, after)
     stamps = bench.stamps()
-    report, said = bench.carry(bench.case.command)
+    report, events = bench.run_in_process(bench.case.command)
     assert report.exit_code == 0
-    assert not report.steps, [str(line) for line in said]
+    assert not report.steps, [str(line) for line in events]
     assert bench.stamps() == stamps
-    assert bench.look().state == after.state
+    assert bench.observe().state == after.state
 
 
 def as_if_nothing_had_happened(bench: Bench, seen: Seen) -> None:
@@ -107,7 +107,7 @@ def as_if_nothing_had_happened(bench: Bench, seen: Seen) -> None:
 def only_ours_goes(bench: Bench) -> None:
     """Check that destroy deletes everything that we created and nothing else."""
     if bench.gone is not None:
-        report, said = bench.carry("destroy")
-        assert report.exit_code == 0, [str(line) for line in said]
-        assert bench.look().tree == bench.gone
-        assert not bench.look().state.records
+        report, events = bench.run_in_process("destroy")
+        assert report.exit_code == 0, [str(line) for line in events]
+        assert bench.observe().tree == bench.gone
+        assert not bench.observe().state.records

@@ -50,9 +50,9 @@ def test_destroy_after_a_kill_deletes_everything_of_ours(machine: Any) -> None:
     """Also a resource that was created and not yet recorded."""
     for point in machine.sample(3):
         machine.kill(point)
-        report, said = machine.carry("destroy")
-        assert report.exit_code == 0, (str(point), [str(line) for line in said])
-        after = machine.look()
+        report, events = machine.run_in_process("destroy")
+        assert report.exit_code == 0, (str(point), [str(line) for line in events])
+        after = machine.observe()
         assert {name for name in after.tree if not name.endswith(".resource-api~")} == {"etc", *FOREIGN}, str(point)
         assert not after.state.records
         assert not after.state.intents
@@ -62,6 +62,6 @@ def test_a_targeted_run_after_a_kill_keeps_the_other_intents(machine: Any) -> No
     """Resources that it does not read are still in doubt, and ours."""
     for point in machine.sample(3):
         machine.kill(point)
-        report, _ = machine.carry("apply", targets=("Thing[@/last]".replace("@", str(machine.world)),))
+        report, _ = machine.run_in_process("apply", targets=("Thing[@/last]".replace("@", str(machine.world)),))
         assert report.exit_code == 0
         invariants.hold(machine, f"{point}, then a target")

@@ -85,7 +85,7 @@ def test_what_a_successful_run_has_done_survives_a_loss_of_power(bench: Bench, i
     """All of it is there before the next run."""
     for mode in power.MODES:
         with power.lost(bench, image, None, mode):
-            kept = bench.look()
+            kept = bench.observe()
             assert kept.tree == bench.whole.tree
             assert kept.records == bench.whole.records
 

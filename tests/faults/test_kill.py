@@ -123,7 +123,7 @@ def test_a_killed_imperative_resource_is_in_doubt(bench: Make) -> None:
     assert len(machine.points) >= 150
     for point in machine.sample(3):
         machine.kill(point)
-        cut = machine.look()
+        cut = machine.observe()
         invariants.hold(machine, point)
         for name in ("one", "two"):
             lines = (machine.world / name).read_text(encoding="utf-8").splitlines()
@@ -135,5 +135,5 @@ def test_the_next_run_removes_files_that_a_kill_left_beside_the_database(bench: 
     machine = bench("apply", {"Thing[@/one]": {"text": "one"}})
     point = next(point for point in machine.points if point.call == "pwrite64" and point.text == "/state/state.db.0")
     machine.kill(point)
-    machine.carry("apply")
-    assert not {name for name in machine.look().kept if name.startswith("state.db.0")}
+    machine.run_in_process("apply")
+    assert not {name for name in machine.observe().kept if name.startswith("state.db.0")}

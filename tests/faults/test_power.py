@@ -1,4 +1,4 @@
-"""The power is cut under a run, on a filesystem that writes nothing by itself (as root, with a loop device)."""
+"""Loss of power during a run, on a filesystem that writes nothing by itself (as root, with a loop device)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ RESOURCES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("mode", power.MODES)
-def test_what_a_run_that_ended_well_has_done_survives_a_loss_of_power(bench: Make, memory: Path, mode: int) -> None:
-    """After exit code 0 every file and all of the state are there; cut earlier, the next run needs no help."""
+def test_the_result_of_a_successful_run_survives_a_loss_of_power(bench: Make, memory: Path, mode: int) -> None:
+    """After exit code 0 every file and all of the state exist; after an earlier cut the next run recovers by itself."""
     machine, image = bench("apply", RESOURCES), power.make_image(memory)
     assert len(machine.points) >= FLOOR
     for point in chain([None], machine.sample(3)):
         with power.lost(machine, image, point, mode):
             if point is None:
-                kept = machine.look()
+                kept = machine.observe()
                 assert kept.tree == machine.whole.tree
                 assert kept.records == machine.whole.records
             invariants.hold(machine, f"a loss of power, mode {mode}, at {point or 'the end'}")
 
 
-def test_a_filesystem_without_power_loses_what_is_not_flushed(bench: Make, memory: Path) -> None:
-    """The switch works: a file that was only written is not there."""
+def test_a_filesystem_without_power_loses_unflushed_data(bench: Make, memory: Path) -> None:
+    """The simulated cut is effective: a file that was written and not flushed does not exist afterwards."""
     machine, image = bench("apply", RESOURCES), power.make_image(memory)
     written = machine.disk / "only-written"
     with power.copied(image, "image-before") as disk:

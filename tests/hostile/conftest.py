@@ -32,9 +32,9 @@ TYPE = TypeDefinition(
         "ratio": Attribute("Optional[Float]", "How wide it is."),
         "parts": Attribute("Optional[Array[String]]", "What it is made of."),
         "tree": Attribute("Optional[Data]", "Anything else."),
-        "secret": Attribute("Optional[Sensitive[String]]", "What nobody may see.", write_only=True),
-        "token": Attribute("Optional[Sensitive[String]]", "What get shows and nobody else."),
-        "echo": Attribute("Optional[Data]", "What it tells of itself.", kind="read_only"),
+        "secret": Attribute("Optional[Sensitive[String]]", "What is never shown.", write_only=True),
+        "token": Attribute("Optional[Sensitive[String]]", "What only get returns."),
+        "echo": Attribute("Optional[Data]", "What it reports about itself.", kind="read_only"),
     }},
     features={features!r},
 )
@@ -75,14 +75,14 @@ class Box:
         self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(path),
-            "SHELF": str(path),
+            "STORE": str(path),
             "PYTHONPATH": f"{ROOT}{os.pathsep}{MODULES / 'lib'}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "RESOURCE_API_STATE": f"sqlite:{path / 'state' / 'state.db'}",
         }
         self.type("good")
-        self.provider("good", 'from shelf import Shelf\n\nclass Provider(Shelf):\n    kind = "good"\n')
-        self.shelve("bad", {"b": {"size": 1}, "d": {"size": 4}})
+        self.provider("good", 'from json_store import JsonStore\n\nclass Provider(JsonStore):\n    kind = "good"\n')
+        self.store("bad", {"b": {"size": 1}, "d": {"size": 4}})
         self.manifest()
 
     def type(self, name: str, *features: str) -> None:
@@ -119,11 +119,11 @@ class Box:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def shelve(self, kind: str, things: dict[str, Any]) -> None:
+    def store(self, kind: str, things: dict[str, Any]) -> None:
         """Make resources exist before a run."""
         self.write(f"{kind}.json", json.dumps(things))
 
-    def shelf(self, kind: str) -> dict[str, Any]:
+    def stored(self, kind: str) -> dict[str, Any]:
         """Return the existing resources."""
         path = self.path / f"{kind}.json"
         things: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

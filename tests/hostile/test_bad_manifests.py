@@ -257,7 +257,7 @@ def test_no_text_of_a_manifest_is_evaluated(box: Box) -> None:
     texts = ["{{7*7}}", "%s", "{0.__class__}", "$(id)", "`id`", "\\g<0>", "$${inputs.x}", "<%= 1 %>", "!!python/none"]
     box.manifest({f"Good[{n}]": {"colour": text} for n, text in enumerate(texts)})
     assert box.run("apply", "site.json").code == 0
-    assert [box.shelf("good")[str(n)]["colour"] for n in range(len(texts))] == [
+    assert [box.stored("good")[str(n)]["colour"] for n in range(len(texts))] == [
         text.replace("$${", "${") for text in texts
     ]
 

@@ -83,7 +83,7 @@ FAILING: Final = {
     "set_half": Case("c", "did not converge: ensure is absent, should be present"),
     "set_other_value": Case("b", "did not converge: size is 99, should be 2"),
     "set_breaks_another": Case("b", "did not converge: ensure is absent, should be present"),
-    "set_then_get_fails": Case("abc", "the shelf has fallen down"),
+    "set_then_get_fails": Case("abc", "the store is gone"),
     "set_mutates": Case("a", "did not converge: size is 50, should be 1; parts is [x, y, z], should be [x, y]"),
     "insync_nonsense": Case("b", "must return True, False, None or (False, message), not perhaps", "custom_insync"),
     "insync_raises": Case("b", "'<' not supported between 'b' and the rest", "custom_insync"),
@@ -130,7 +130,7 @@ REFUSED: Final = {
     "canonicalize_exits": Case("abcd", "canonicalize failed: SystemExit: 0", "canonicalize"),
     "validate_raises": Case("b", "validate failed: 'NoneType' object has no attribute 'strip'", "validate"),
     "validate_nonsense": Case("b", "validate failed: ", "validate"),
-    "load_raises": Case("abcd", "providers/bad.py:3: ImportError: libshelf.so.3"),
+    "load_raises": Case("abcd", "providers/bad.py:3: ImportError: libstore.so.3"),
     "load_exits": Case("abcd", "providers/bad.py:5: exits while it is loaded (code 0)"),
     "load_prints": Case("abcd", "providers/bad.py: prints while it is loaded"),
     "load_edits_path": Case("abcd", "providers/bad.py: changes sys.path while it is loaded"),
@@ -138,7 +138,7 @@ REFUSED: Final = {
     "load_syntax": Case("abcd", "providers/bad.py:2: SyntaxError: '(' was never closed"),
     "load_null": Case("abcd", "Error: source code string cannot contain null bytes"),
     "load_no_provider": Case("abcd", "providers/bad.py: defines no Provider"),
-    "load_instance": Case("abcd", "providers/bad.py: Provider must be a type, not Shelf"),
+    "load_instance": Case("abcd", "providers/bad.py: Provider must be a type, not JsonStore"),
     "load_without_get": Case("abcd", "has no method 'get'"),
     "load_promise_unkept": Case("abcd", "has no method 'insync', which feature 'custom_insync'", "custom_insync"),
     "load_promise_unsaid": Case("abcd", "has the method 'canonicalize' but its type does not declare"),
@@ -186,29 +186,29 @@ def test_every_bad_provider_is_tested() -> None:
 @pytest.mark.parametrize("case", FAILING)
 def test_a_faulty_provider_fails_alone(box: Box, case: str) -> None:
     """With reference and reason; every good resource converges; unreadable resources are never set."""
-    sin = FAILING[case]
-    done = apply(box, case, sin.features)
+    expected = FAILING[case]
+    done = apply(box, case, expected.features)
     assert done.code == 1
     failed = {reference for reference, step in done.steps.items() if step["status"] == "failed"}
-    assert failed == {f"Bad[{name}]" for name in sin.fails}
+    assert failed == {f"Bad[{name}]" for name in expected.fails}
     for reference in failed:
-        assert sin.says in done.steps[reference]["error"]
-        assert any(sin.says in line for line in done.text.splitlines() if line.startswith(f"Error: {reference}: "))
-    dependent = "a" in sin.fails
+        assert expected.says in done.steps[reference]["error"]
+        assert any(expected.says in line for line in done.text.splitlines() if line.startswith(f"Error: {reference}: "))
+    dependent = "a" in expected.fails
     assert (done.steps["Good[dependent]"]["status"] == "skipped") is dependent
-    assert box.shelf("good") == {name: GOOD[name] for name in GOOD if name != "dependent" or not dependent}
-    shelf = box.shelf("bad")
-    assert all(shelf[name] == AFTER[name] for name in AFTER if name not in sin.fails)
-    assert done.events[-1]["failed"] == len(sin.fails)
+    assert box.stored("good") == {name: GOOD[name] for name in GOOD if name != "dependent" or not dependent}
+    stored = box.stored("bad")
+    assert all(stored[name] == AFTER[name] for name in AFTER if name not in expected.fails)
+    assert done.events[-1]["failed"] == len(expected.fails)
     if case in UNREADABLE:
-        assert not {name for names in box.calls("bad", "set") for name in names} & set(sin.fails)
+        assert not {name for names in box.calls("bad", "set") for name in names} & set(expected.fails)
 
 
 @pytest.mark.parametrize("case", HARMLESS)
 def test_an_unusual_but_correct_provider_converges(box: Box, case: str) -> None:
     """Each effect happens once, whatever the provider does to the process."""
     done = apply(box, case, HARMLESS[case])
-    assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD), done.text
+    assert (done.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD), done.text
     assert [len(names) for names in box.calls("good", "set")] == [1, 2]
     assert len(box.calls("bad", "set")) == (2 if case == "status_twice" else 1)
 
@@ -216,16 +216,16 @@ def test_an_unusual_but_correct_provider_converges(box: Box, case: str) -> None:
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_provider_that_cannot_be_loaded_changes_nothing(box: Box, case: str) -> None:
     """The line of the resource and the faulty file are named."""
-    sin = REFUSED[case]
-    done = apply(box, case, sin.features)
+    expected = REFUSED[case]
+    done = apply(box, case, expected.features)
     assert done.code == 65
     found = {event["reference"]: event for event in done.events if event["type"] == "diagnostic"}
-    assert {f"Bad[{name}]" for name in sin.fails} <= found.keys()
-    for name in sin.fails:
-        assert sin.says in found[f"Bad[{name}]"]["message"]
+    assert {f"Bad[{name}]" for name in expected.fails} <= found.keys()
+    for name in expected.fails:
+        assert expected.says in found[f"Bad[{name}]"]["message"]
         assert found[f"Bad[{name}]"]["line"] == 1
-        assert any(sin.says in line for line in done.text.splitlines() if f"Bad[{name}]: " in line)
-    assert box.shelf("good") == {}
+        assert any(expected.says in line for line in done.text.splitlines() if f"Bad[{name}]: " in line)
+    assert box.stored("good") == {}
     assert box.calls("bad", "set") == []
 
 
@@ -247,14 +247,14 @@ def test_a_base_exception_ends_the_run_in_order(box: Box, case: str) -> None:
     assert ENDING[case] in done.steps["Bad[b]"]["error"]
     assert f"Error: Bad[b]: {ENDING[case]}" in done.text or f"Bad[b]: Updating failed: {ENDING[case]}" in done.text
     assert {done.steps[f"Good[{name}]"]["status"] for name in ("after", "dependent")} == {"skipped"}
-    assert box.shelf("good") == {"before": GOOD["before"]}
+    assert box.stored("good") == {"before": GOOD["before"]}
 
 
 @pytest.mark.parametrize("case", ["set_exits", "set_interrupts", "set_stops_generators"])
 def test_a_status_reported_before_the_end_of_the_run_counts(box: Box, case: str) -> None:
     """The resource has succeeded."""
     done = apply(box, case, "")
-    assert box.shelf("bad")["a"] == AFTER["a"]
+    assert box.stored("bad")["a"] == AFTER["a"]
     assert done.steps["Bad[a]"]["status"] == "success"
 
 
@@ -264,7 +264,7 @@ def test_a_keyboard_interrupt_without_a_signal_is_a_failure(box: Box, case: str)
     done = apply(box, case, "")
     assert done.code == 1
     assert "KeyboardInterrupt" in done.text
-    assert box.shelf("good") == {}
+    assert box.stored("good") == {}
 
 
 @pytest.mark.parametrize("case", ["get_raises", "load_raises", "get_exits"])

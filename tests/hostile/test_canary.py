@@ -102,14 +102,14 @@ class Canary:
         self.file = elsewhere / "password"
         box.type("leaky", "canonicalize", "validate")
         box.provider("leaky", (box.modules / "leaky.py").read_text(encoding="utf-8"))
-        box.shelve("leaky", {"b": {"size": 1}})
+        box.store("leaky", {"b": {"size": 1}})
         self.rotate()
         if key:
             keys.create_key_file(str(elsewhere / "key"))
             box.env["RESOURCE_API_KEY"] = f"file:{elsewhere / 'key'}"
 
     def rotate(self) -> None:
-        """Give both new values."""
+        """Change both values."""
         self.password = f"{secrets.token_urlsafe(9)}\"\\'\t{secrets.token_urlsafe(9)}é\u2028{secrets.token_urlsafe(9)}"
         self.token = secrets.token_hex(16)
         self.secrets += [self.password, self.token]
@@ -124,7 +124,7 @@ class Canary:
         return self.box.run(*command.split(), *given, *path)
 
     def found(self, *streams: bytes) -> list[str]:
-        """Give where a secret shows: in what was written to streams, or in any file but the manifest and the system."""
+        """Return where a secret is visible: in a stream, or in any file except the manifest and the resources."""
         places = {f"stream {number}": stream for number, stream in enumerate(streams, 1)}
         for path in self.box.path.rglob("*"):
             if path.is_file() and path.name not in {"site.yaml", "leaky.json", "good.json"}:
@@ -387,7 +387,7 @@ SIZES: Final = ("words", "long-token")
 
 
 def cut_out(secret: str, text: str, length: int = 16) -> list[str]:
-    """Give the stretches of a secret that a text shows."""
+    """Return the parts of a secret that a text contains."""
     shown = {text[i : i + length] for i in range(len(text))}
     return [secret[i : i + length] for i in range(len(secret) - length + 1) if secret[i : i + length] in shown]
 
@@ -459,7 +459,7 @@ def test_a_process_with_a_secret_leaves_no_core_dump(
 
 @pytest.mark.parametrize("options", ["", "--isolate"])
 def test_without_a_secret_core_dumps_are_as_the_caller_wants_them(box: Box, options: str) -> None:
-    """Somebody may look for an error in a provider."""
+    """They help to debug a provider."""
     box.type("loud")
     box.provider("loud", LIMITS)
     box.write("loud.yaml", "resources:\n  Loud[a]: {}\n")

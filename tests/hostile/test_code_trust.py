@@ -92,7 +92,7 @@ class Site:
         return (self.marks / (Path(name).name + "." + Path(name).parent.name)).exists()
 
     def give(self, uid: int, gid: int | None = None) -> None:
-        """Give everything to a user."""
+        """Make a user the owner of everything."""
         for path in (self.root, *self.root.rglob("*")):
             os.chown(path, uid, uid if gid is None else gid, follow_symlinks=False)
 
@@ -421,7 +421,7 @@ class TestUsers:
 
     @pytest.mark.parametrize("gid", [FAMILY, 54122, 54123, 54124], ids=["second", "unknown member", "empty", "unknown"])
     def test_a_group_with_anybody_else_is_others(self, site: Site, gid: int) -> None:
-        """Also one that is somebody's primary group, or of which the members are not known."""
+        """Also one that is the primary group of another user, or of which the members are not known."""
         site.give(ALICE, gid)
         (site.root / "types/note.py").chmod(0o664)
         refused(site.plan(user=ALICE), f"'{site.root}/types/note.py' belongs to ra-alice and has mode 0664")

@@ -286,7 +286,7 @@ def test_the_descriptors_of_a_program_that_embeds_the_runtime_are_its_own(raw: B
 
 
 def test_the_filter_ends_with_its_run(raw: Box) -> None:
-    """Nobody who could write is left then."""
+    """No process that could write is left then."""
     before = _processes()
     _apply(raw, "write")
     until = time.monotonic() + 5

@@ -18,14 +18,14 @@ HEAVY: Final = frozenset(
     {"sh", "jsonschema", "structlog", "yaml", "psutil", "sqlite3", "asyncio", "dataclasses", "subprocess"}
 )
 
-#: Runs the command in this process and tells at the end which modules are loaded.
-TELL: Final = """
+#: Runs the command in this process and writes at its end which modules are loaded.
+PROGRAM: Final = """
 import json, os, sys
 before = set(sys.modules)
 from resource_api.cli import main as cli
-tell = os.dup(2)
+stderr = os.dup(2)
 code = cli.run(sys.argv[1:])
-os.write(tell, ("\\n" + json.dumps([code, sorted(set(sys.modules) - before)])).encode())
+os.write(stderr, ("\\n" + json.dumps([code, sorted(set(sys.modules) - before)])).encode())
 os._exit(0)
 """
 
@@ -33,7 +33,7 @@ os._exit(0)
 def loaded(box: Box, *arguments: str) -> tuple[int, set[str]]:
     """Return the exit code of a command and the top-level modules that it has loaded."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", TELL, *arguments], cwd=box.path, env=box.env, capture_output=True, check=False
+        [sys.executable, "-P", "-c", PROGRAM, *arguments], cwd=box.path, env=box.env, capture_output=True, check=False
     )
     code, names = json.loads(done.stderr.splitlines()[-1])
     return code, {name.partition(".")[0] for name in names}
@@ -50,7 +50,7 @@ def test_the_version_loads_only_click(box: Box) -> None:
 def test_the_version_loads_no_module_of_ours_but_the_command(box: Box) -> None:
     """Each subcommand is imported when it is called."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", TELL, "--version"], cwd=box.path, env=box.env, capture_output=True, check=False
+        [sys.executable, "-P", "-c", PROGRAM, "--version"], cwd=box.path, env=box.env, capture_output=True, check=False
     )
     _, names = json.loads(done.stderr.splitlines()[-1])
     assert {name for name in names if name.startswith("resource_api")} == {

@@ -27,10 +27,10 @@ import time
 from pathlib import Path
 
 from resource_api import Command
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     sh = Command("sh")
 
     def get(self, context):
@@ -45,7 +45,7 @@ class Provider(Shelf):
             self._put(name, should)
 
     def _wait(self, where):
-        here = Path(os.environ["SHELF"])
+        here = Path(os.environ["STORE"])
         if os.environ["WHERE"] != where:
             return
         if os.environ["HOW"] == "program":
@@ -130,8 +130,8 @@ def test_the_first_signal_lets_the_running_step_finish(
     assert (code, summary["exit_code"]) == (CODES[number], CODES[number])
     assert steps["Bad[a]"]["status"] == "success"
     assert steps["Good[after]"]["status"] == "skipped"
-    assert box.shelf("bad")["a"] == {"size": 1}
-    assert box.shelf("good") == {"before": {"size": 1}}
+    assert box.stored("bad")["a"] == {"size": 1}
+    assert box.stored("good") == {"before": {"size": 1}}
     assert "interrupted" in err
     assert (box.path / "survived").exists() is (how == "program")
 
@@ -171,7 +171,7 @@ def test_one_signal_ends_planning(
     code, _, summary, err = finish(process)
     assert (code, summary["exit_code"]) == (CODES[number], CODES[number])
     assert "interrupted" in err
-    assert box.shelf("good") == {}
+    assert box.stored("good") == {}
     assert_gone(children)
 
 
@@ -204,7 +204,7 @@ def test_after_a_signal_the_next_run_continues(box: Box, slow: Callable[..., sub
     finish(process)
     box.env["WHERE"] = "nowhere"
     assert box.run("apply", "site.json").code == 0
-    assert box.shelf("bad") | box.shelf("good") == {
+    assert box.stored("bad") | box.stored("good") == {
         "a": {"size": 1},
         "b": {"size": 2},
         "d": {"size": 4},
@@ -276,7 +276,7 @@ def test_a_parallel_call_that_does_not_end_is_abandoned(box: Box, slow: Callable
     done = box.run("apply", "site.json", "--parallel", "3")
     assert done.code == 0
     assert "Bad[a]: in doubt" in done.text
-    assert box.shelf("bad")["a"] == {"size": 1}
+    assert box.stored("bad")["a"] == {"size": 1}
 
 
 @pytest.mark.parametrize("how", ["python", "program"])
@@ -309,7 +309,7 @@ def test_an_ignored_signal_stays_ignored(slow: Callable[..., subprocess.Popen[by
 
 #: Ways to carry a run out, each with its arguments.
 WAYS: Final = {"in order": (), "side by side": ("--parallel", "3"), "in a worker": ("--isolate",)}
-#: What all providers below are asked for.
+#: What all providers below are prompted for.
 THREE: Final = {"Bad[a]": {"size": 1}, "Bad[b]": {"size": 2}, "Bad[c]": {"size": 3}, "Good[after]": {"size": 4}}
 
 OBEDIENT: Final = """
@@ -319,10 +319,10 @@ import threading
 import time
 from pathlib import Path
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         self.come, self.context = threading.Event(), context
         self._called("set", [len(changes)])
@@ -361,7 +361,7 @@ CANCELLABLE: Final = """
 @pytest.fixture
 def interrupted(box: Box) -> Iterator[Callable[[str, str], Any]]:
     """Start a run of a provider's text in one of ``WAYS``, send SIGTERM during its first name, and end it."""
-    box.shelve("bad", {})
+    box.store("bad", {})
     box.type("bad")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -388,7 +388,7 @@ def test_nothing_new_begins_after_the_first_signal(box: Box, interrupted: Callab
         "Bad[b]": "skipped",
         "Bad[c]": "skipped",
     }
-    assert (steps["Bad[b]"]["error"], box.shelf("bad")) == ("the run was interrupted", {"a": {"size": 1}})
+    assert (steps["Bad[b]"]["error"], box.stored("bad")) == ("the run was interrupted", {"a": {"size": 1}})
     assert box.calls("bad", "name") == [["a"]]
 
 
@@ -402,7 +402,7 @@ def test_what_raises_because_it_was_interrupted_is_not_retried(
     assert "finishing the current step" in err
     assert (steps["Bad[a]"]["status"], steps["Bad[a]"]["error"]) == ("failed", "a was told to end")
     assert {steps[f"Bad[{name}]"]["status"] for name in "bc"} == {"skipped"}
-    assert (box.shelf("bad"), box.calls("bad", "set"), box.calls("bad", "name")) == ({}, [[3]], [["a"]])
+    assert (box.stored("bad"), box.calls("bad", "set"), box.calls("bad", "name")) == ({}, [[3]], [["a"]])
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -423,14 +423,14 @@ def test_a_cancel_that_does_not_return_holds_nothing_up(box: Box, interrupted: C
     assert time.monotonic() - start < 15
     raising = OBEDIENT + CANCELLABLE.replace("self.come.set()", "self.come.set()\n        raise OSError('no line')")
     (box.path / "pid").unlink()
-    box.shelve("bad", {})
+    box.store("bad", {})
     assert "bad: cancel of its provider failed: no line" in interrupted(raising, way)[3]
 
 
 def test_no_refresh_begins_after_a_signal(box: Box, interrupted: Callable[..., Any]) -> None:
     """It is owed to the next run."""
     box.type("bad", "refreshable")
-    box.shelve("bad", {"b": {"size": 2}})
+    box.store("bad", {"b": {"size": 2}})
     box.manifest({"Bad[b]": {"size": 2}, "Bad[a]": {"size": 1, "notify": "Bad[b]"}})
     text = OBEDIENT + "\n    def refresh(self, context, names):\n        self._called('refresh', list(names))\n"
     code, steps, _, _ = interrupted(text, "in order")
@@ -473,16 +473,16 @@ def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
     program = psutil.Process(int(_read(box.path / "pid")))
     assert program.terminal() is None
     os.write(terminal, b"\x03")
-    said = b""
+    output = b""
     with suppress(OSError):
         while chunk := os.read(terminal, 4096):
-            said += chunk
+            output += chunk
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 130
     assert _read(box.path / "survived") == "survived"
-    assert b"interrupted: finishing the current step" in said
-    assert b"4 skipped" in said, said
+    assert b"interrupted: finishing the current step" in output
+    assert b"4 skipped" in output, output
 
 
 @pytest.mark.parametrize(
@@ -496,17 +496,17 @@ def test_any_answer_but_yes_is_no(box: Box, keys: bytes, code: int) -> None:
     if pid == 0:
         os.chdir(box.path)
         os.execvpe(box.command[0], [*box.command, "destroy", "site.json"], box.env)  # noqa: S606 - as a shell would
-    said = b""
+    output = b""
     with suppress(OSError):
         while chunk := os.read(terminal, 4096):
-            asked, said = b"[no]" in said, said + chunk
-            if b"[no]" in said and not asked:
+            prompted, output = b"[no]" in output, output + chunk
+            if b"[no]" in output and not prompted:
                 os.write(terminal, keys)
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
-    assert (os.waitstatus_to_exitcode(status), b"bug" in said) == (code, False), said
-    assert (b"Applied in" in said) is (code != 1)
-    assert list(box.shelf("good")) == ([] if code == 0 else ["a"])
+    assert (os.waitstatus_to_exitcode(status), b"bug" in output) == (code, False), output
+    assert (b"Applied in" in output) is (code != 1)
+    assert list(box.stored("good")) == ([] if code == 0 else ["a"])
 
 
 def _read(path: Path) -> str:

@@ -76,7 +76,7 @@ def test_a_closed_or_full_stream_stops_no_run(box: Box, redirection: str, option
     box.provider("bad", PRINTING)
     done = box.run_shell(f'"$@" apply site.json {options} {redirection}')
     assert done.code == 0
-    assert box.shelf("good") == DONE
+    assert box.stored("good") == DONE
     assert b"Traceback" not in done.out + done.err
     assert b"Exception ignored" not in done.err
 
@@ -85,10 +85,10 @@ PRINTING: Final = """
 import os
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         print("printed", flush=True)
         print("complained", file=sys.stderr)
@@ -103,7 +103,7 @@ def test_a_reader_that_closes_the_pipe_stops_no_run(shouting: Box, line: str) ->
     shouting.manifest({f"Good[{number}]": {"size": 1, "colour": "x" * 1000} for number in range(300)})
     done = shouting.run_shell(f"set -o pipefail; {line}")
     assert done.code == 0, done.err
-    assert len(shouting.shelf("good")) == 300
+    assert len(shouting.stored("good")) == 300
     assert len(done.out.splitlines()) == 1
 
 
@@ -126,10 +126,10 @@ def test_help_and_usage_errors_show_no_traceback(box: Box, line: str) -> None:
 SLOW: Final = """
 import time
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         time.sleep(1.5)
@@ -174,12 +174,12 @@ def test_control_characters_are_escaped_in_all_output(box: Box, command: str) ->
 
 
 NOISY: Final = """
-from shelf import Shelf
+from json_store import JsonStore
 
 NOISE = {controls!r}
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         print("printed", NOISE)
         context.warning("warned " + NOISE)

@@ -60,7 +60,7 @@ def put(box: Box, case: str) -> None:
 
 
 def timed(box: Box, seconds: float) -> None:
-    """Give b a timeout, in a manifest with good resources before and after the bad ones."""
+    """Set a timeout for b, in a manifest with good resources before and after the bad ones."""
     bad: dict[str, Any] = {f"Bad[{name}]": {"size": AFTER[name]["size"]} for name in "abcd"}
     bad["Bad[b]"]["timeout"] = seconds
     box.manifest({"Good[before]": {"size": 1}, **bad, "Good[after]": {"size": 2}})
@@ -81,14 +81,14 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 @pytest.mark.parametrize("case", LOST)
 def test_a_crash_of_a_worker_fails_alone(box: Box, case: str) -> None:
-    """The message tells how the worker ended; the others of its call and every other resource converge."""
+    """The message contains how the worker ended; the others of its call and every other resource converge."""
     done = apply(box, case)
     assert done.code == 1
     assert {ref for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
     assert LOST[case] in done.steps["Bad[b]"]["error"]
     assert f"Error: Bad[b]: {LOST[case]}" in done.text
-    assert box.shelf("good") == GOOD
-    assert box.shelf("bad") == {**AFTER, "b": {"size": 1}}
+    assert box.stored("good") == GOOD
+    assert box.stored("bad") == {**AFTER, "b": {"size": 1}}
     assert box.calls("bad", "set") == [["a", "b", "c"], ["b"], ["c"]]
 
 
@@ -109,7 +109,7 @@ def test_a_crash_while_loading_changes_nothing(box: Box) -> None:
     assert done.code == 65
     message = "the worker of 'bad' was killed by SIGSEGV while it loaded the type and its provider"
     assert f"site.json:1:45: Bad[a]: {message}" in done.text
-    assert box.shelf("good") == {}
+    assert box.stored("good") == {}
 
 
 @pytest.mark.parametrize("case", HANGING)
@@ -123,7 +123,7 @@ def test_a_hanging_call_is_ended_after_its_timeout(box: Box, case: str) -> None:
     message = "set timed out after 1 s and did not end when it was asked to; the worker of 'bad' has been ended"
     assert {ref: step["error"] for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]": message}
     assert box.calls("bad", "set") == [["a"], ["b"], ["c"]]
-    assert {name: box.shelf("bad")[name]["size"] for name in "abcd"} == {"a": 1, "b": 1, "c": 3, "d": 4}
+    assert {name: box.stored("bad")[name]["size"] for name in "abcd"} == {"a": 1, "b": 1, "c": 3, "d": 4}
 
 
 def test_a_call_that_ends_on_request_succeeds(box: Box) -> None:
@@ -139,7 +139,7 @@ def test_a_worker_that_closes_its_descriptors_loses_its_call(box: Box) -> None:
     assert done.code == 0
     assert "Warning: bad: set raised: the worker of 'bad' lost the descriptors that it answers on" in done.text
     assert [path.read_bytes() for path in box.path.glob("mine*.txt")] == [b""] * 8
-    assert box.shelf("bad") == AFTER
+    assert box.stored("bad") == AFTER
 
 
 def test_reports_before_a_crash_count(box: Box) -> None:
@@ -157,11 +157,11 @@ def test_reports_before_a_crash_count(box: Box) -> None:
 
 def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
     """No call was running, so nothing is lost."""
-    slow = "from shelf import Shelf\nfrom time import sleep\n\nclass Provider(Shelf):\n"
+    slow = "from json_store import JsonStore\nfrom time import sleep\n\nclass Provider(JsonStore):\n"
     slow += '    kind = "good"\n    def set(self, context, changes):\n        sleep(1)\n'
     box.provider("good", f"{slow}        super().set(context, changes)\n")
     done = apply(box, "dies_between_calls")
-    assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)
+    assert (done.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
     told = "Warning: bad: its worker ended with exit code 9 while it was idle; another is started"
     assert told in done.text
 
@@ -199,8 +199,8 @@ def test_the_first_interrupt_lets_the_call_end_and_the_second_ends_the_worker(bo
     out, _err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert b'"summary"' in out
-    assert box.shelf("good") == {"before": GOOD["before"]}
-    assert box.shelf("bad")["b"] == ({"size": 2} if signals == 1 else {"size": 1})
+    assert box.stored("good") == {"before": GOOD["before"]}
+    assert box.stored("bad")["b"] == ({"size": 2} if signals == 1 else {"size": 1})
 
 
 def test_a_worker_ends_with_its_run(box: Box) -> None:
@@ -244,7 +244,7 @@ def test_a_crash_loses_only_one_of_several_parallel_calls(box: Box) -> None:
     done = apply_only(box, "--parallel", "3")
     assert {name for name, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
     assert "the worker of 'bad' ended with exit code 3 while in set" in done.steps["Bad[b]"]["error"]
-    assert box.shelf("bad") == {**AFTER, "b": {"size": 1}}
+    assert box.stored("bad") == {**AFTER, "b": {"size": 1}}
     assert sorted(box.calls("bad", "set")) == [["a"], ["c"]]
 
 
@@ -258,7 +258,7 @@ def test_a_type_can_require_a_worker(box: Box) -> None:
     put(box, "segfaults")
     file = box.path / "types" / "bad.py"
     file.write_text(file.read_text(encoding="utf-8").replace("features=", 'isolation="process", features='), "utf-8")
-    asks = "import os\nfrom shelf import Shelf\n\nclass Provider(Shelf):\n    kind = 'good'\n"
+    asks = "import os\nfrom json_store import JsonStore\n\nclass Provider(JsonStore):\n    kind = 'good'\n"
     asks += "    def set(self, context, changes):\n        context.notice(f'in {os.getpid()}')\n"
     box.provider("good", f"{asks}        super().set(context, changes)\n")
     process = box.start("apply", "site.json", "--json")
@@ -294,7 +294,7 @@ def test_a_worker_of_another_version_is_refused(box: Box, side: str) -> None:
     told = f"the worker of 'good' uses protocol {theirs} and this run {ours}: resource-api has been replaced meanwhile"
     assert told in done.text
     assert done.code != 0
-    assert box.shelf("good") == {}
+    assert box.stored("good") == {}
 
 
 def test_every_command_that_calls_providers_can_isolate_them(box: Box) -> None:
@@ -309,7 +309,7 @@ def test_every_command_that_calls_providers_can_isolate_them(box: Box) -> None:
     assert box.run("state", "rm", "Good[a]").code == 0
     assert b"Good[a]: imported." in box.run("import", "site.json", "Good[a]", "--isolate").out
     assert box.run("destroy", "site.json", "--yes", "--isolate").code == 0
-    assert box.shelf("good") == {}
+    assert box.stored("good") == {}
 
 
 def test_contents_are_read_by_the_run(box: Box) -> None:
@@ -327,14 +327,14 @@ def test_a_report_after_its_call_is_ignored(box: Box) -> None:
     """A thread that has kept a context neither takes messages of the next call nor disturbs it."""
     put(box, "speaks_later")
     done = apply_only(box)
-    assert (done.code, box.shelf("bad"), box.shelf("good")) == (0, AFTER, GOOD)
+    assert (done.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
 def test_a_method_without_its_feature_is_never_called(box: Box, isolate: str) -> None:
     """Also if its name is that of a message of the protocol."""
     box.type("bad")
-    body = "from shelf import Shelf\n\nclass Provider(Shelf):\n"
+    body = "from json_store import JsonStore\n\nclass Provider(JsonStore):\n"
     for word in ("leave", "end", "kill", "lend", "terms", "validated", "compared"):
         body += f"    def {word}(self):\n        self._called('{word}', [])\n"
     box.provider("bad", body)

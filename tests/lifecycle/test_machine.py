@@ -102,7 +102,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), title=st.sampled_from(["new", ""]))
     def retitle(self, key: Key, title: str) -> None:
-        """Give a resource another title, or its own again."""
+        """Rename a resource, or restore its first title."""
         if key in self.site:
             self.site[key] = self.site[key]._replace(title=self._free(key[0], f"{title}{key[1]}"))
 
@@ -235,7 +235,7 @@ class Lifecycle(RuleBasedStateMachine):
         """Apply everything."""
         report = self._run("apply", prune=prune, fail_fast=fail_fast, parallel=parallel)
         if report is not None:
-            self._settled(report)
+            self._check_converged(report)
 
     @rule(data=st.data(), how=st.sampled_from(["targets", "excludes", "replace"]), wide=st.booleans())
     @precondition(lambda self: self.site)
@@ -268,9 +268,9 @@ class Lifecycle(RuleBasedStateMachine):
             if reference not in vague and status == "noop" and after.get(reference, ("", ""))[1] != "skipped":
                 assert reference in after, (reference, before, after)
                 assert after[reference][0] == action or action == "refresh"
-        self._settled(report)
+        self._check_converged(report)
 
-    def _settled(self, report: Any) -> None:
+    def _check_converged(self, report: Any) -> None:
         """Plan again: only failed steps are left."""
         again = self.bench.plan(self.resources())
         bad = {each.reference for each in report.steps if each.status in {"failed", "skipped"}}
@@ -284,7 +284,7 @@ class Lifecycle(RuleBasedStateMachine):
             others = (wanted.colour_of, wanted.image_of, wanted.triggered_by, wanted.deleted_with)
             sources = {self.reference(k) for k in others if k in self.site}
             if not sources & moving.keys() and not set(step.refreshed_by) & moving.keys():
-                assert reference not in moving, f"{reference} is not settled: {moving[reference]} {step.decision}"
+                assert reference not in moving, f"{reference} has not converged: {moving[reference]} {step.decision}"
 
     @rule(parallel=st.sampled_from([1, 3]))
     def destroy(self, parallel: int) -> None:
@@ -329,7 +329,7 @@ class Lifecycle(RuleBasedStateMachine):
         if report is None:
             report = self._run("apply", prune=prune)
             assert report is not None
-            self._settled(report)
+            self._check_converged(report)
         self.bench.store.fuse = -1
 
 

@@ -17,7 +17,7 @@ KINDS = ("Thing", "Gizmo")
 
 
 def calls(bench: Bench) -> str:
-    """Give the changing calls of the last run, as ``-b +b``."""
+    """Return the changing calls of the last run, as ``-b +b``."""
     signs = {"create": "+", "delete": "-", "update": "~"}
     return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
@@ -35,7 +35,7 @@ def renumber(bench: Bench, *names: str) -> None:
 
 
 def chain(image: str, types: tuple[str, str, str]) -> dict[str, Any]:
-    """Give A, which is replaced, D, which is updated with a value of A, and H, which is made from a value of D."""
+    """Return A, which is replaced, D, which is updated with a value of A, and H, which is made from a value of D."""
     a, d, h = types
     source = f"{d}[D].serial"
     return {
@@ -74,7 +74,7 @@ def test_it_is_replaced_for_a_value_that_changes(bench: Bench, types: tuple[str,
 
 
 def deep(size: int, **more: Any) -> dict[str, Any]:
-    """Give D, which is updated, H, which is made from its number, and K, which is made from H by its name."""
+    """Return D, which is updated, H, which is made from its number, and K, which is made from H by its name."""
     return {
         "Gizmo[D]": {"size": size},
         "Thing[H]": {"image": "${Gizmo[D].serial}", "lifecycle": FIRST},

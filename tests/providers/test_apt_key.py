@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Context, ManifestError, Registry, Runtime
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.provider.context import RunContext
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
+from tests import bundled
+from tests.bundled import directory_of_nobody
 from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report
 
 TYPE = Registry.from_path().type("apt_key")
-apt_key = loader.execute(f"{BUNDLED}/providers/apt_key.py", "ra_test_apt_key")
+apt_key = bundled.execute("providers", "apt_key")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
@@ -329,8 +329,6 @@ class TestAptKey(ProviderCompliance):
     @pytest.fixture
     def neighbours(self, keys: Keys, tmp_path: Path) -> list[Neighbour]:
         """Return a source of another user; the directories of apt belong to root."""
-        directory = tmp_path / "nobody"
-        directory.mkdir()
-        shutil.chown(directory, "nobody")
+        directory = directory_of_nobody(tmp_path)
         path = str(directory / "key.asc")
         return [Neighbour(path, keys.export(keys.other), "nobody", [{"id": keys.other, "source": path}])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import tarfile
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.testing import Neighbour, ProviderCompliance
+from tests.bundled import directory_of_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -311,9 +311,7 @@ class TestArchive(ProviderCompliance):
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
         """Return the record of an archive, and a directory on the way to one, in a directory of another user."""
-        directory = tmp_path / "nobody"
-        directory.mkdir()
-        shutil.chown(directory, "nobody")
+        directory = directory_of_nobody(tmp_path)
         record, below = ({**present, "path": str(directory / name)} for name in ("ra-test-b", "link/ra-test-c"))
         return [
             Neighbour(

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from resource_api import Change, CommandError, Context, Runtime
 from resource_api.files import Lines
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
+from tests import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("cron")
-cron = loader.execute(f"{BUNDLED}/providers/cron.py", "ra_test_cron")
+cron = bundled.execute("providers", "cron")
 SPOOL = Path("/var/spool/cron/crontabs")
 NAME = "ra-test-job"
 MARKED = f"# resource-api: {NAME}\n"

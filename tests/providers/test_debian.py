@@ -272,7 +272,7 @@ def build(name: str, version: str) -> str:
 
 
 def furnish(key: str) -> None:
-    """Give the machine a repository, and example content of users."""
+    """Set up a repository on the machine, and example content of users."""
     REPOSITORY.mkdir()
     (REPOSITORY / "key.asc").write_text(key)
     index = [build("ra-test-tool", "1.0"), build("ra-test-tool", "1.1"), build("ra-test-old", "1.0")]

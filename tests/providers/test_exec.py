@@ -72,12 +72,13 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 class Ran:
     """The result of a manifest: the report, all log lines, and the warnings."""
 
-    def __init__(self, manifest: Mapping[str, Any], isolate: bool = False, **wishes: Any) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, manifest: Mapping[str, Any], isolate: bool = False, **options: Any) -> None:  # noqa: FBT001, FBT002
         """Apply it."""
         self.lines: list[str] = []
         self.warnings: list[str] = []
         log = Log("debug", lambda line: self.lines.append(f"{line.level}: {line.text}"))
-        self.report: Report = Runtime(REGISTRY, log=log, on_event=self._hear, isolate=isolate).apply(manifest, **wishes)
+        runtime = Runtime(REGISTRY, log=log, on_event=self._hear, isolate=isolate)
+        self.report: Report = runtime.apply(manifest, **options)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Diagnosed):

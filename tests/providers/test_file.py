@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
-import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,12 @@ from hypothesis import strategies as st
 
 from resource_api import CannotList, Change, Context, Sensitive
 from resource_api.model.values.values import same_value
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
+from tests import bundled
+from tests.bundled import directory_of_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("file")
-types = loader.execute(f"{BUNDLED}/types/file.py", "ra_test_file_type")
-file = loader.execute(f"{BUNDLED}/providers/file.py", "ra_test_file")
+types = bundled.execute("types", "file")
+file = bundled.execute("providers", "file")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
@@ -412,9 +411,7 @@ class TestFile(ProviderCompliance):
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
         """Return a source and a directory on the way, both of another user."""
-        directory = tmp_path / "nobody"
-        directory.mkdir()
-        shutil.chown(directory, "nobody")
+        directory = directory_of_nobody(tmp_path)
         copy = {"path": str(tmp_path / "ra-test-b"), "source": str(directory / "source")}
         below = {**present, "path": str(directory / "link" / "ra-test-c")}
         return [

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Change, Context
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
+from tests import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 NOBODY: Final = 65534
 TYPE = Registry.from_path().type("file")
-file = loader.execute(f"{BUNDLED}/providers/file.py", "ra_test_file_safety")
+file = bundled.execute("providers", "file")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 READER: Final = """
@@ -33,6 +32,7 @@ import os, sys
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
+from tests import bundled
 registry = Registry.from_path()
 provider, context = registry.provider("file")(), Context(registry.type("file"), RunContext(Log("off")), reading=True)
 list(provider.get(context, [sys.argv[1]]))

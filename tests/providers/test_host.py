@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,13 @@ from hypothesis import strategies as st
 
 from resource_api import Change, Context, Runtime
 from resource_api.files import Lines
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED, PACKAGE
+from resource_api.plugins.module_path import PACKAGE
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
+from tests import bundled
+from tests.bundled import directory_of_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("host")
-host = loader.execute(f"{BUNDLED}/providers/host.py", "ra_test_host")
+host = bundled.execute("providers", "host")
 PEOPLE = b"""# caf\xe9
 127.0.0.1 localhost   me\t# this machine
 
@@ -130,9 +130,8 @@ def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
 import socket, sys
 sys.path.insert(0, {PACKAGE.rpartition("/")[0]!r})
 from resource_api import Change
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED, PACKAGE
-provider = loader.execute(BUNDLED + "/providers/host.py", "host").Provider()
+from tests import bundled
+provider = bundled.execute("providers", "host").Provider()
 should = {{"ensure": "present", "name": "ra-test.example", "ip": "192.0.2.7", "host_aliases": ["ra-test-alias"]}}
 provider.set(None, {{("ra-test.example", "/etc/hosts"): Change(None, should)}})
 assert "ra-test.example" in {{row["name"] for row in provider.get(None)}}
@@ -234,9 +233,7 @@ class TestHost(ProviderCompliance):
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
         """Return a target in a directory of another user."""
-        directory = tmp_path / "nobody"
-        directory.mkdir()
-        shutil.chown(directory, "nobody")
+        directory = directory_of_nobody(tmp_path)
         mine = {**present, "target": str(directory / "hosts")}
         records = b"192.0.2.6 ra-test-a evil.example\n" * 2
         return [Neighbour(mine["target"], records, "nobody", [mine, {**mine, "ensure": "absent"}])]

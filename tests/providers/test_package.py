@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Change, Context, Registry, Runtime
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
+from tests import bundled
 from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report
 
 TYPE = Registry.from_path().type("package")
-package = loader.execute(f"{BUNDLED}/providers/package.py", "ra_test_package")
+package = bundled.execute("providers", "package")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 REPOSITORY: Final = STAGE / "ra-test-repository"
@@ -63,7 +62,7 @@ def build(name: str, version: str, *, control: str = "", postinst: str = "", con
 
 
 def isolate() -> None:
-    """Give apt and dpkg private directories, which disappear with the namespace."""
+    """Mount private directories for apt and dpkg, which disappear with the namespace."""
     run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
     run("mount", "-t", "tmpfs", "ra-test", "/var/log")
     (STAGE / "ra-test-upper").mkdir()

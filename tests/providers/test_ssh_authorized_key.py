@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 
 from resource_api import UNKNOWN, Change, Context, ManifestError, ResourceError, Runtime
 from resource_api.files import Lines
-from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
+from tests import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 TYPE = Registry.from_path().type("ssh_authorized_key")
-ssh = loader.execute(f"{BUNDLED}/providers/ssh_authorized_key.py", "ra_test_ssh_authorized_key")
+ssh = bundled.execute("providers", "ssh_authorized_key")
 TARGET = "~/.ssh/authorized_keys"
 ALICE, BOB = "ra-test-alice", "ra-test-bob"
 NAME = "ra-test key of alice"

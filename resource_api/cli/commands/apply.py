@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("manifest", type=click.Path())
 @options.noop
-@options.manifest_inputs
-@options.selection
-@options.planning
-@options.execution
-@options.state
-@options.isolate
-@options.common
+@options.full_run
 @with_session(runs=True)
 def apply(session: Session, manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""

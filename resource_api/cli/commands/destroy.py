@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.selection
 @options.execution
-@options.state
-@options.isolate
-@options.common
+@options.provider_calls
 @with_session(runs=True)
 def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""

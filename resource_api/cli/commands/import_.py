@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @click.argument("reference")
 @click.argument("name", required=False)
 @options.manifest_inputs
-@options.state
-@options.isolate
-@options.common
+@options.provider_calls
 @with_session()
 def import_(session: Session, manifest: str, reference: str, name: str | None, **settings: Any) -> None:
     """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("manifest", type=click.Path())
 @click.option("-o", "--out", type=click.Path(dir_okay=False), help="Save the plan, to be applied later.")
-@options.manifest_inputs
-@options.selection
-@options.planning
-@options.execution
-@options.state
-@options.isolate
-@options.common
+@options.full_run
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @click.argument("manifest", type=click.Path())
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
 @options.manifest_inputs
-@options.state
-@options.isolate
-@options.common
+@options.provider_calls
 @with_session()
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 @options.noop
 @options.strict
 @options.detailed_exitcodes
-@options.state
-@options.isolate
-@options.common
+@options.provider_calls
 @with_session()
 def resource(session: Session, type_name: str, name: str | None, changes: tuple[str, ...], **_settings: Any) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""

@@ -36,7 +36,7 @@ _LENGTH: Final = 4
 
 
 class OutputFilter:
-    """The two ends of the filter: ``learn`` and ``settle`` are for the run."""
+    """The two ends of the filter: ``learn`` and ``drain`` are for the run."""
 
     def __init__(self, mask: Mask) -> None:
         """Start the filter with the secrets of ``mask``. Raises ``OSError`` if there can be no other process."""
@@ -71,7 +71,7 @@ class OutputFilter:
             except BrokenPipeError:  # the filter was killed: nothing that is written arrives anywhere
                 return
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Wait until what was written so far has been passed on, so that our own output comes after it."""
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         while self._has_pending() and time.monotonic() < until:

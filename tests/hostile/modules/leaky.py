@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 
+from json_store import JsonStore
 from resource_api import Command
-from shelf import Shelf
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     kind = "leaky"
     sh = Command("sh")
 

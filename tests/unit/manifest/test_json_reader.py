@@ -13,22 +13,11 @@ from hypothesis import strategies as st
 from resource_api.manifest import json_reader
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem
+from tests.unit.manifest.strategies import DATA, KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CLEAN = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe\uffff")
-KEYS = st.text(CLEAN, max_size=8)
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(CLEAN | st.sampled_from("\n\t\r\x1b"), max_size=12)
-)
-DATA = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
-)
 PIECES = st.lists(
     st.sampled_from(
         [

@@ -11,19 +11,7 @@ from hypothesis import strategies as st
 from resource_api.manifest import mapping_reader
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import Sensitive
-
-CLEAN = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe\uffff")
-KEYS = st.text(CLEAN, max_size=8)
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(CLEAN | st.sampled_from("\n\t\r\x1b"), max_size=12)
-)
-DATA = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
-)
+from tests.unit.manifest.strategies import DATA, KEYS
 
 
 @given(st.dictionaries(KEYS, DATA, max_size=4))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from resource_api.manifest import yaml_reader
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem
+from tests.unit.manifest.strategies import data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[3]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x85\ufeff\ufffe\uffff"), max_size=12)
-KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe\uffff"), max_size=8)
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXT
-)
-DATA = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
-)
+DATA = data(TEXT)
 #: What YAML is made of: such texts come much further than random bytes.
 PIECES = st.lists(
     st.sampled_from(

@@ -1,8 +1,8 @@
 """``canonicalize`` drops a declared attribute of ``b``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         return [{k: v for k, v in row.items() if row["name"] != "b" or k != "size"} for row in resources]

@@ -2,9 +2,9 @@
 
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         sys.exit(0)

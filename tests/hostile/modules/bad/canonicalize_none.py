@@ -1,8 +1,8 @@
 """``canonicalize`` returns None."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         pass

@@ -1,9 +1,9 @@
 """``canonicalize`` raises for one resource."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         for resource in resources:
             if resource["name"] == "b":

@@ -1,8 +1,8 @@
 """``canonicalize`` omits a resource."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         return resources[:-1]

@@ -3,10 +3,10 @@
 import os
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         sys.stdout.close()

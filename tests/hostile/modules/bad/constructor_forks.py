@@ -2,9 +2,9 @@
 
 import os
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def __init__(self):
         os.fork()

@@ -1,8 +1,8 @@
 """The constructor raises an exception."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def __init__(self):
         raise ConnectionRefusedError(111, "Connection refused")

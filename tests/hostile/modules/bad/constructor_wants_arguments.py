@@ -1,8 +1,8 @@
 """The constructor requires an argument that the runtime does not pass."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def __init__(self, connection):
         self.connection = connection

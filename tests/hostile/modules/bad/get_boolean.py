@@ -1,8 +1,8 @@
 """``get`` returns a boolean for the integer ``size``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [{**row, "size": True} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,8 +1,8 @@
 """``get`` returns bytes for the string ``colour``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [{**row, "colour": b"red"} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,9 +1,9 @@
 """``get`` returns a value that contains itself."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         cycle = {}
         cycle["again"] = [cycle]

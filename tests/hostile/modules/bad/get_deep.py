@@ -1,9 +1,9 @@
 """``get`` returns a value that is nested too deeply for recursion."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         deep = []
         for _ in range(100_000):

@@ -1,8 +1,8 @@
 """``get`` returns a mapping instead of a list of resources."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return self._load()

@@ -1,8 +1,8 @@
 """``get`` returns two rows for one name."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [*super().get(context), {"name": "b", "ensure": "present", "size": 7}]

@@ -2,10 +2,10 @@
 
 import itertools
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     sizes = itertools.count(10)
 
     def get(self, context):

@@ -2,10 +2,10 @@
 
 import os
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         rows = super().get(context)
         os.fork()

@@ -1,8 +1,8 @@
 """``get`` raises an ``ExceptionGroup``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         raise ExceptionGroup("two things went wrong", [ValueError("one thing"), KeyError("another")])

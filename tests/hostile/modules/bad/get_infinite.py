@@ -1,8 +1,8 @@
 """``get`` returns an infinite float for ``ratio``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [{**row, "ratio": float("-inf")} if row["name"] == "b" else row for row in super().get(context)]

@@ -1,8 +1,8 @@
 """``get`` raises ``KeyboardInterrupt``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         raise KeyboardInterrupt

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
 class Row(Mapping):
@@ -16,6 +16,6 @@ class Row(Mapping):
         return 1
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [*super().get(context), Row()]

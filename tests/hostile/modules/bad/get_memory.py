@@ -1,8 +1,8 @@
 """``get`` allocates more memory than exists."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [b"x" * (1 << 62)]

@@ -1,9 +1,9 @@
 """``get`` clears the collection of names that it receives."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context, names=None):
         rows = [row for row in super().get(context) if names is None or row["name"] in names]
         if names is not None:

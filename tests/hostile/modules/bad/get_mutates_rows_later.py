@@ -1,9 +1,9 @@
 """``set`` modifies the rows that ``get`` has returned."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     rows = ()
 
     def get(self, context):

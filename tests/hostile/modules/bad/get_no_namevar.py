@@ -1,8 +1,8 @@
 """``get`` returns a row without a namevar."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [*super().get(context), {"ensure": "present", "size": 7}]

@@ -1,8 +1,8 @@
 """``get`` returns None."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         super().get(context)

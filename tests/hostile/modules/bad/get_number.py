@@ -1,8 +1,8 @@
 """``get`` returns a number."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return 4

@@ -1,6 +1,6 @@
 """``get`` returns an object whose iterator raises ``OverflowError``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
 class Rows:
@@ -11,6 +11,6 @@ class Rows:
         raise OverflowError("more rows than numbers")
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return Rows()

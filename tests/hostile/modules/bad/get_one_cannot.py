@@ -1,9 +1,9 @@
 """``get`` reports one resource as failed."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         context.failed("b", message="behind a locked door")
         return [row for row in super().get(context) if row["name"] != "b"]

@@ -1,8 +1,8 @@
 """``get`` raises an exception."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
-        raise OSError(5, "Input/output error", "/dev/shelf")
+        raise OSError(5, "Input/output error", "/dev/store")

@@ -1,8 +1,8 @@
 """``get`` recurses without end."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return self.get(context)

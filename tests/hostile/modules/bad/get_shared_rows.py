@@ -1,9 +1,9 @@
 """``get`` yields one mapping again and again with other contents."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         row = {}
         for each in super().get(context):

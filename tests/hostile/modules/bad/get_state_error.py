@@ -1,9 +1,9 @@
 """``get`` raises ``StateError``."""
 
+from json_store import JsonStore
 from resource_api import StateError
-from shelf import Shelf
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         raise StateError("no state for you")

@@ -1,8 +1,8 @@
 """``get`` raises ``GeneratorExit``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         raise GeneratorExit

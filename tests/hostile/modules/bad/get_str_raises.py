@@ -1,6 +1,6 @@
 """``get`` raises an exception whose ``__str__`` raises."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
 class Mute(Exception):
@@ -10,6 +10,6 @@ class Mute(Exception):
     __repr__ = __str__
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         raise Mute

@@ -1,9 +1,9 @@
 """``get`` returns a value that is not in canonical form."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         for resource in resources:
             if "colour" in resource:

@@ -1,9 +1,9 @@
 """``get`` returns an existing resource under a name that is not in canonical form."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         for resource in resources:
             resource["name"] = resource["name"].lower()

@@ -1,8 +1,8 @@
 """``get`` returns the undeclared attribute ``weight``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return [{**row, "weight": 3} if row["name"] == "b" else row for row in super().get(context)]

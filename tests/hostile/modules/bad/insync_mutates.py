@@ -1,9 +1,9 @@
 """``insync`` modifies the values that it receives."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def insync(self, context, name, attribute, is_, should):
         should["size"] = 66
         is_.clear()

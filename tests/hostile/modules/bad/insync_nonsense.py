@@ -1,8 +1,8 @@
 """``insync`` returns a string."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def insync(self, context, name, attribute, is_, should):
         return "perhaps" if name == "b" else None

@@ -1,9 +1,9 @@
 """``insync`` raises for one resource."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def insync(self, context, name, attribute, is_, should):
         if name == "b":
             raise TypeError("'<' not supported between 'b' and the rest")

@@ -3,10 +3,10 @@
 import threading
 import time
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         threading.Thread(target=time.sleep, args=(600,), daemon=False).start()

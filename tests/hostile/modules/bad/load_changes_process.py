@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 os.chdir("/")
 os.umask(0o777)
@@ -13,5 +13,5 @@ sys.setrecursionlimit(90)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     pass

@@ -2,10 +2,10 @@
 
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 sys.path.insert(0, "/tmp")
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     pass

@@ -2,10 +2,10 @@
 
 import os
 
-from shelf import Shelf
+from json_store import JsonStore
 
 os.fork()
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     pass

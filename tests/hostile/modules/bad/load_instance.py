@@ -1,5 +1,5 @@
 """``Provider`` is an instance instead of a class."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
-Provider = Shelf()
+Provider = JsonStore()

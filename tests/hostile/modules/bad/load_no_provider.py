@@ -1,7 +1,7 @@
 """The module defines a class of another name than ``Provider``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Supplier(Shelf):
+class Supplier(JsonStore):
     pass

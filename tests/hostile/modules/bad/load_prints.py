@@ -1,9 +1,9 @@
 """The module prints while it is loaded."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 print("hello")
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     pass

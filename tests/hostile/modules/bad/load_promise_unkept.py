@@ -1,7 +1,7 @@
 """The provider has no ``insync``, though its type declares the feature."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     pass

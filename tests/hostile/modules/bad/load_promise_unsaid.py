@@ -1,8 +1,8 @@
 """The provider has a ``canonicalize``, though its type does not declare the feature."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def canonicalize(self, context, resources):
         return resources

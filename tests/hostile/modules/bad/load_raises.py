@@ -1,3 +1,3 @@
 """The module raises while it is loaded."""
 
-raise ImportError("libshelf.so.3: cannot open shared object file")
+raise ImportError("libstore.so.3: cannot open shared object file")

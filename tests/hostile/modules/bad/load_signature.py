@@ -1,8 +1,8 @@
 """``get`` has no parameter ``names``, though its type declares ``simple_get_filter``."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         return []

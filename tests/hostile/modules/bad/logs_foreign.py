@@ -1,9 +1,9 @@
 """``set`` reports a status for a name that is not among its changes."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name, (_, should) in changes.items():
             if name == "b":

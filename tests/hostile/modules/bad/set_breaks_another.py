@@ -1,9 +1,9 @@
 """``set`` deletes ``b`` after all changes."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         self._put("b", {"ensure": "absent"})

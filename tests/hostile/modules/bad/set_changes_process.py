@@ -5,10 +5,10 @@ import os
 import signal
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         rows = super().get(context)
         self._vandalize()

@@ -1,8 +1,8 @@
 """``set`` makes no change and reports none."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         return {"success": True}

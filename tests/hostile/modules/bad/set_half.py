@@ -1,9 +1,9 @@
 """``set`` omits the last change and reports nothing."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name in list(changes)[:-1]:
             self._put(name, changes[name].should)

@@ -1,9 +1,9 @@
 """``set`` raises ``KeyboardInterrupt`` between two changes."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name, (_, should) in changes.items():
             if name == "b":

@@ -1,9 +1,9 @@
 """``set`` reports success and makes no change."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name in changes:
             context.updated(name)

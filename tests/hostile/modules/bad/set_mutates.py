@@ -2,10 +2,10 @@
 
 from contextlib import suppress
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name, (is_, should) in list(changes.items()):
             for target in (is_, should):

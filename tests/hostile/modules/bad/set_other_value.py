@@ -1,9 +1,9 @@
 """``set`` stores another value than the declared one."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name, (_, should) in changes.items():
             self._put(name, {**should, "size": 99} if name == "b" else should)

@@ -1,8 +1,8 @@
 """``set`` raises before any change."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
-        raise PermissionError(13, "Permission denied", "/dev/shelf")
+        raise PermissionError(13, "Permission denied", "/dev/store")

@@ -1,9 +1,9 @@
 """``set`` raises at one resource, and the changes after it are not made."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name, (_, should) in changes.items():
             if name == "b":

@@ -1,8 +1,8 @@
 """``set`` recurses without end."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         self.set(context, changes)

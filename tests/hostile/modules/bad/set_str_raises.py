@@ -1,6 +1,6 @@
 """``set`` raises an exception whose ``__str__`` raises."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
 class Mute(Exception):
@@ -10,7 +10,7 @@ class Mute(Exception):
     __repr__ = __str__
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         for name, (_, should) in changes.items():
             with context.updating(name):

@@ -1,14 +1,14 @@
 """``get`` raises after ``set`` has made a change."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     changed = False
 
     def get(self, context):
         if self.changed:
-            raise ConnectionError("the shelf has fallen down")
+            raise ConnectionError("the store is gone")
         return super().get(context)
 
     def set(self, context, changes):

@@ -1,9 +1,9 @@
 """``set`` reports one name as updated and then as failed."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         self._called("set", list(changes))
         for name, (_, should) in changes.items():

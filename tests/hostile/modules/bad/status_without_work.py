@@ -1,9 +1,9 @@
 """``set`` reports a change that it has made as failed."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         context.failed("b", message="it looked better before")

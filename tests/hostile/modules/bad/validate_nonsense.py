@@ -1,8 +1,8 @@
 """``validate`` returns a number."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def validate(self, context, should):
         return 7 if should["name"] == "b" else []

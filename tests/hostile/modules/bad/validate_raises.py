@@ -1,9 +1,9 @@
 """``validate`` raises for one resource."""
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def validate(self, context, should):
         if should["name"] == "b":
             raise AttributeError("'NoneType' object has no attribute 'strip'")

@@ -4,10 +4,10 @@ import os
 import threading
 from pathlib import Path
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         if not Path("died").exists():
             Path("died").touch()

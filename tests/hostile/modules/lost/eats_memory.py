@@ -2,10 +2,10 @@
 
 import resource
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def _put(self, name, should):
         if name == "b":
             resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

@@ -2,10 +2,10 @@
 
 import ctypes
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def _put(self, name, should):
         if name == "b":
             ctypes.PyDLL(None).sleep(3600)

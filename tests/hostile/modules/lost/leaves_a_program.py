@@ -5,11 +5,11 @@ import subprocess
 import threading
 import time
 
+from json_store import JsonStore
 from resource_api import Command
-from shelf import Shelf
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     sleep = Command("sleep")
 
     def _put(self, name, should):

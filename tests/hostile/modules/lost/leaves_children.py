@@ -2,10 +2,10 @@
 
 import subprocess
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         for seconds, own in (("3.61", True), ("3.62", False)):

@@ -2,9 +2,9 @@
 
 import ctypes
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def get(self, context):
         ctypes.string_at(0)

@@ -5,10 +5,10 @@ import os
 import time
 from pathlib import Path
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     cached = None
 
     def get(self, context):

@@ -4,10 +4,10 @@ import threading
 import time
 from contextlib import suppress
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         threading.Thread(target=self._go_on, args=(context,), daemon=True).start()

@@ -4,10 +4,10 @@ import os
 import subprocess
 import sys
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def _put(self, name, should):
         token = should["token"].reveal()
         print("printed", token)

@@ -3,10 +3,10 @@
 import signal
 from pathlib import Path
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         Path("begun").touch()

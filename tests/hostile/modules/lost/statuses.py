@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def set(self, context, changes):
         self._called("set", list(changes))
         for name, (_, should) in changes.items():

@@ -4,10 +4,10 @@ import os
 import time
 from contextlib import suppress
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def _put(self, name, should):
         if name == "b":
             for number in range(3, 1024):

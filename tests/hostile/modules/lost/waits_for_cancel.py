@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from shelf import Shelf
+from json_store import JsonStore
 
 
-class Provider(Shelf):
+class Provider(JsonStore):
     def _put(self, name, should):
         if name == "b":
             Path("begun").touch()

@@ -1,4 +1,4 @@
-"""SIGKILL at the calls by which a run that finds everything in order keeps its conclusion: whole, or not at all."""
+"""SIGKILL while a run that changes nothing saves its conclusion in the no-change cache."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RESOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_conclusion_is_never_half_kept(bench: Make) -> None:
-    """Whatever is left of it, the next runs see what is in order, what is not, and mend that alone."""
+def test_a_conclusion_is_saved_completely_or_not_at_all(bench: Make) -> None:
+    """Whatever part of it was written, the next runs correct exactly the resources that differ."""
     machine = bench("apply", RESOURCES, before=[RESOURCES, RESOURCES])
     machine.points = [point for point in machine.points if ".converged" in point.text]
     assert len(machine.points) >= 8

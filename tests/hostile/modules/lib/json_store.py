@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
 
-class Shelf(BaseProvider):
-    """Things on a shelf: ``$SHELF/<kind>.json`` maps name → attributes; ``$SHELF/<kind>.calls`` has a line per call."""
+class JsonStore(BaseProvider):
+    """Resources in files: ``$STORE/<kind>.json`` maps name → attributes; ``$STORE/<kind>.calls``: a line per call."""
 
     kind = "bad"
 
     def get(self, context: Context, names: Collection[Any] | None = None) -> Iterable[Resource]:
-        """Return the things on the shelf."""
+        """Return the stored resources."""
         self._called("get", sorted(self._load()))
         return [{"name": name, "ensure": "present", **values} for name, values in self._load().items()]
 
@@ -50,9 +50,9 @@ class Shelf(BaseProvider):
             file.write(json.dumps([method, names]) + "\n")
 
     def _path(self, suffix: str) -> Path:
-        return Path(os.environ["SHELF"], f"{self.kind}.{suffix}")
+        return Path(os.environ["STORE"], f"{self.kind}.{suffix}")
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with its secrets revealed, as the shelf stores it."""
+    """Return a value with its secrets revealed, as it is stored."""
     return value.reveal() if isinstance(value, Sensitive) else value

@@ -1,0 +1,30 @@
+"""What tests of bundled types and providers share: their modules, and files of a neighbour."""
+
+from __future__ import annotations
+
+import shutil
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from resource_api.plugins import loader
+from resource_api.plugins.module_path import BUNDLED
+from resource_api.plugins.shared_code import builtins_with_lib
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any, Literal
+
+
+def execute(kind: Literal["types", "providers"], name: str) -> Any:
+    """Return the module of a bundled type or provider, executed anew with the bundled ``lib/``."""
+    module = ModuleType(f"ra_test_{kind}_{name}")
+    loader.execute_in(module, f"{BUNDLED}/{kind}/{name}.py", builtins_with_lib(BUNDLED))
+    return module
+
+
+def directory_of_nobody(beneath: Path) -> Path:
+    """Return a new directory of the user nobody, a neighbour who can put anything there."""
+    directory = beneath / "nobody"
+    directory.mkdir()
+    shutil.chown(directory, "nobody")
+    return directory
