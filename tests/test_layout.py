@@ -25,8 +25,8 @@ MODULES: Final = 20
 PURE: Final = frozenset(
     """
     __future__ _blake2 abc base64 bisect collections contextlib copy dataclasses decimal difflib enum functools graphlib
-    hashlib heapq hmac html itertools json jsonschema marshal math operator re string textwrap types typing unicodedata
-    urllib.parse
+    hashlib heapq hmac html itertools json jsonschema marshal math operator re string struct textwrap types typing
+    unicodedata urllib.parse
     """.split()  # noqa: SIM905 - thirty words read better than thirty lines
 )
 

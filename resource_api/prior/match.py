@@ -85,7 +85,8 @@ def match(
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with its orphans, and the records by entry; ``prune``: undeclared resources become orphans.
 
-    Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous.
+    Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is to be forgotten
+    although its resource is declared.
     """
     state = instances.state
     recovery = _recovery(catalog, state) if state.intents else Commit()
@@ -94,6 +95,7 @@ def match(
     if not recovery.empty:
         state = _recovered(state, recovery)
     records, moved_keys = _claim(catalog, state)
+    _check_removed_titles(catalog, records)
     errors = _upgrade(catalog, records, functions)
     unclaimed: dict[Key, Record] = {}
     # If every record is claimed under its own key, nothing is left.
@@ -280,6 +282,19 @@ def _removed_names(catalog: Catalog) -> set[str]:
 def _is_removed(record: Record, removed: set[str]) -> bool:
     """Return whether a resource, or a component around it, is to be forgotten: it becomes no other resource then."""
     return bool(removed) and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)])
+
+
+def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
+    """Raise ``ManifestError`` for a removed name that is the recorded title of a resource with another title now."""
+    removed = {str(each.reference): each for each in catalog.manifest.removed}
+    problems = []
+    for index, record in records.items() if removed else ():
+        name, present = str(record.reference), catalog.entries[index].reference
+        if name in removed and name != str(present):
+            message = f"{name} is removed, and is still declared as {present}: it has only another title"
+            problems.append(Problem(None, message, "error", "", *removed[name].origin.place(), code="moved"))
+    if problems:
+        raise ManifestError(problems)
 
 
 def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:

@@ -20,6 +20,7 @@ from resource_api.model.options import CacheRequest, apply_options, to_options
 from resource_api.model.record import StackState
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.values import is_secret
 from resource_api.plan import planner as planning
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
@@ -258,20 +259,26 @@ class Runtime(ResourceReader):
         return ManifestCompiler(self.registry, self.facts, self.log)
 
     def _reported(self, catalog: Catalog) -> Catalog:
-        for warning in self._masked(catalog).warnings:
+        catalog = self._masked(catalog)
+        for warning in catalog.warnings:
             self.notify(Diagnosed(warning))
         for note in catalog.notes:
             self.log.write("debug", "", note)
         return catalog
 
     def _masked(self, catalog: Catalog) -> Catalog:
-        """Mask the secrets of a catalog in everything that is logged from now on."""
-        for value in catalog.scope.inputs.values():
-            self.log.mask.add_inputs(value)
-        for entry in catalog.entries:
-            if entry.definition.sensitive:
-                self.log.mask.add(entry.should)
-        return catalog
+        """Mask the secrets of a catalog in everything that is logged from now on; warn of those that are too short."""
+        inputs = {name: value for name, value in catalog.scope.inputs.items() if is_secret(value)}
+        entries = [entry for entry in catalog.entries if entry.definition.sensitive]
+        self.log.mask.add_inputs(inputs)
+        for entry in entries:
+            self.log.mask.add(entry.should)
+        if not (inputs or entries):
+            return catalog
+        from resource_api.runtime.unmaskable_secrets import warnings  # noqa: PLC0415 - few runs have secrets
+
+        found = warnings(catalog.manifest, inputs, entries, self.log.mask)
+        return catalog._replace(warnings=[*catalog.warnings, *found])
 
     def _lock(self, command: str, options: Options) -> AbstractContextManager[Any]:
         return nullcontext() if options.noop else self.store.lock(command, self.lock_timeout)

@@ -121,10 +121,10 @@ class Log:
             event = self.event(level, subject, text, **{**own, **(about() if about is not None else {}), **fields})
         else:
             event = LogEvent(level, subject, text)
-            if self.mask:
-                event = _masked(event, self.mask)
         with self._lock:
             if self._pending is None:
+                if self.mask and not self._shows_fields:
+                    event = _masked(event, self.mask)
                 for sink in takers:
                     sink(event)
                 return
@@ -135,6 +135,10 @@ class Log:
                 self._show(events)
 
     def _show(self, events: Sequence[LogEvent]) -> None:
+        if self.mask:
+            # Together, because that is faster; those with fields are masked already.
+            found = self.mask.search([f"{event.subject}\n{event.text}" for event in events])
+            events = [_masked(event, self.mask) if index in found else event for index, event in enumerate(events)]
         for sink in self.sinks:
             sink(*events)
 

@@ -424,6 +424,31 @@ resources:
 """
 
 
+SHORT: Final = """\
+inputs:
+  pin: {type: "Sensitive[String]", default: "123"}
+  code: {type: "Sensitive[String]", default: "1234"}
+resources:
+  Loud[a]: {secret: "${inputs.pin}"}
+  Loud[b]: {secret: "${inputs.code}"}
+  Loud[c]: {secret: abcde}
+  Loud[d]: {secret: abcdef}
+"""
+
+
+def test_a_secret_that_is_too_short_to_be_masked_is_a_warning(box: Box) -> None:
+    """In every run, naming the input or the attribute; one that is masked as a whole word is none."""
+    box.type("loud")
+    box.provider("loud", LIMITS)
+    box.write("loud.yaml", SHORT)
+    for _ in range(2):
+        done = box.run("plan", "loud.yaml")
+        assert [line.rpartition(" is too short to be masked")[0] for line in done.text.splitlines()] == [
+            "loud.yaml:2:3: input 'pin'",
+            "loud.yaml:7:13: Loud[c]: the secret 'secret'",
+        ]
+
+
 LIMITS: Final = '''
 """Reports the limits of core dumps."""
 import ctypes, resource

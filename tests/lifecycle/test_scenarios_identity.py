@@ -195,6 +195,15 @@ def test_the_source_of_a_move_that_is_removed_is_forgotten(bench: Bench, how: st
     assert (list(bench.state.records), record.lifecycle.protect) == ([("thing", "b")], False)
 
 
+def test_a_former_title_of_a_declared_resource_cannot_be_in_removed(bench: Bench) -> None:
+    """The resource has only moved: it is as declared as under its former title."""
+    bench.apply({"Thing[old]": {"name": "a"}})
+    with pytest.raises(ManifestError, match=r"Thing\[old\] is removed, and is still declared as Thing\[new\]"):
+        bench.apply({"Thing[new]": {"name": "a"}}, removed=["Thing[old]"])
+    assert bench.record("Thing[old]") is not None
+    assert acted(bench.apply({"Thing[new]": {"name": "a"}})) == {}
+
+
 def test_removed_needs_no_reading(bench: Bench) -> None:
     """No provider is called."""
     bench.apply({"Thing[a]": {}})

@@ -5,20 +5,23 @@ forms in which a secret is found are listed in ``docs/secrets.md``; how they are
 are for ``system.log``.
 
 A text is searched by windows of four bytes, at every eighth byte. All windows that the known forms can show there are
-in one set of integers: a text that has none of them, which is nearly every text, costs one call of ``isdisjoint``.
+in one set, and nearly every text has none of them. Searching many texts together costs least. (They are bytes and not
+integers: four bytes of a text are integers of which the hashes collide.)
 """
 
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from bisect import bisect
+from itertools import accumulate, groupby
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import Content
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.model.values.spellings import Escape
 
@@ -37,6 +40,10 @@ _SHORTEST_WITH_RUNS: Final = 24
 #: Bytes of a window, and from one window of a text to the next.
 _WINDOW: Final = 4
 _STEP: Final = 8
+#: The texts of secrets are searched so many times before their runs are collected.
+_SEARCHES: Final = 500
+#: Windows that are searched at once.
+_BLOCK: Final = 64
 #: Fewer bytes may contain no whole window at a multiple of ``_STEP``; a run always contains one.
 _SHORTEST_WINDOWED: Final = _WINDOW + _STEP - 1
 #: Escapes are undone at most so often: JSON in JSON is two.
@@ -60,12 +67,15 @@ class Mask:
         #: each adds the same, and what another thread adds meanwhile is still pending.
         self._pending: dict[tuple[str, bool], None] = {}
         #: All windows of runs, and the first ones of every other form.
-        self._windows: set[int] = set()
+        self._windows: set[bytes] = set()
         #: The forms that begin before a window, and by how many bytes.
-        self._forms: dict[int, list[tuple[bytes, int]]] = {}
+        self._forms: dict[bytes, list[tuple[bytes, int]]] = {}
         #: The texts of which runs are masked, and the runs of the first so many of them.
         self._run_texts: list[str] = []
         self._runs: tuple[int, set[str]] = (0, set())
+        #: While they are not collected: so many of these texts as one, and how often that was searched.
+        self._joined: tuple[int, bytes] = (0, b"")
+        self._searches = 0
         #: Forms that are too short for a window, those that count as whole words only, and the pattern for so many.
         self._short: set[str] = set()
         self._words: set[str] = set()
@@ -84,25 +94,7 @@ class Mask:
         self._add(value, declared=True)
 
     def _add(self, value: Any, *, declared: bool) -> None:
-        if isinstance(value, Sensitive):
-            self._add_parts(value.reveal(), declared=declared)
-        elif isinstance(value, dict):
-            for item in value.values():
-                self._add(item, declared=declared)
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                self._add(item, declared=declared)
-
-    def _add_parts(self, secret: Any, *, declared: bool) -> None:
-        if isinstance(secret, Content):
-            secret = [secret.sha256, *(secret.given if secret.origin == "files" else [secret.given])]
-        if isinstance(secret, dict):
-            secret = list(secret.values())
-        if isinstance(secret, (list, tuple)):
-            for item in secret:
-                self._add_parts(item, declared=declared)
-        elif isinstance(secret, (str, bytes, int, float)) and not isinstance(secret, bool):
-            text = secret.decode("utf-8", "surrogateescape") if isinstance(secret, bytes) else str(secret)
+        for text in _secret_texts(value):
             self.learn(text, declared=declared)
 
     def learn(self, text: str, *, declared: bool) -> None:
@@ -114,6 +106,11 @@ class Mask:
             self._pending[found] = None
             if self.on_secret is not None:
                 self.on_secret(text, declared)
+
+    def covers(self, value: Any) -> bool:
+        """Return whether each secret in ``value`` is masked where it stands as it is; it must have been added."""
+        short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
+        return all((text, True) in self._known for text in short)
 
     def __bool__(self) -> bool:
         """Whether there is any secret."""
@@ -151,16 +148,32 @@ class Mask:
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")
-        clean = self._windows.isdisjoint(memoryview(data)[: len(data) & -_WINDOW].cast("I")[:: _STEP // _WINDOW])
-        spans = [] if clean else list(self._found(text, data))
+        spans = list(self._found(text, data, hits)) if (hits := self._hits(data)) else []
         if (pattern := self._pattern[1]) is not None:
             spans += [match.span() for match in pattern.finditer(text)]
-        if nested and ("\\" in text or "%" in text or "&" in text or "''" in text or '""' in text):
+        if nested and _may_have_escapes(text):
             from resource_api.model.values.spellings import ESCAPES  # noqa: PLC0415 - only with a secret
 
             for escape in ESCAPES:
                 spans += self._spans_under(escape, text, nested - 1)
         return spans
+
+    def search(self, texts: Sequence[str]) -> set[int]:
+        """Return the indexes of the texts that contain a secret; they are searched together, which is faster."""
+        if not self._known:
+            return set()
+        joined = "\n".join(texts)
+        if not joined.isascii() or _may_have_escapes(joined):
+            plain = [text.isascii() and not _may_have_escapes(text) for text in texts]
+            if not all(plain):
+                special = {index for index, text in enumerate(texts) if not plain[index] and self._spans(text)}
+                return special.union(self.search([text if plain[index] else "" for index, text in enumerate(texts)]))
+        if not (spans := self._spans(joined, 0)):
+            return set()
+        ends = list(accumulate(len(text) + 1 for text in texts))
+        # A span that reaches from one text into another may hide one of the other.
+        found = {bisect(ends, position) for start, end in spans for position in (start, end - 1)}
+        return {index for index in found if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
         """Return the places of secrets that are found once one kind of escapes is undone."""
@@ -170,23 +183,45 @@ class Mask:
         origins = escape.origins(text)
         return [(origins[start][0], origins[end - 1][1]) for start, end in found]
 
-    def _found(self, text: str, data: bytes) -> Iterator[Span]:
-        """Yield the places of whole forms and of runs, both around the windows that may be of a secret."""
+    def _hits(self, data: bytes) -> list[int]:
+        """Return where windows stand that may be of a secret."""
+        known, hits = self._windows, list[int]()
+        for start in range(0, len(data) - _WINDOW + 1, _BLOCK * _STEP):
+            block = _windows(data, start)
+            if not known.isdisjoint(block):
+                hits += [start + _STEP * place for place, window in enumerate(block) if window in known]
+        return hits
+
+    def _found(self, text: str, data: bytes, hits: Iterable[int]) -> Iterator[Span]:
+        """Yield the places of whole forms and of runs, both around the windows at ``hits``."""
         ascii_only, runs = len(text) == len(data), None
-        for position, window in zip(range(0, len(data), _STEP), _windows(data)[:: _STEP // _WINDOW], strict=False):
-            if window not in self._windows:
-                continue
-            for form, offset in self._forms.get(window, ()):
+        for position in hits:
+            for form, offset in self._forms.get(data[position : position + _WINDOW], ()):
                 start = position - offset
                 if start >= 0 and data.startswith(form, start):
                     first = start if ascii_only else _characters(data[:start])
                     yield first, first + _characters(form)
-            if runs is None:
+            if runs is None and self._may_be_in_run(data, position):
                 runs = self._indexed_runs()
                 if not ascii_only:
                     yield from _runs_in(text, runs, range(len(text)))
-            if ascii_only:
+            if ascii_only and runs:
                 yield from _runs_in(text, runs, range(max(0, position + _WINDOW - _RUN), position + 1))
+
+    def _may_be_in_run(self, data: bytes, position: int) -> bool:
+        """Return whether a run may contain the window at ``position``: then it contains four bytes before or after it.
+
+        Collecting the runs takes as long as some hundred of these searches.
+        """
+        count = len(self._run_texts)
+        if self._runs[0] == count or self._searches == _SEARCHES:
+            return bool(count)
+        if self._joined[0] != count:
+            self._joined = count, "\0".join(self._run_texts[:count]).encode("utf-8", "surrogatepass")
+        self._searches += 1
+        joined, width = self._joined[1], 2 * _WINDOW
+        starts = (position - _WINDOW, position)
+        return any(start >= 0 and data[start : start + width] in joined for start in starts)
 
     def _indexed_runs(self) -> set[str]:
         """Return all runs; they are collected at the first text that may have one."""
@@ -229,7 +264,7 @@ class Mask:
 
     def _index_form(self, data: bytes) -> None:
         for offset in range(_STEP):
-            window = _window(data, offset)
+            window = data[offset : offset + _WINDOW]
             self._windows.add(window)
             forms = self._forms.setdefault(window, [])
             if (data, offset) not in forms:
@@ -237,22 +272,57 @@ class Mask:
 
     def _index_runs(self, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
-        for offset in range(_WINDOW):
-            self._windows.update(_windows(data[offset:]))
+        self._windows.update(data[start : start + _WINDOW] for start in range(len(data) - _WINDOW + 1))
         self._run_texts.append(text)
 
 
-def _windows(data: bytes) -> memoryview:
-    """Return the windows at every fourth byte, as integers."""
-    return memoryview(data)[: len(data) // _WINDOW * _WINDOW].cast("I")
+def _secret_texts(value: Any) -> Iterator[str]:
+    """Yield the text of every secret in ``value``, at any depth; a Boolean has none."""
+    if isinstance(value, Sensitive):
+        yield from _texts(value.reveal())
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _secret_texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _secret_texts(item)
 
 
-def _window(data: bytes, position: int) -> int:
-    return _windows(data[position : position + _WINDOW])[0]
+def _texts(secret: Any) -> Iterator[str]:
+    if isinstance(secret, Content):
+        secret = [secret.sha256, *(secret.given if secret.origin == "files" else [secret.given])]
+    if isinstance(secret, dict):
+        secret = list(secret.values())
+    if isinstance(secret, (list, tuple)):
+        for item in secret:
+            yield from _texts(item)
+    elif isinstance(secret, (str, bytes, int, float)) and not isinstance(secret, bool):
+        yield secret.decode("utf-8", "surrogateescape") if isinstance(secret, bytes) else str(secret)
+
+
+def _windows(data: bytes, start: int) -> tuple[bytes, ...]:
+    """Return the windows of the block at ``start``: one call for all of them."""
+    unpack = _unpackers[min(_BLOCK, (len(data) - start - _WINDOW) // _STEP + 1)]
+    return unpack(data, start)
+
+
+class _Unpackers(dict[int, "Callable[[bytes, int], tuple[bytes, ...]]"]):
+    """Number of windows → the function that returns them."""
+
+    def __missing__(self, count: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+        self[count] = Struct(f"{_WINDOW}s" + f"{_STEP - _WINDOW}x{_WINDOW}s" * (count - 1)).unpack_from
+        return self[count]
+
+
+_unpackers: Final = _Unpackers()
 
 
 def _runs_in(text: str, runs: set[str], starts: range) -> Iterator[Span]:
     return ((start, start + _RUN) for start in starts if text[start : start + _RUN] in runs)
+
+
+def _may_have_escapes(text: str) -> bool:
+    return "\\" in text or "%" in text or "&" in text or "''" in text or '""' in text
 
 
 def _characters(data: bytes) -> int:

@@ -231,6 +231,14 @@ def test_a_text_is_cut_at_no_secret(position: int) -> None:
     assert mask.boundary(text, position) == (35 if 20 < position < 35 else position)
 
 
+@given(st.lists(st.text(st.sampled_from("ab%\\\n-é"), max_size=20), max_size=8))
+def test_texts_that_are_searched_together_are_found_as_each_by_itself(texts: list[str]) -> None:
+    """Whatever surrounds them: a match that reaches from one into the next hides none and adds none."""
+    mask = Mask()
+    mask.add([Sensitive("ab-ab-"), Sensitive("b\na-bb"), Sensitive("a%b-é-a%b-é-ab")])
+    assert mask.search(texts) == {index for index, text in enumerate(texts) if mask(text) != text}
+
+
 def test_many_lines_are_masked_fast_beside_a_long_secret() -> None:
     """Without looking at each of its characters for each of theirs: by how often the slow path is taken."""
     mask = Mask()
