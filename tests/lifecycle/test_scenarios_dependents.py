@@ -264,6 +264,22 @@ def test_deleted_with_waits_for_the_deletion_of_the_old_host(bench: Bench, again
     assert acted(bench.apply(site)) == {}
 
 
+def test_deleted_with_waits_for_the_old_host_under_another_title(bench: Bench) -> None:
+    """The host has another title in the next run, in which its former one is deleted: B goes with that all the same."""
+    lifecycle = {"replace": "create_first"}
+    guest: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[host]"}}
+    bench.apply({"Thing[host]": {"name": "h1", "lifecycle": lifecycle}, "Thing[b]": guest})
+    with bench.troubled(h1="raise"):
+        bench.apply({"Thing[host]": {"name": "h2", "lifecycle": lifecycle}, "Thing[b]": guest})
+    guest = {"lifecycle": {"deleted_with": "Thing[server]"}}
+    site = {"Thing[server]": {"name": "h2", "lifecycle": lifecycle}, "Thing[b]": guest}
+    vanishing(bench, "b", "h1")
+    bench.world.calls.clear()
+    assert bench.runtime.apply({"project": "world", "resources": site}).exit_code == 0
+    assert calls(bench) == "-h1 +b"
+    assert acted(bench.apply(site)) == {}
+
+
 def test_a_protected_resource_keeps_its_host(bench: Bench) -> None:
     """Nothing of the chain is changed."""
     site: dict[str, Any] = {
