@@ -3,7 +3,7 @@
 from resource_api import Attribute, TypeDefinition
 
 #: The characters of unit names (systemd.unit(5)); no option, no path, no glob, and no template without an instance.
-NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,200}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,200})?\z/]"
+NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,255})?\z/]"
 
 TYPE = TypeDefinition(
     name="service",

@@ -177,9 +177,9 @@ class Provider(BaseProvider):
         options = ("--type=service", "--output=json", "--no-pager")
         files = json.loads(self.systemctl("list-unit-files", *options).stdout)
         loaded = json.loads(self.systemctl("list-units", "--all", *options).stdout)
-        units = {each["unit_file"] for each in files if each["state"] != "alias" and "@." not in each["unit_file"]}
+        units = {each["unit_file"] for each in files if each["state"] != "alias"}
         units |= {each["unit"] for each in loaded if each["load"] not in {"not-found", "error", "bad-setting"}}
-        return sorted(_name(unit) for unit in units if _name(unit)[0] != "-")
+        return sorted(_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
 
 
 def _unit(name: str) -> str:

@@ -17,6 +17,7 @@ from resource_api.model.change import Changes
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError, reason
 from resource_api.model.values.reference import capitalize_type
+from resource_api.plugins.provider_interface import by_preference
 from resource_api.provider.base import collect_rows
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class Implementations:
         """Return which implementation manages a resource; empty: none has been chosen yet."""
         return self._assigned().get(name, self.chosen)
 
+    def add_all(self, providers: Mapping[str, Any]) -> None:
+        """Use these providers, which have been made already, in the order of their ``priority``."""
+        self._made.update(providers)
+        self._names = tuple(by_preference(providers))
+
     def suitability(self, context: Context) -> list[Suitability]:
         """Return for each implementation whether it is suitable, in the order of preference."""
         return [Suitability(name, self._unsuitable(context, name)) for name in self._names]
@@ -90,7 +96,7 @@ class Implementations:
         """Return the resources, each read by its implementation; what one of several cannot read has failed alone."""
         filtered, assigned = "simple_get_filter" in self._definition.features, self._assigned()
         wanted = self._by_implementation(assigned if names is None else names)
-        if names is None or not filtered:
+        if names is None:
             wanted.setdefault("", [])
         rows: list[Resource] = []
         for implementation, some in wanted.items():

@@ -37,7 +37,7 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
     return problems
 
 
-def by_preference(providers: Mapping[str, type[Any]]) -> Mapping[str, type[Any]]:
+def by_preference(providers: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the providers of a type by name, those of the highest ``priority`` first; equals keep their order."""
     return dict(sorted(providers.items(), key=lambda each: -getattr(each[1], "priority", 0)))
 

@@ -205,7 +205,8 @@ class ProviderPool:
         return self.registry.provider(definition.name, self._versions.get(instance, ""), wanted)
 
     def _implementation_names(self, definition: TypeDefinition) -> Sequence[str]:
-        return self.registry.implementations(definition.name, self._versions.get(definition.instance, ""))
+        versions = self._versions.get(definition.instance, "")
+        return self.registry.implementations(definition.name, versions, load=not self.run.isolates(definition))
 
     def _configure(self, instance: str) -> None:
         if instance in self._configured:
@@ -222,11 +223,22 @@ class ProviderPool:
             definition = self._definition(instance)
             if self.run.isolates(definition):
                 self._isolated.add(instance)
-            if not self.only and self.registry.needs_choice(definition.name, self._versions.get(instance, "")):
+                self._made[instance] = self._make_isolated(definition)
+            elif not self.only and self.registry.needs_choice(definition.name, self._versions.get(instance, "")):
                 self._made[instance] = self.several[instance] = self._make_several(definition)
             else:
-                self._made[instance] = self._make_one(definition)
+                self._made[instance] = self._call_class(definition)
         return self._made[instance]
+
+    def _make_isolated(self, definition: TypeDefinition) -> Any:
+        """Start the workers of a type; only they load its providers, and report what decides between these."""
+        names = self._implementation_names(definition)
+        first = self._start_worker(definition, names[0])
+        if len(names) == 1 and not first.decides:
+            return first
+        found = self.several[definition.instance] = self._make_several(definition)
+        found.add_all({names[0]: first, **{name: self._start_worker(definition, name) for name in names[1:]}})
+        return found
 
     def _make_several(self, definition: TypeDefinition) -> Implementations:
         from resource_api.plugins.implementations import Implementations  # noqa: PLC0415 - few types have several
@@ -235,15 +247,10 @@ class ProviderPool:
         return Implementations(
             definition,
             self._implementation_names(definition),
-            partial(self._make_one, definition),
+            partial(self._call_class, definition),
             self.required.get(instance, ""),
             lambda: self.assigned(instance),
         )
-
-    def _make_one(self, definition: TypeDefinition, implementation: str = "") -> Any:
-        if self.run.isolates(definition):
-            return self._start_worker(definition, implementation)
-        return self._call_class(definition, implementation)
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
         from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - only with isolation
@@ -252,7 +259,7 @@ class ProviderPool:
         directories = self.registry.module_path_of(definition.name, versions)
         return WorkerProvider(definition, directories, self.run, self.registry.trusted_directories, implementation)
 
-    def _call_class(self, definition: TypeDefinition, implementation: str) -> Any:
+    def _call_class(self, definition: TypeDefinition, implementation: str = "") -> Any:
         provider_class = self._provider_class(definition, implementation)
         try:
             with process_guard.contained():

@@ -146,13 +146,17 @@ class Registry:
         found = self._provider_classes(name, versions)
         return found.get(implementation) or next(iter(found.values()))
 
-    def implementations(self, name: str, versions: str = "") -> Sequence[str]:
+    def implementations(self, name: str, versions: str = "", *, load: bool = True) -> Sequence[str]:
         """Return the names of a type's providers in the order of preference. Raise ``DefinitionError`` likewise.
 
         That is: by their ``priority``, the highest first, then in the order of the module path, then
-        ``providers/TYPE.py``, then by name.
+        ``providers/TYPE.py``, then by name. Unless they may be loaded here, ``load``, their priority is unknown.
         """
-        return tuple(self._provider_classes(name, versions))
+        if load or name in self._providers:
+            return tuple(self._provider_classes(name, versions))
+        version = self._version(name, versions) if versions else None
+        directory = version.directory if version is not None else None
+        return tuple(self._module_path.providers(name, directory) if directory else self._provider_files(name))
 
     def needs_choice(self, name: str, versions: str = "") -> bool:
         """Return whether it depends on the machine or the manifest which provider of a type is used, if any."""

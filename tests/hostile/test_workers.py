@@ -290,7 +290,7 @@ def test_a_worker_of_another_version_is_refused(box: Box, side: str) -> None:
     box.env["PYTHONPATH"] = f"{box.path / 'lib'}{os.pathsep}{box.env['PYTHONPATH']}"
     box.manifest({"Good[a]": {}})
     done = apply_only(box)
-    ours, theirs = (1, 7) if side == "worker" else (7, 1)
+    ours, theirs = (2, 7) if side == "worker" else (7, 2)
     told = f"the worker of 'good' uses protocol {theirs} and this run {ours}: resource-api has been replaced meanwhile"
     assert told in done.text
     assert done.code != 0

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
+
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from resource_api import Context, Resource
     from tests.scenarios.conftest import Bench
 
 TYPE = """
@@ -335,3 +338,132 @@ def test_a_provider_of_an_unusable_name_or_priority_is_refused(parcels: Parcels)
     outcome = parcels.bench.apply("resources: {'Parcel[a]': {}}")
     assert outcome.code == 65
     assert "'Hand-Cart' cannot name a provider" in outcome.err
+
+
+def test_a_component_has_no_implementation(parcels: Parcels) -> None:
+    """It holds resources of several types; the message says where to declare it."""
+    parcels.bench.write(
+        "modules/components/delivery.py",
+        """
+        from resource_api import ComponentDefinition
+
+        COMPONENT = ComponentDefinition(name="delivery", docs="A delivery.", inputs={})
+
+
+        def build(m):
+            m.parcel("inside")
+        """,
+    )
+    outcome = parcels.bench.apply("resources: {'Delivery[x]': {implementation: cart}}")
+    assert outcome.code == 65
+    assert "implementation is for resources: declare it in defaults of their type" in outcome.err
+
+
+def test_a_version_has_the_providers_beside_it(bench: Bench) -> None:
+    """A range of versions selects a type together with the providers of its directory."""
+    parcels = Parcels(bench, "")
+    parcels.install("barge", "cart", "wagon")
+    newer = bench.home / "newer"
+    (newer / "types").mkdir(parents=True)
+    (newer / "providers" / "parcel").mkdir(parents=True)
+    source = (bench.modules / "types" / "parcel.py").read_text()
+    (newer / "types" / "parcel.py").write_text(source.replace('name="parcel",', 'name="parcel", version="2.0",'))
+    parcels.add("wagon").rename(newer / "providers" / "parcel" / "wagon.py")
+    bench.environment["RESOURCE_API_MODULE_PATH"] += f":{newer}"
+    manifest = "providers: {two: {type: parcel, version: '>=2'}}\nresources: {'Parcel[a]': {provider: two}}"
+    outcome = bench.apply(manifest)
+    assert (outcome.code, parcels.of("wagon"), parcels.of("barge")) == (0, {"a": 1}, {}), outcome.err
+
+
+def test_an_installed_distribution_brings_several_providers(bench: Bench) -> None:
+    """Like a directory of the module path."""
+    parcels = Parcels(bench, "")
+    parcels.install("cart")
+    packages = bench.home / "packages"
+    for kind in ("types", "providers"):
+        (packages / "ra_parcels" / kind).mkdir(parents=True)
+    (bench.modules / "types" / "parcel.py").rename(packages / "ra_parcels" / "types" / "parcel.py")
+    (bench.modules / "providers" / "parcel").rename(packages / "ra_parcels" / "providers" / "parcel")
+    (packages / "ra_parcels" / "__init__.py").touch()
+    points = packages / "ra_parcels-1.dist-info"
+    points.mkdir()
+    (points / "entry_points.txt").write_text("[resource_api.modules]\nparcels = ra_parcels\n")
+    (points / "METADATA").write_text("Metadata-Version: 2.1\nName: ra-parcels\nVersion: 1\n")
+    bench.environment["PYTHONPATH"] += f":{packages}"
+    for options in ((), ("--isolate",)):
+        outcome = bench.apply("resources: {'Parcel[a]': {}}", *options)
+        assert (outcome.code, parcels.of("cart")) == (0, {"a": 1}), outcome.err
+
+
+CONFIGURED = """
+from resource_api import SimpleProvider
+
+
+class Provider(SimpleProvider):
+    stock = {}
+
+    def suitable(self, context):
+        return "NAME" != "boat" or "there is no river"
+
+    def configure(self, context, config):
+        self.place = config["place"]
+        context.notice(f"NAME at {self.place}")
+
+    def get(self, context):
+        return []
+
+    def create(self, context, name, should):
+        raise ValueError(f"NAME cannot reach {self.place}")
+"""
+
+
+def test_a_configured_provider_states_its_implementation(bench: Bench) -> None:
+    """On a resource it is refused, because all resources of one configuration have one provider."""
+    bench.type(
+        "cargo",
+        '"name": Attribute("String", kind="namevar"), "ensure": Attribute("Enum[present, absent]", default="present")',
+        config={},
+    )
+    source = bench.modules / "types" / "cargo.py"
+    source.write_text(source.read_text().replace("config={}", 'config={"place": Attribute("String")}'))
+    for name in ("boat", "truck", "zeppelin"):
+        bench.write(f"modules/providers/cargo/{name}.py", CONFIGURED.replace("NAME", name))
+    config = "config: {place: here}"
+    resources = "resources: {'Cargo[a]': {ensure: absent}, 'Cargo[b]': {provider: far, ensure: absent}}"
+    far = "far: {type: cargo, implementation: zeppelin, config: {place: there}}"
+    outcome = bench.apply(f"providers: {{cargo: {{{config}}}, {far}}}\n{resources}")
+    assert outcome.code == 0, outcome.err
+    assert "truck at here" in outcome.err
+    assert "zeppelin at there" in outcome.err
+    refused = bench.apply(f"providers: {{cargo: {{{config}}}}}\nresources: {{'Cargo[a]': {{implementation: truck}}}}")
+    assert refused.code == 65
+    assert "implementation of a type with a configuration belongs under providers:" in refused.err
+
+
+def test_a_program_registers_several_providers() -> None:
+    """By a name of their own; a second one of the same name is refused."""
+    definition = TypeDefinition(name="slip", attributes={"name": Attribute("String", kind="namevar")})
+
+    class Slow(BaseProvider):
+        priority = -1
+
+        def get(self, _context: Context) -> list[Resource]:
+            return [{"name": "slow"}]
+
+        def set(self, _context: Context, changes: object) -> None:
+            """Do nothing."""
+
+    class Fast(Slow):
+        priority = 0
+
+        def get(self, _context: Context) -> list[Resource]:
+            return [{"name": "fast"}]
+
+    registry = Registry()
+    registry.register_type(definition)
+    registry.register_provider("slip", Slow)
+    registry.register_provider("slip", Fast, "fast")
+    assert registry.implementations("slip") == ("fast", "slip")
+    assert Runtime(registry, state="memory:").resources("slip") == [{"name": "fast"}]
+    with pytest.raises(DefinitionError, match="registered already as 'fast'"):
+        registry.register_provider("slip", Slow, "fast")

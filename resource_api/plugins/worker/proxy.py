@@ -59,6 +59,9 @@ class WorkerProvider:
         self._workers = _WorkerPool(definition, directories, run, trust, implementation)
         self._finalizer = weakref.finalize(self, self._workers.close)
         self._workers.start_first()
+        #: What decides between several providers: its priority, and whether it has ``suitable``.
+        self.priority: int = self._workers.ready["priority"]
+        self.decides: bool = self._workers.ready["decides"]
 
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
         """Bring every name from ``is_`` to ``should``."""
@@ -138,6 +141,8 @@ class _WorkerPool:
         #: The configuration of the provider; None while it has none.
         self.config: Mapping[str, Any] | None = None
         self.interrupted = False
+        #: What the last worker that was started has reported.
+        self.ready: Mapping[str, Any] = {}
         #: The context of what belongs to no call of the runtime.
         self.no_call = Context(definition, run, reading=True)
         self._lock = threading.Lock()
@@ -239,6 +244,7 @@ class _WorkerPool:
             worker.kill()
             raise problem
         self._seen_changes[worker] = self._changes
+        self.ready = answer.body
         return worker
 
     def _problem(self, answer: Frame) -> BaseException | None:

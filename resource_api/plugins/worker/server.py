@@ -124,8 +124,10 @@ class _Server:
 
     def _load(self) -> Mapping[str, Any]:
         definition = self._definition()
-        self._registry.provider(definition.name, implementation=self._providers.only)
+        provider = self._registry.provider(definition.name, implementation=self._providers.only)
         return {
+            "priority": getattr(provider, "priority", 0),
+            "decides": hasattr(provider, "suitable"),
             "protocol": protocol.VERSION,
             "schema_version": definition.schema_version,
             "features": definition.features,
