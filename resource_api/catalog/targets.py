@@ -7,6 +7,7 @@ wildcards, because brackets are part of references. The name of a component mean
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import descendants, reverse
@@ -27,8 +28,16 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     text = pattern[:1].upper() + pattern[1:]
     if "[" not in text and TYPE_NAME.match(text.lower()):
         text += "[*]"
-    regex = re.compile("".join({"*": ".*", "?": "."}.get(c) or re.escape(c) for c in text), re.DOTALL)
-    return lambda reference: regex.fullmatch(reference) is not None
+    least = len(text) - text.count("*")
+
+    @cache
+    def regex() -> re.Pattern[str]:
+        first, *others = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
+        # Atomic groups: where a part occurs first is where it may be, so nothing is tried twice.
+        inner = "".join(f"(?>.*?{part})" for part in others[:-1])
+        return re.compile(f"{first}{inner}.*{others[-1]}" if others else first, re.DOTALL)
+
+    return lambda reference: len(reference) >= least and regex().fullmatch(reference) is not None
 
 
 def select(

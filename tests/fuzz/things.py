@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
-from resource_api.model.values.values import Sensitive
 from resource_api.provider.context import RunContext
-from resource_api.system.log import Line, Log
+from resource_api.system.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from resource_api import Change, Context
 
@@ -96,16 +95,12 @@ def _pool(found: Registry) -> Any:
     return ProviderPool(found, RunContext(Log("off")))
 
 
-def runtime(*, bundled: bool = False, state: str = "memory:", lines: Callable[[Line], None] | None = None) -> Runtime:
-    """Return a runtime that writes nowhere; ``lines`` receives its log."""
-    log = Log("debug", lines) if lines else Log("off")
-    return Runtime(registry(bundled=bundled), state=state, run=RunContext(log))
+def runtime(*, bundled: bool = False, state: str = "memory:") -> Runtime:
+    """Return a runtime that writes nowhere."""
+    return Runtime(registry(bundled=bundled), state=state, run=RunContext(Log("off")))
 
 
 def reset(stored: Mapping[str, Any] | None = None, **answers: Any) -> None:
     """Set what exists, and what the methods of the provider return instead of it."""
     Provider.stored = {key: dict(value) for key, value in (stored or {}).items()}
     Provider.answers = answers
-
-
-SECRET = Sensitive("swordfish-42")

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from resource_api.model.values.errors import ProviderError
+from resource_api.model.values.values import Sensitive
 from resource_api.plugins.worker.call import WorkerCall, result
 from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
 from resource_api.plugins.worker.protocol import _DECODERS, Decoder, encode
 from resource_api.provider.context import Context, RunContext
+from resource_api.system import log_renderers
 from resource_api.system.log import Log
 from resource_api.system.process.line_splitter import LineSplitter
 from tests.fuzz import things
@@ -56,6 +58,9 @@ class _Hostile(WorkerProcess):
 
     def has_ended(self) -> bool:
         return True
+
+    def _read(self, _seconds: float) -> bool:
+        return super()._read(0)
 
     def kill(self) -> None:
         self._closed = True
@@ -99,6 +104,7 @@ KINDS: Final = [
 FIELDS: Final = [
     "level",
     "subject",
+    "fields",
     "text",
     "name",
     "status",
@@ -139,7 +145,8 @@ def worker_frames(data: bytes) -> None:
     Bytes that begin no frame are put into one, so that mutations reach what is behind the header.
     """
     worker = _Hostile(data if data.startswith(b"RApi") else _frame(data))
-    run = RunContext(Log("debug", str))
+    run = RunContext(Log("debug", log_renderers.line))
+    run.log.mask.add(Sensitive("swordfish-42"))
     context = Context(things.TYPE, run, reading=True)
     try:
         frame = WorkerCall(run, context, "get", None).run(worker, ((),), fresh=False)
