@@ -1,4 +1,4 @@
-"""Read groups through the name service and change them with the shadow tools, which lock the account files."""
+"""Read groups through the name service and change them with the shadow tools, in copies of the account files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import BaseProvider, Command
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -20,7 +20,6 @@ class Provider(BaseProvider):
     groupadd = Command("groupadd")
     groupmod = Command("groupmod")
     groupdel = Command("groupdel")
-    gpasswd = Command("gpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Sort members: their order means nothing."""
@@ -43,28 +42,26 @@ class Provider(BaseProvider):
         for name, (is_, should) in changes.items():
             if should["ensure"] == "absent":
                 with context.deleting(name):
-                    self.groupdel("--", name)
+                    _change(self.groupdel, name)
             elif is_ is None:
                 with context.creating(name):
-                    self._create(name, should)
+                    _change(self.groupadd, name, *["--system"] * should["system"], *_options(should))
             else:
                 with context.updating(name):
-                    self._update(name, is_, should)
+                    _change(self.groupmod, name, *_options({k: v for k, v in should.items() if v != is_.get(k)}))
 
-    def _create(self, name: str, should: Mapping[str, Any]) -> None:
-        number = ["--gid", should["gid"]] if should.get("gid") is not None else []
-        self.groupadd(*number, *["--system"] * should["system"], "--", name)
-        if should.get("members"):
-            self._set_members(name, should["members"])
 
-    def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        if should.get("gid", is_.get("gid")) != is_.get("gid"):
-            self.groupmod("--gid", should["gid"], "--", name)
-        if should.get("members", is_.get("members")) != is_.get("members"):
-            self._set_members(name, should["members"])
+def _change(tool: Command, name: str, *options: str | int) -> None:
+    from resource_api import change_accounts  # noqa: PLC0415 - most runs change no group
 
-    def _set_members(self, name: str, members: list[str]) -> None:
-        self.gpasswd("--members", ",".join(members), "--", name)
+    change_accounts(lambda prefix: tool("--prefix", prefix, *options, "--", name))
+
+
+def _options(wanted: Mapping[str, Any]) -> Iterator[str | int]:
+    if wanted.get("gid") is not None:
+        yield from ("--gid", wanted["gid"])
+    if wanted.get("members") is not None:
+        yield from ("--users", ",".join(wanted["members"]))
 
 
 def _entries(names: Iterable[str]) -> Iterable[grp.struct_group]:

@@ -19,6 +19,7 @@ LISTS = "/var/lib/apt/lists"
 FIELDS = ("Package", "Status", "Architecture", "Version")
 #: dpkg's states of a working package. States that are neither in this set nor in the next follow a failure.
 WORKING = frozenset({"installed", "triggers-awaited", "triggers-pending"})
+INCOMPLETE = frozenset({"half-installed", "unpacked"})
 REMOVED = frozenset({"config-files", "not-installed"})
 #: Replace configuration files that were not edited, and keep edited ones, without a question.
 KEEP_FILES = ("--force-confdef", "--force-confold")
@@ -38,16 +39,19 @@ class Provider(BaseProvider):
     dpkg_query = Command("dpkg-query", read_only=True)
 
     def __init__(self) -> None:
-        """Start without a package that is wanted in its latest version."""
+        """Start without a package that is wanted in its latest version or purged."""
         self._latest: set[str] = set()
+        self._purged: set[str] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write ``purged`` as ``absent`` with ``purge``; record the packages whose candidates ``get`` must read."""
+        """Write ``purged`` as ``absent`` with ``purge``; record the packages that ``get`` reads otherwise."""
         for resource in resources:
             if resource.get("ensure") == "purged" and "purge" in resource:
                 resource.update(ensure="absent", purge=True)
             if resource.get("ensure") == "latest" and "name" in resource:
                 self._latest.add(resource["name"])
+            if resource.get("ensure") == "absent" and resource.get("purge") and "name" in resource:
+                self._purged.add(resource["name"])
         return resources
 
     def insync(
@@ -73,6 +77,9 @@ class Provider(BaseProvider):
         else:
             known = {name: record for record in records for name in _names(record, native)}
             rows = [_row(name, known[name]) for name in names if name in known]
+        for row in rows:
+            if row["name"] in self._purged and row["status"] == "config-files":
+                row["ensure"] = "present"  # its removal is not complete
         wanted = [row for row in rows if row["name"] in self._latest and row["ensure"] == "present"]
         if wanted:
             candidates = self._candidates([row["name"] for row in wanted])
@@ -113,7 +120,7 @@ class Provider(BaseProvider):
                     msg = f"apt has no lists of packages, run 'apt-get update': {error}"
                     raise ResourceError(msg) from error
                 raise
-            self.dpkg(*KEEP_FILES, "--configure", "-a")
+            self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
             self.apt_get(*OPTIONS, *arguments)
 
     def _records(self) -> tuple[str, list[dict[str, str]]]:
@@ -197,11 +204,11 @@ def _names(record: Mapping[str, str], native: str) -> set[str]:
 def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options of an installation; a declared version may be an older one.
 
-    For apt a package that a killed dpkg was unpacking is installed; only a reinstallation completes it.
+    For apt a package that a killed dpkg was unpacking may be installed; only a reinstallation completes it.
     """
     ensure = should["ensure"]
     if ensure == "absent":
         return ()
     downgrade = () if ensure in {"present", "latest"} else ("--allow-downgrades",)
-    again = ("--reinstall",) if is_ and is_.get("status") == "half-installed" else ()
+    again = ("--reinstall",) if is_ and is_.get("status") in INCOMPLETE else ()
     return (*downgrade, *again, *(should.get("install_options") or ()))

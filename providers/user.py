@@ -1,16 +1,24 @@
-"""Read users through the name service and /etc/shadow, and change them with the shadow tools, which lock the files."""
+"""Read users through the name service and /etc/shadow; change them with the shadow tools, in copies of the files.
+
+The home directory is complete before a new user appears, and removed before a deleted one disappears: after a kill the
+next run sees that something is left to do.
+"""
 
 from __future__ import annotations
 
+import errno
 import grp
+import os
 import pwd
+import re
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command, Sensitive
+from resource_api import BaseProvider, Command, ResourceError, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -73,7 +81,7 @@ class Provider(BaseProvider):
         for name, (is_, should) in changes.items():
             if should["ensure"] == "absent":
                 with context.deleting(name):
-                    self.userdel(*["-r"] * should.get("managehome", False), "--", name)
+                    self._delete(context, name, is_, managehome=should.get("managehome", False))
             elif is_ is None:
                 with context.creating(name):
                     self._create(name, should)
@@ -85,19 +93,153 @@ class Provider(BaseProvider):
         changed = _changed({}, should)
         with suppress(KeyError):
             changed.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would try to create that group
-        options = ["-m" if should["managehome"] else "-M", *["-r"] * should["system"]]
-        self.useradd(*options, *_options(changed), "--", name)
+        options = ["-M", *["-r"] * should["system"], *_options(changed)]
+
+        def edit(prefix: Path) -> None:
+            _forget(prefix, name)
+            self.useradd("--prefix", prefix, *options, "--", name)
+            _prepare(prefix, name, managehome=should["managehome"])
+
+        _change(edit)
         self._set_password(name, changed)
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
         changed = _changed(is_, should)
-        if options := _options(changed):
-            self.usermod(*options, *["-m"] * ("home" in changed and should["managehome"]), "--", name)
+        options = _options(changed)
+        try:
+            moved = "home" in changed and should["managehome"] and _move(name, is_, changed["home"])
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self.usermod(*options, "-m", "--", name)  # which copies it to the other filesystem
+        else:
+            if options:
+                self._modify(name, options, {changed["home"]: is_["home"]} if moved else {})
         self._set_password(name, changed)
+
+    def _modify(self, name: str, options: list[str | int], moved: Mapping[str, str]) -> None:
+        try:
+            _change(lambda prefix: self.usermod("--prefix", prefix, *options, "--", name))
+        except BaseException:
+            for there, back in moved.items():
+                os.rename(there, back)  # noqa: PTH104 - text in, text out
+            raise
+
+    def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
+        if is_ is not None:
+            _check_unused(name, is_["uid"])
+            if managehome:
+                _remove_home(context, name, is_)
+        _change(lambda prefix: self.userdel("--prefix", prefix, "--", name))
 
     def _set_password(self, name: str, changed: Mapping[str, Any]) -> None:
         if "password" in changed:
             self.chpasswd("--encrypted", input=Sensitive(f"{name}:{changed['password'].reveal()}\n"))
+
+
+def _change(edit: Callable[[Path], object]) -> None:
+    from resource_api import change_accounts  # noqa: PLC0415 - most runs change no user
+
+    change_accounts(edit)
+
+
+def _check_unused(name: str, uid: int) -> None:
+    """Raise ``ResourceError`` while a process of the user runs; with a prefix the tools do not look."""
+    for process in Path("/proc").glob("[1-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if uid and process.stat().st_uid == uid:
+                msg = f"user {name} is currently used by process {process.name}"
+                raise ResourceError(msg)
+
+
+def _forget(prefix: Path, name: str) -> None:
+    """Remove what a killed run has left of a user that does not exist; useradd would add to it."""
+    for file in ("subuid", "subgid", "shadow"):
+        path = prefix / "etc" / file
+        with suppress(FileNotFoundError):
+            lines = path.read_bytes().splitlines(keepends=True)
+            path.write_bytes(b"".join(line for line in lines if not line.startswith(f"{name}:".encode())))
+
+
+def _prepare(prefix: Path, name: str, *, managehome: bool) -> None:
+    """Check the number of a staged user, and make its home directory."""
+    text = (prefix / "etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
+    _, _, uid, gid, _, home, _ = next(line for line in text.splitlines() if line.startswith(f"{name}:")).split(":")
+    with suppress(KeyError):
+        msg = f"the number {uid} belongs to '{pwd.getpwuid(int(uid)).pw_name}' already; declare another 'uid'"
+        raise ResourceError(msg)
+    if managehome and not os.path.lexists(home):
+        _make_home(home, int(uid), int(gid))
+
+
+def _make_home(home: str, uid: int, gid: int) -> None:
+    """Copy ``/etc/skel`` aside and move it into place, all of it on disk."""
+    from resource_api import files  # noqa: PLC0415 - most runs make or remove no home
+
+    parent, name = os.path.split(home.rstrip("/"))
+    aside = f"{parent}/.{name}.home.resource-api~"
+    with suppress(FileNotFoundError), files.Batch() as batch:
+        batch.remove(aside, recursive=True)
+    skel = Path("/etc/skel")
+    with files.Batch() as batch:
+        for above in reversed(Path(home).parents):
+            if not above.exists():
+                batch.make_directory(str(above), mode=0o755)
+        batch.make_directory(aside, mode=0o700)
+        for path in sorted(skel.rglob("*")):
+            copy = f"{aside}/{path.relative_to(skel)}"
+            if path.is_symlink():
+                batch.make_link(copy, str(path.readlink()), uid=uid, gid=gid)
+            elif path.is_dir():
+                batch.make_directory(copy, mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
+            else:
+                batch.replace(copy, path.read_bytes(), mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
+    with files.Batch() as batch:
+        batch.set_mode_owner(aside, mode=_home_mode(), uid=uid, gid=gid)
+    os.rename(aside, home)  # noqa: PTH104 - text in, text out
+    fd = os.open(parent, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _home_mode() -> int:
+    """Return the mode of a new home directory, as login.defs(5) says: HOME_MODE, or what UMASK leaves."""
+    try:
+        text = Path("/etc/login.defs").read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        text = ""
+    found = dict(re.findall(r"^(HOME_MODE|UMASK)[ \t]+([0-7]+)", text, re.MULTILINE))
+    return int(found["HOME_MODE"], 8) if "HOME_MODE" in found else 0o777 & ~int(found.get("UMASK", "022"), 8)
+
+
+def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
+    """Move the home directory of a user before its record, so that a kill in between shows; return whether it moved.
+
+    Raise ``OSError``: EXDEV if the new place is on another filesystem.
+    """
+    _check_unused(name, is_["uid"])
+    if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
+        return False
+    os.rename(is_["home"], home)  # noqa: PTH104 - text in, text out
+    return True
+
+
+def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
+    """Remove the home directory and the mailbox of a user, if they belong to it alone."""
+    from resource_api import files  # noqa: PLC0415 - most runs make or remove no home
+
+    homes = [f"{entry.pw_dir}/" for entry in pwd.getpwall() if entry.pw_name != name]
+    for path in (is_.get("home", "").rstrip("/"), f"/var/mail/{name}"):
+        with suppress(FileNotFoundError):
+            if not path:
+                continue
+            if Path(path).lstat().st_uid != is_["uid"] or any(home.startswith(f"{path}/") for home in homes):
+                context.warning(name, f"{path} does not belong to the user alone and stays")
+                continue
+            with files.Batch() as batch:
+                batch.remove(path, recursive=True)
 
 
 def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:

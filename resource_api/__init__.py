@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from resource_api.provider.context import Context
     from resource_api.runtime.results import Plan, Report
     from resource_api.runtime.runtime import Runtime
+    from resource_api.system.filesystem.account_files import change_accounts
 
 __all__ = [
     "UNKNOWN",
@@ -70,6 +71,7 @@ __all__ = [
     "SimpleProvider",
     "StateError",
     "TypeDefinition",
+    "change_accounts",
 ]
 
 _HOMES = {
@@ -89,6 +91,7 @@ _HOMES = {
         *("ResourceAPIError", "ResourceError", "StateError"),
     ),
     "resource_api.model.function": ("Function",),
+    "resource_api.system.filesystem.account_files": ("change_accounts",),
     "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.model.provider_functions": ("Planned",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),

@@ -17,8 +17,8 @@ TYPE = TypeDefinition(
 
 Packages that are adjacent in a manifest are installed and removed in one apt transaction, and purged in a second one.
 Edited configuration files are kept. `latest` is the version in the package lists that the last `apt-get update` has
-fetched. A virtual package cannot be managed: declare a package that provides it. A package that was removed before
-counts as absent, even if `purged` is declared and its configuration files still exist.
+fetched. A virtual package cannot be managed: declare a package that provides it. `purged` also removes
+the configuration files of a package that was removed before.
 """,
     attributes={
         "ensure": Attribute(

@@ -152,7 +152,7 @@ class Bench:
             words += ["--parallel", str(self.case.parallel)]
         if self.case.command == "destroy":
             words.append("--yes")
-        watched = [str(self.place), *(system.PLACES if self.case.system else ())]
+        watched = [str(self.place), *(system.WATCHED if self.case.system else ())]
         return tracer.run(words, cwd=self.home, env=self.environment, watched=watched, point=point, fault=fault)
 
     def _enumerate(self) -> list[Point]:

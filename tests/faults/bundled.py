@@ -123,6 +123,18 @@ CASES: Final[dict[str, Case]] = {
             "File[/srv/e]": {"ensure": "directory", "owner": "daemon", "mode": "0700"},
         },
     ),
+    "group": case(
+        {
+            "Group[ra-changed]": {"gid": 5001},
+            "Group[ra-deleted]": {"gid": 5002, "members": ["daemon"]},
+        },
+        {
+            "Group[ra-created]": {"gid": 5003, "members": ["bin", "daemon"]},
+            "Group[ra-changed]": {"gid": 5004, "members": ["daemon"]},
+            "Group[ra-deleted]": {"ensure": "absent"},
+        },
+        aside=ACCOUNTS,
+    ),
     "host": case(
         {"Host[changed.example]": {"ip": "192.0.2.1"}, "Host[deleted.example]": {"ip": "192.0.2.2"}},
         {
@@ -149,5 +161,31 @@ CASES: Final[dict[str, Case]] = {
             "Ssh_authorized_key[changed]": _key('from="192.0.2.1"'),
             "Ssh_authorized_key[deleted]": {**_key(), "ensure": "absent"},
         },
+    ),
+    "user": case(
+        {
+            "User[ra-changed]": {"uid": 5001, "home": "/srv/home/ra-changed", "managehome": True, "groups": ["audio"]},
+            "User[ra-deleted]": {"uid": 5002, "home": "/srv/home/ra-deleted", "managehome": True},
+        },
+        {
+            "User[ra-created]": {
+                "uid": 5003,
+                "home": "/srv/home/ra-created",
+                "managehome": True,
+                "groups": ["audio", "video"],
+                "password": HASH,
+                "shell": "/bin/bash",
+            },
+            "User[ra-changed]": {
+                "uid": 5001,
+                "home": "/srv/home/ra-moved",
+                "managehome": True,
+                "groups": ["video"],
+                "comment": "Changed",
+                "password": HASH,
+            },
+            "User[ra-deleted]": {"ensure": "absent", "managehome": True},
+        },
+        aside=ACCOUNTS,
     ),
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api import Change, Context, Registry, Runtime
+from resource_api import Context, Registry, Runtime
 from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
@@ -171,6 +171,7 @@ def read(name: str, **should: Any) -> dict[str, Any] | None:
         ("1.0", "absent", "deleted:1", "config-files 1.0"),
         ("1.0", "purged", "deleted:1", ""),
         ("removed", "absent", "", "config-files 1.0"),
+        ("removed", "purged", "deleted:1", ""),
         ("removed", "present", "created:1", "installed 2.0"),
         ("removed", "latest", "created:1", "installed 2.0"),
         ("removed", "1.0", "created:1", "installed 1.0"),
@@ -185,21 +186,6 @@ def test_every_state_can_follow_every_other(before: str | None, wanted: str, act
         run("dpkg", "--remove", "ra-test-config")
     assert converge({"ra-test-config": wanted}) == action
     assert state("ra-test-config") == after
-
-
-def test_purging_removes_leftover_configuration_files() -> None:
-    """A removed package with configuration files is not in sync with ``purge``."""
-    run("dpkg", "--install", REPOSITORY / "ra-test-config_1.0.deb")
-    run("dpkg", "--remove", "ra-test-config")
-    provider, context = provide("ra-test-config")
-    should = provider.canonicalize(context, [{"name": "ra-test-config", "ensure": "purged", "purge": False}])[0]
-    is_ = read("ra-test-config")
-    assert is_ == {"name": "ra-test-config", "ensure": "absent", "status": "config-files"}
-    assert provider.insync(context, "ra-test-config", "ensure", is_, should) is False
-    assert provider.insync(context, "ra-test-config", "ensure", is_, {**should, "purge": False}) is True
-    with context.activate(provider):
-        provider.set(context, {"ra-test-config": Change(is_, should)})
-    assert (read("ra-test-config"), CONFIG.exists()) == (None, False)
 
 
 def test_many_packages_are_one_transaction() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import ManifestError, Runtime
+from resource_api import ManifestError, Runtime, change_accounts
 from resource_api.model.values.values import reveal
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import Context, RunContext
@@ -182,6 +183,53 @@ def test_a_home_is_managed_only_with_managehome() -> None:
     assert not home.exists()
     apply(ensure="absent", managehome=True)
     assert not other.exists()
+
+
+def test_a_new_home_is_the_one_that_useradd_makes() -> None:
+    """Files of /etc/skel, links, modes and owners."""
+    skel = Path("/etc/skel")
+    (skel / "ra-test" / "empty").mkdir(parents=True)
+    (skel / "ra-test" / "tool").write_text("tool")
+    (skel / "ra-test" / "tool").chmod(0o750)
+    (skel / "ra-test" / "link").symlink_to("tool")
+
+    def tree(home: Path) -> list[tuple[object, ...]]:
+        seen = [(path, path.lstat()) for path in (home, *sorted(home.rglob("*")))]
+        return [(path.relative_to(home), at.st_mode, at.st_uid, at.st_gid) for path, at in seen]
+
+    apply(managehome=True, uid=54010)
+    ours = tree(Path("/home", NAME))
+    apply(ensure="absent", managehome=True)
+    subprocess.run(["useradd", "-m", "-u", "54010", NAME], check=True)
+    assert ours == tree(Path("/home", NAME))
+    assert len(ours) >= 5
+
+
+def test_a_user_with_a_running_process_is_not_deleted() -> None:
+    """Neither the account nor the home."""
+    apply(managehome=True)
+    with subprocess.Popen(["sleep", "60"], user=int(ids("-u")), cwd="/") as process:
+        try:
+            assert f"currently used by process {process.pid}" in failure(ensure="absent", managehome=True)
+        finally:
+            process.kill()
+    assert Path("/home", NAME).is_dir()
+
+
+def test_a_change_of_the_account_files_by_another_program_is_kept() -> None:
+    """The tools run again on what it has written."""
+    tries = []
+
+    def work(prefix: Path) -> None:
+        tries.append(prefix)
+        if len(tries) == 1:
+            subprocess.run(["groupadd", "ra-test-meanwhile"], check=True)
+        subprocess.run(["useradd", "--prefix", prefix, "-M", NAME], check=True)
+
+    change_accounts(work)
+    assert len(tries) == 2
+    assert (ids("-un"), grp.getgrnam("ra-test-meanwhile").gr_mem) == (NAME, [])
+    assert not tries[0].exists()
 
 
 def test_an_unmanaged_home_stays_when_the_user_is_deleted() -> None:

@@ -1,0 +1,102 @@
+"""Change the files of users and groups as one: in a private copy first, then file by file, the deciding one last.
+
+useradd(8) and its relatives replace six files one after the other. A run that is killed between two of them leaves a
+user without a password entry, or a deleted one whose group still exists, and nothing would complete it later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from resource_api.model.values.errors import ResourceError
+from resource_api.system.filesystem.files import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: In the order in which they are installed: a user exists when ``passwd`` says so, a group when ``group`` does.
+_FILES: Final = ("subuid", "subgid", "gshadow", "shadow", "group", "passwd")
+#: What the tools read besides, in a prefix too.
+_SETTINGS: Final = ("login.defs", "default/useradd")
+_STAGE: Final = Path("/etc/.accounts.resource-api~")
+_LOCK: Final = "/etc/.pwd.lock"
+#: As long as lckpwdf(3) waits for the lock, in seconds.
+_PATIENCE: Final = 15
+_TRIES: Final = 5
+
+
+def change_accounts(edit: Callable[[Path], object]) -> None:
+    """Call ``edit`` with a directory that contains ``etc`` with copies of the account files, and install its changes.
+
+    ``edit`` runs tools with ``--prefix``. It is called again if another program changes the real files meanwhile. Raise
+    ``ResourceError`` if that does not end or the files stay locked, ``OSError`` if they cannot be written.
+    """
+    with _locked("/etc", os.O_DIRECTORY, fcntl.flock):  # excludes threads too, which share the lock of the tools
+        for _ in range(_TRIES):
+            with _staged() as before:
+                edit(_STAGE)
+                after = {name: _read(_STAGE / "etc" / name) for name in _FILES}
+            if _installed(before, after):
+                return
+    msg = "the account files are changed by other programs all the time"
+    raise ResourceError(msg)
+
+
+@contextmanager
+def _staged() -> Iterator[dict[str, bytes | None]]:
+    """Yield the content of the account files, and keep copies of them in the stage as long."""
+    if _STAGE.exists():
+        shutil.rmtree(_STAGE)
+    _STAGE.mkdir(mode=0o700)
+    try:
+        (_STAGE / "etc" / "default").mkdir(parents=True)
+        for name in (*_FILES, *_SETTINGS):
+            with suppress(FileNotFoundError):
+                shutil.copy2(f"/etc/{name}", _STAGE / "etc" / name)
+        yield {name: _read(_STAGE / "etc" / name) for name in _FILES}
+    finally:
+        shutil.rmtree(_STAGE)
+
+
+def _installed(before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
+    """Install what differs, and return whether the real files were still as before; the tools respect the lock."""
+    with _locked(_LOCK, os.O_WRONLY | os.O_CREAT, fcntl.lockf), Batch() as batch:
+        if any(_read(Path("/etc", name)) != before[name] for name in _FILES):
+            return False
+        for name in _FILES:
+            content = after[name]
+            if content is not None and content != before[name]:
+                batch.replace(f"/etc/{name}", content)
+    return True
+
+
+@contextmanager
+def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterator[None]:
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    msg = "the account files are locked by another program"
+                    raise ResourceError(msg) from None
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
