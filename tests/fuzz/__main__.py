@@ -17,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import tests.fuzz.targets  # noqa: F401 - registers the targets
-from tests.fuzz.phases import HANG
+from tests.fuzz.phases import HANG, read_notes
 from tests.fuzz.target import CORPUS, ROOT, TARGETS, Finding, Target, judge
 from tests.fuzz.targets.state import MEMORY
 
@@ -94,10 +95,12 @@ def _run_phase(phase: str, target: Target, seconds: int, place: Path) -> int:
             code = _run_child(
                 ["tests.fuzz.phases", phase, target.name, str(max(1, round(left))), str(own)], left, own, log
             )
-        count = int.from_bytes((own / "count").read_bytes(), "big") if (own / "count").exists() else 0
+        count, last = read_notes(own)
         inputs += count
+        if code:
+            (own / "input-last").write_bytes(last)
         for path in own.glob("input-*"):
-            path.rename(place / path.name)
+            path.rename(place / f"{path.name}-{own.name}")
         if not count:
             print((own / "log").read_text(errors="replace")[-2000:], file=sys.stderr)
             msg = f"{phase} of {target.name} ended with {code} before the first input"
@@ -114,9 +117,11 @@ def _run_child(words: list[str], seconds: float, own: Path, log: object) -> int:
     try:
         return child.wait(seconds + 2 * HANG)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        return child.wait()
+        return -signal.SIGKILL
     finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
         for path in Path(MEMORY).glob(f"fuzz-{child.pid}-*"):
             shutil.rmtree(path, ignore_errors=True)
 

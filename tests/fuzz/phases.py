@@ -14,6 +14,7 @@ import hashlib
 import importlib
 import mmap
 import random
+import struct
 import sys
 import time
 import types
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _STARTED: Final = time.monotonic()
 #: Seconds of processor time from which an instrumented run is examined again.
 _SLOW_INSTRUMENTED: Final = 3.0
+#: The number of inputs, and the length of the last one, which follows.
+_HEAD: Final = struct.Struct("=QQ")
 _EXAMPLES: Final = 300
 _LONGEST_MUTATION: Final = 3000
 #: Seconds after which libFuzzer ends an input that hangs.
@@ -38,25 +41,36 @@ HANG: Final = 30
 
 
 class Notes:
-    """What a phase leaves behind: the number of inputs so far, also if it is killed, and the suspicious ones."""
+    """What a phase leaves behind, also if it is killed: how many inputs so far, suspicious ones, the last one."""
 
     def __init__(self, directory: Path) -> None:
         """Write into ``directory``."""
         self.directory = directory
-        with (directory / "count").open("w+b") as file:
-            file.write(bytes(8))
-            file.flush()
-            self._count = mmap.mmap(file.fileno(), 8)
+        with (directory / "notes").open("w+b") as file:
+            file.truncate(_HEAD.size + LARGEST)
+            self._notes = mmap.mmap(file.fileno(), 0)
+        self._count = 0
         self._keys: set[str] = set()
 
     def attempt(self, target: Target, data: bytes, slow: float) -> None:
-        """Judge an input, and note it if it is the first that breaks a law in this way."""
-        (self.directory / "current").write_bytes(data) if target.grows is False else None
+        """Judge an input, and keep it if it is the first that breaks a law in this way."""
+        self._notes[_HEAD.size : _HEAD.size + len(data)] = data
+        _HEAD.pack_into(self._notes, 0, self._count, len(data))
         found = judge(target, data, slow)
-        self._count[:] = (int.from_bytes(self._count, "big") + 1).to_bytes(8, "big")
+        self._count += 1
+        _HEAD.pack_into(self._notes, 0, self._count, len(data))
         if found is not None and found.key not in self._keys:
             self._keys.add(found.key)
             (self.directory / f"input-{hashlib.sha256(data).hexdigest()[:16]}").write_bytes(data)
+
+
+def read_notes(directory: Path) -> tuple[int, bytes]:
+    """Return the number of inputs, and the last one."""
+    if not (directory / "notes").exists():
+        return 0, b""
+    with (directory / "notes").open("rb") as file:
+        count, size = _HEAD.unpack(file.read(_HEAD.size))
+        return count, file.read(size)
 
 
 def mutate(name: str, seconds: int, notes: Notes) -> None:

@@ -252,7 +252,11 @@ def os_release(data: bytes) -> None:
 
     path = directory() / "os-release"
     path.write_bytes(data)
-    platform._os_release_cache = None
-    platform._os_release_candidates = (str(path),)
-    facts._release.cache_clear()
-    facts.Facts()["os"]
+    candidates = platform._os_release_candidates
+    try:
+        platform._os_release_cache, platform._os_release_candidates = None, (str(path),)
+        facts._release.cache_clear()
+        facts.Facts()["os"]
+    finally:
+        platform._os_release_cache, platform._os_release_candidates = None, candidates
+        facts._release.cache_clear()
