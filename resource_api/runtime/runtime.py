@@ -410,9 +410,10 @@ class Runtime(ResourceReader):
         from resource_api.transaction.transaction import Transaction  # noqa: PLC0415 - only for a run
 
         name, started = self.name(plan.catalog), time.time()
-        report_findings(plan, self.log, self._notify_steps)
-        if plan.options.parallel > 1 and self.log.enabled("info"):
-            log_lost_order(plan, self.store.history(name), self.log)
+        with self.log.bind(**name._asdict(), phase="plan"):
+            report_findings(plan, self.log, self._notify_steps)
+            if plan.options.parallel > 1 and self.log.enabled("info"):
+                log_lost_order(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
         records = Records(plan, snapshot.providers.several)
         recorder = Recorder(None if unrecorded else self.store, name, plan, run, records)

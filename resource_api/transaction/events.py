@@ -55,7 +55,7 @@ class Events:
 
     def log(self, level: str, run: OperationRun, text: str, **fields: Any) -> None:
         """Log a line about the resource of an operation."""
-        self._write(level, run, text, lambda: {**run.step.log_fields(), **fields})
+        self._write(level, run, text, lambda: {**run.log_fields(), **fields})
 
     def _write(self, level: str, run: OperationRun, text: str, about: Callable[[], Mapping[str, Any]]) -> None:
         entry = run.step.entry
@@ -74,7 +74,7 @@ class Events:
                 fields = difference_fields(step.definition, difference)
                 self.log(level, run, text, **end_fields(run, status), **fields)
         elif run.result.reported is None:
-            self._write(level, run, verb + end, lambda: {**step.log_fields(), **end_fields(run, status)})
+            self._write(level, run, verb + end, lambda: {**run.log_fields(), **end_fields(run, status)})
 
 
 def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:

@@ -129,6 +129,10 @@ class OperationRun:
         """The seconds since the first call for it began; 0.0 if none has."""
         return time.monotonic() - self.started if self.started else 0.0
 
+    def log_fields(self) -> Mapping[str, Any]:
+        """Return the fields of a log event about it, with the action that is decided now."""
+        return {**self.step.log_fields(), "action": self.action}
+
     @property
     def retained(self) -> bool:
         """Whether it removes the former resource of a replacement that is only to be forgotten."""

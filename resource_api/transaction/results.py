@@ -131,7 +131,7 @@ class Results:
         run.status = Status.SKIPPED
         self._add_failure(run, cause or str(run.step.reference))
         if run.step.entry.index not in self._reported:
-            self._events.log("warning", run, why, action=run.action, status="skipped")
+            self._events.log("warning", run, why, status="skipped")
         self._report(run, run.action, "skipped", (), why)
 
     def _add_failure(self, run: OperationRun, cause: str) -> None:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from resource_api import Attribute, DefinitionError, ManifestError, Registry, Runtime, SimpleProvider, TypeDefinition
+from resource_api.plugins.worker.protocol import VERSION
 from tests.hostile.test_bad_providers import AFTER, GOOD
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def test_a_worker_of_another_version_is_refused(box: Box, side: str) -> None:
     box.env["PYTHONPATH"] = f"{box.path / 'lib'}{os.pathsep}{box.env['PYTHONPATH']}"
     box.manifest({"Good[a]": {}})
     done = apply_only(box)
-    ours, theirs = (2, 7) if side == "worker" else (7, 2)
+    ours, theirs = (VERSION, 7) if side == "worker" else (7, VERSION)
     told = f"the worker of 'good' uses protocol {theirs} and this run {ours}: resource-api has been replaced meanwhile"
     assert told in done.text
     assert done.code != 0

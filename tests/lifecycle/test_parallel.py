@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from resource_api import Attribute, BaseProvider, Command, Registry, Runtime, TypeDefinition
 from resource_api.state.store import MemoryStore, StackName
 from resource_api.system.log import Log
+from resource_api.system.log_renderers import line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -117,7 +118,7 @@ class Side:
                 TypeDefinition(name=kind, docs="One of them.", attributes=attributes, features=features)
             )
             registry.register_provider(kind, self._provider(kind, features))
-        log = Log(level, lambda line: self.lines.append(str(line)))
+        log = Log(level, lambda event: self.lines.append(line(event)))
         self.runtime = Runtime(registry, state=self.store, log=log)
 
     def _provider(self, kind: str, features: Collection[str]) -> type[BaseProvider]:

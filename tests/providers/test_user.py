@@ -19,6 +19,7 @@ from resource_api.model.values.values import reveal
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
+from resource_api.system.log_renderers import line
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def apply(**attributes: Any) -> Summary:
 def failure(**attributes: Any) -> str:
     """Apply a manifest that must fail and return the message."""
     lines: list[str] = []
-    runtime = Runtime(REGISTRY, log=Log("err", lambda line: lines.append(str(line))))
+    runtime = Runtime(REGISTRY, log=Log("err", lambda event: lines.append(line(event))))
     assert runtime.apply({"resources": {f"User[{NAME}]": attributes}}).summary.failed == 1
     return "\n".join(lines)
 

@@ -382,3 +382,36 @@ def test_the_run_of_the_events_is_that_of_the_summary(house: Bench) -> None:
     assert {each["run"] for each in done.events("log")} == {summary["run"]}
     last = {each["reference"]: each["status"] for each in done.events("log") if "status" in each}
     assert last == {reference: end["status"] for reference, end in done.ends().items()}
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "workers"])
+def test_odd_values_of_a_provider_are_data(bench: Bench, isolate: str) -> None:
+    """What JSON does not have is text, in events and in the changes of the step's end."""
+    bench.environment["RESOURCE_API_ISOLATE"] = isolate
+    bench.probe("""
+        def set(self, context, changes):
+            context.attribute_changed("a", "colour", complex(1, 2), {1: float("nan"), "set": {3}}, message="odd")
+            self._done(changes)
+    """)
+    done = bench.stream("resources: {'Probe[a]': {size: 1}}")
+    data = {"attribute": "colour", "is": "(1+2j)", "should": {"1": "nan", "set": [3]}, "message": "odd"}
+    assert done.ends()["Probe[a]"]["changes"][-1] == data
+    event = only(done.events("log"), attribute="colour")
+    assert (event["is"], event["should"]) == (data["is"], data["should"])
+
+
+def test_a_call_that_fails_for_all_is_logged_for_each(bench: Bench) -> None:
+    """Where ``get`` raises, each of its resources has an event with its status and the planned phase."""
+    bench.probe("""
+        def get(self, context, names=None):
+            raise OSError("no disk")
+        def set(self, context, changes):
+            pass
+    """)
+    done = bench.apply("project: house\nresources: {'Probe[a]': {}, 'Probe[b]': {}}", "--log-format", "json")
+    assert done.code == 1
+    found = [json.loads(line) for line in done.lines]
+    assert [(each["reference"], each["status"], each["level"]) for each in found] == [
+        ("Probe[a]", "failed", "err"),
+        ("Probe[b]", "failed", "err"),
+    ]

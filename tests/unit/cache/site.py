@@ -13,6 +13,7 @@ from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import text as render
 from resource_api.system.log import Log
+from resource_api.system.log_renderers import line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ class CachedSite:
         """Run ``plan``, ``noop`` or ``apply`` and return what is visible of it."""
         log: list[str] = []
         plans: list[Plan] = []
-        runtime = self.runtime(lambda line: log.append(str(line)))
+        runtime = self.runtime(lambda event: log.append(line(event)))
         with mock.patch.dict(os.environ, {"BENCH": str(self.root / "things")}):
             try:
                 end = self._end(runtime, kind, inputs or {}, plans.append, **options)

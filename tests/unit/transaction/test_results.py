@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.change import Action
 from resource_api.model.event import StepEnd, StepStart
 from resource_api.system.log import Log
+from resource_api.system.log_renderers import line
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.refreshes import Refreshes
@@ -27,7 +28,7 @@ class Table:
         self.plan: Plan = plan(resources, exists, **options)
         self.log: list[str] = []
         self.sent: list[Any] = []
-        self.events = Events(Log("notice", lambda line: self.log.append(str(line))), self.sent.append)
+        self.events = Events(Log("notice", lambda event: self.log.append(line(event))), self.sent.append)
         self.results = Results(self.plan, self.events)
         self.runs = [OperationRun(operation) for operation in self.plan.operations]
 
