@@ -21,5 +21,5 @@ def private_etc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with private_mounts():
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
         for place in ("/home", "/var/mail"):
-            subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", place], check=True)
         yield
