@@ -13,7 +13,7 @@ from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
 from resource_api.model.change import Action
 from resource_api.model.step import Operation
-from resource_api.plan.replacement import conditional_groups
+from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -175,23 +175,29 @@ class _Edges:
         puts, removals = self._puts, self._removals
         replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number][0].create_first}
         after_removal = graph.descendants(replaced, self._after)
+        conditional = conditional_requirements(self._groups, self._after)
         for index in replaced:
             if self._nodes[removals[index]][0].decision.conditional:
-                yield from self._before_decision(index)
+                yield from self._before_decision(index, index)
+                for source in self._groups[index][index]:
+                    yield Edge(removals[index], removals[source], automatic=True)
                 continue
+            for member in conditional.get(index, ()):
+                yield from self._before_decision(member, index)
             for other in self._requires.get(index, ()):
                 if other in puts and other not in after_removal:
                     yield Edge(puts[other], removals[index], automatic=True)
 
-    def _before_decision(self, index: int) -> Iterator[Edge]:
-        """Decide about a conditional replacement only after all that its group depends on, and then at once."""
-        group = self._groups[index]
+    def _before_decision(self, member: int, index: int) -> Iterator[Edge]:
+        """Remove a resource only after all that the group of a conditional replacement depends on: it is decided then.
+
+        The resource is of the group, or requires it.
+        """
+        group = self._groups[member]
         later = graph.descendants(group, self._after)
         for other in {other for each in group for other in self._required(each)} - later:
             if other in self._puts:
                 yield Edge(self._puts[other], self._removals[index], automatic=True)
-        for source in group[index]:
-            yield Edge(self._removals[index], self._removals[source], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
         """Remove a resource only after its dependents, by record or catalog, are removed or changed."""

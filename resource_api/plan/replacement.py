@@ -118,6 +118,19 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
     return groups
 
 
+def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterable[int]]) -> Mapping[int, Sequence[int]]:
+    """Return entry → the conditional replacements, among ``members``, that it requires, directly or not.
+
+    ``after`` is entry → the entries that require it. Where one of them turns out to be forbidden, a resource that
+    requires it could be deleted but not be created again.
+    """
+    found: dict[int, list[int]] = {}
+    for member in members:
+        for index in descendants([member], after) - {member}:
+            found.setdefault(index, []).append(member)
+    return found
+
+
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
     """Turn deletions into forgetting where ``deleted_with`` names a resource that is deleted, through a chain too.
 

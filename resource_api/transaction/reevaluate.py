@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.functions import invoke
+from resource_api.catalog.graph import reverse
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import Decision, ReplacementReason
@@ -18,7 +19,13 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
-from resource_api.plan.replacement import conditional_groups, host_of, is_triggered, trigger_entries
+from resource_api.plan.replacement import (
+    conditional_groups,
+    conditional_requirements,
+    host_of,
+    is_triggered,
+    trigger_entries,
+)
 from resource_api.plugins.functions import call_function
 from resource_api.snapshot.configure_providers import DeferredInstances
 
@@ -175,6 +182,8 @@ class Reevaluation:
             self._decide_one(run)
         elif step.decision.conditional or self._trigger_unchanged(step):
             self._keep_if_not_replaced(run)
+        elif step.action is Action.REPLACE and not (step.noop or step.create_first):
+            self._keep_if_requirement_forbidden(run)
 
     def _unreadable(self, run: OperationRun, failure: str) -> None:
         """Fail an operation whose resource cannot be read; a deferred noop one is shown as planned instead."""
@@ -215,6 +224,15 @@ class Reevaluation:
             self._results.fail(removal, problem)
         elif cause := self._forbidding(step.entry.index):
             self._results.skip(removal, f"skipped because {cause} failed", cause)
+        else:
+            self._keep_if_requirement_forbidden(removal)
+
+    def _keep_if_requirement_forbidden(self, removal: OperationRun) -> None:
+        """Keep a resource that could not be created again: it requires what must be replaced and must not be."""
+        for member in self._requirements.get(removal.step.entry.index, ()):
+            if not self._step(member).noop and (cause := self._forbidding(member)):
+                self._results.skip(removal, f"skipped because {cause} failed", cause)
+                return
 
     def _forbidding(self, index: int) -> str:
         """Return a resource that must be replaced with this one and must not be; empty: there is none."""
@@ -230,6 +248,12 @@ class Reevaluation:
     @cached_property
     def _groups(self) -> Mapping[int, Mapping[int, Collection[int]]]:
         return conditional_groups(self._plan.steps)
+
+    @cached_property
+    def _requirements(self) -> Mapping[int, Sequence[int]]:
+        if not self._groups:
+            return {}
+        return conditional_requirements(self._groups, reverse(self._plan.catalog.requires))
 
     def _step(self, index: int) -> Step:
         """Return the step of an entry that has operations."""

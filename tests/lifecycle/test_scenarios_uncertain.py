@@ -263,6 +263,52 @@ def test_one_that_must_not_go_keeps_its_siblings(bench: Bench, parallel: int) ->
     }
 
 
+def requiring(size: int, image: str, *, between: bool) -> dict[str, Any]:
+    """Return D, H and K as in ``deep``, R, replaced for its image, that requires H, and Q, made from R: these first."""
+    middle = {"Thing[X]": {"size": size, "require": "Thing[H]"}} if between else {}
+    return {
+        "Thing[Q]": {"image": "${Gizmo[R].name}", "lifecycle": FIRST},
+        "Gizmo[R]": {"image": image, "require": "Thing[X]" if between else "Thing[H]", "lifecycle": FIRST},
+        **deep(size),
+        **middle,
+    }
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("protected", ["Thing[H]", "Gizmo[K]"])
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_nothing_is_deleted_whose_successor_needs_what_must_not_be_replaced(
+    bench: Bench, parallel: int, protected: str, *, between: bool
+) -> None:
+    """R differs for certain and requires H; H, or K, which is made from H, is protected."""
+    before, after = requiring(1, "x", between=between), requiring(2, "y", between=between)
+    for site in before, after:
+        site[protected]["lifecycle"] = {**FIRST, "protect": True}
+    bench.apply(before)
+    renumber(bench, "D")
+    report = bench.apply(after, parallel=parallel)
+    assert calls(bench) == "~D"
+    assert acted(report)["Gizmo[R]"] == acted(report)["Thing[Q]"] == ("replace", "skipped")
+    assert bench.world.things["gizmo"].keys() == {"D", "K", "R"}
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("parallel", [1, 3])
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_what_requires_a_conditional_replacement_is_replaced_whether_or_not_that_is(
+    bench: Bench, parallel: int, *, between: bool, renumbered: bool
+) -> None:
+    """R differs for certain; H and K are replaced only if D has another number."""
+    bench.apply(requiring(1, "x", between=between))
+    if renumbered:
+        renumber(bench, "D")
+    assert bench.apply(requiring(2, "y", between=between), parallel=parallel).exit_code == 0
+    made = calls(bench).split()
+    assert made[0] == "~D"
+    assert sorted(made) == sorted(f"~D -R +R -Q +Q {'~X' * between} {'-H +H -K +K' * renumbered}".split())
+    assert planned(bench.plan(requiring(2, "y", between=between))) == {}
+
+
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_a_group_is_decided_alike_while_it_is_removed(bench: Bench, parallel: int) -> None:
     """L is made from H and K, and removed first; that its sources go then forbids nothing."""
