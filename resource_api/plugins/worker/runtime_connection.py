@@ -45,7 +45,7 @@ class Disconnected(BaseException):
 
 
 class Channel:
-    """Frames from one descriptor and to another. Only the process that made it sends: forked children do not."""
+    """Frames from one descriptor and to another, for the process that made it: a forked child has no connection."""
 
     def __init__(self, source: int, target: int) -> None:
         """Take over two descriptors; executed programs do not inherit them."""
@@ -76,12 +76,16 @@ class Channel:
 
     def has_input(self) -> bool:
         """Whether ``receive`` would return or raise at once. Raise ``Disconnected``."""
+        if os.getpid() != self._pid:
+            return False
         try:
             return bool(self._frames or select.select([self._source], [], [], 0)[0])
         except (OSError, ValueError) as error:
             raise Disconnected from error
 
     def _read(self) -> None:
+        if os.getpid() != self._pid:  # what arrives is for the parent
+            raise Disconnected
         try:
             data = os.read(self._source, _CHUNK)
             self._frames.extend(self.decoder.feed(data))
