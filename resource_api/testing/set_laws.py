@@ -84,6 +84,7 @@ class SetLaws(FoundationLaws):
             *definition.namevars,
             *definition.mandatory,
             *definition.names_of_kind("parameter"),
+            *definition.names_of_kind("init_only"),  # a default other than its value would be another resource
             "ensure",
             *wanted,
         }
