@@ -42,11 +42,11 @@ def sweep(bench: Bench, kind: str) -> Iterator[Callable[[Iterable[Point]], Itera
 
 
 def table(directory: Path) -> str:
-    """Return the table of the counts in a directory, as Markdown."""
+    """Return the table of the counts in a directory, as Markdown; a dash where no whole sweep has been made."""
     counts = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in directory.glob("*.json")}
-    rows = {f"`{name}`": [counts.get(f"{name}.{kind}.json", 0) for kind in SWEEPS] for name in sorted(_types(counts))}
-    rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)]
-    lines = [f"| {name} | {' | '.join(map(str, row))} | 0 |" for name, row in rows.items()]
+    rows = {f"`{name}`": [counts.get(f"{name}.{kind}.json") for kind in SWEEPS] for name in sorted(_types(counts))}
+    rows["all"] = [sum(count or 0 for count in column) for column in zip(*rows.values(), strict=True)]
+    lines = [f"| {name} | {' | '.join(str(count or '-') for count in row)} | 0 |" for name, row in rows.items()]
     head = ["| type | killed | refused a call | without power | lost |", "| --- | --: | --: | --: | --: |"]
     return "\n".join([*head, *lines])
 
