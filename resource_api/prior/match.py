@@ -17,7 +17,7 @@ from resource_api.model.values.reference import Reference, enclosing_components,
 from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
 from resource_api.prior.orphans import OrphanKind, add_orphans, orphan_entry
 from resource_api.prior.provider_instances import ProviderInstances, current_name
-from resource_api.prior.schema_upgrade import rename, upgrade
+from resource_api.prior.schema_upgrade import rename, rename_intents, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key
+    from resource_api.model.type_definition import Name
 
 
 class Prior(NamedTuple):
@@ -88,8 +89,10 @@ def match(
     Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is to be forgotten
     although its resource is declared.
     """
-    state = instances.state
-    recovery = _recovery(catalog, state) if state.intents else Commit()
+    state, recovery = instances.state, Commit()
+    if state.intents:
+        state, former = rename_intents(state, _declared_names(catalog), functions)
+        recovery = _recovery(catalog, state, former)
     if not state.records and recovery.empty:
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
     if not recovery.empty:
@@ -188,11 +191,17 @@ def _upgrade(
     return errors
 
 
-def _recovery(catalog: Catalog, state: StackState) -> Commit:
+def _declared_names(catalog: Catalog) -> Mapping[tuple[str, Reference], Name]:
+    """Return provider instance and reference of each entry → its name."""
+    return {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
+
+
+def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) -> Commit:
     """Return what an interrupted run may have done that reading the resources cannot show.
 
-    What it was creating and the catalog does not declare is ours, with the protection that it was to have. What it was
-    changing may have been changed, so it notifies.
+    What it was creating and the catalog does not declare is ours, with the protection that it was to have; so is what
+    it was creating under a ``former`` key (present → former), which this commit resolves. What it was changing may have
+    been changed, so it notifies.
     """
     interrupted = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
     owed: dict[Key, Sequence[str]] = {}
@@ -202,11 +211,11 @@ def _recovery(catalog: Catalog, state: StackState) -> Commit:
         if names and "refreshable" in target.definition.features:
             owed[target.key] = names
     declared = {entry.key for entry in catalog.entries}
-    undeclared = [intent for key, intent in state.intents.items() if key not in declared]
+    undeclared = [key for key in state.intents if key not in declared]
     made = []
     for key, intent in state.intents.items():
         record = state.records.get(key)
-        if not intent.makes or (key in declared and not intent.protect):
+        if not intent.makes or (key in declared and key not in former and not intent.protect):
             continue
         if record is None:
             record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
@@ -214,7 +223,7 @@ def _recovery(catalog: Catalog, state: StackState) -> Commit:
         elif record.status != "pending":
             continue
         made.append(record._replace(status="partial"))
-    return Commit(made, done=[intent.key for intent in undeclared], owed=owed)
+    return Commit(made, done=[*undeclared, *former.values()], owed=owed)
 
 
 def _joined(first: Commit, second: Commit) -> Commit:

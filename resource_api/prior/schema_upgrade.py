@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key, Record, StackState
+    from resource_api.model.record import Intent, Key, Record, StackState
+    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.reference import Reference
 
 
 def upgrade(record: Record, functions: ProviderFunctions) -> Record:
@@ -54,17 +56,57 @@ def rename(
     return state._replace(records=records, owed={**kept, **owed}), commit
 
 
+def rename_intents(
+    state: StackState, declared: Mapping[tuple[str, Reference], Name], functions: Callable[[str], ProviderFunctions]
+) -> tuple[StackState, Mapping[Key, Key]]:
+    """Return the state with present names for the intents whose type has other namevars now, and present → former key.
+
+    An intent has no values: it gets the name of the record or of the ``declared`` resource with its reference (provider
+    instance and reference → name), or else the one that its title contains, with defaults.
+    """
+    recorded = {
+        (record.instance, record.reference): record for record in state.records.values() if not record.is_replaced
+    }
+    intents: dict[Key, Intent] = {}
+    former: dict[Key, Key] = {}
+    for key, intent in state.intents.items():
+        definition, place = _definition(key[0], functions), (key[0], intent.reference)
+        name = intent.name
+        if definition is None or _has_namevars(name, definition):
+            pass
+        elif place in recorded:
+            name = _renamed(recorded[place], functions).name
+        elif place in declared:
+            name = declared[place]
+        else:
+            values = definition.namevars_from_title(intent.title) or {}
+            name = definition.name_of(values) if values.keys() >= set(definition.namevars) else name
+        found = intents[key[0], name] = intent._replace(name=name)
+        if found.key != key:
+            former[found.key] = key
+    return state._replace(intents=intents), former
+
+
 def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> Record:
-    try:
-        definition = functions(record.instance).definition
-    except DefinitionError:
-        return record
-    namevars = definition.namevars
-    if (len(record.name) if isinstance(record.name, tuple) else 1) == len(namevars):
+    definition = _definition(record.instance, functions)
+    if definition is None or _has_namevars(record.name, definition):
         return record
     defaults = {name: attribute.fresh_default() for name, attribute in definition.defaults}
     values = {**defaults, **record.should, **(record.is_ or {})}
-    return record._replace(name=definition.name_of(values)) if values.keys() >= set(namevars) else record
+    return record._replace(name=definition.name_of(values)) if values.keys() >= set(definition.namevars) else record
+
+
+def _definition(instance: str, functions: Callable[[str], ProviderFunctions]) -> TypeDefinition | None:
+    """Return the type of a provider instance; None if there is none."""
+    try:
+        return functions(instance).definition
+    except DefinitionError:
+        return None
+
+
+def _has_namevars(name: Name, definition: TypeDefinition) -> bool:
+    """Return whether a name has as many parts as its type has namevars."""
+    return (len(name) if isinstance(name, tuple) else 1) == len(definition.namevars)
 
 
 def _values(values: Mapping[str, Any], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:
