@@ -77,7 +77,7 @@ def compile_catalog(
     evaluator = Evaluator(table, diagnostics, scope)
     evaluator.check_named_values()
     evaluator.evaluate_entries()
-    instances = provider_config.build_instances(table, evaluator, diagnostics)
+    instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls)
     edges = build_edges(table, evaluator.references, diagnostics)
     order = graph.order(len(table.entries), edges)
     _check_cycles(table.entries, order, diagnostics)

@@ -24,25 +24,28 @@ if TYPE_CHECKING:
     from resource_api.catalog.resources import ResourceTable
     from resource_api.model.declaration import ConfiguredProvider, Input, Manifest
     from resource_api.model.entry import Entry
+    from resource_api.model.function import Call
     from resource_api.model.provider_functions import ProviderFunctions
 
 
 def build_instances(
-    table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics
+    table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics, calls: Mapping[str, Call | None]
 ) -> dict[str, ProviderInstance]:
-    """Return the provider instances that the manifest names or its resources need, by name; report invalid ones.
+    """Return the provider instances that the manifest names, or its resources and ``calls`` need, by name.
 
-    The resources of an instance are ordered after those that its configuration refers to.
+    Invalid ones are reported. The resources of an instance are ordered after those that its configuration refers to.
     """
     users: dict[str, list[Entry]] = {}
     configured = {declared.instance: declared for declared in diagnostics.manifest.providers.values()}
     for name, definition in table.instances().items():
         if definition.config.attributes or name in configured:
             users[name] = [entry for entry in table.entries if entry.instance == name]
-    builder = _InstanceBuilder(table, evaluator, diagnostics)
+    callers = {call.instance: name for name, call in calls.items() if call is not None}
+    called = [name for name in callers if table.provider(name).definition.config.attributes]
+    builder = _InstanceBuilder(table, evaluator, diagnostics, callers)
     found = {
         name: builder.build(name, configured.get(name), users.get(name, []))
-        for name in dict.fromkeys([*configured, *users])
+        for name in dict.fromkeys([*configured, *users, *called])
     }
     return {name: instance for name, instance in found.items() if instance is not None}
 
@@ -101,17 +104,21 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 
 
 class _InstanceBuilder:
-    def __init__(self, table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics, callers: Mapping[str, str]
+    ) -> None:
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
+        #: Instance → a named value that is a call of one of its functions.
+        self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
         """Return an instance; None when its type is unknown or broken."""
         try:
             provider = self._table.provider(name)
         except DefinitionError as error:
-            self._report(declared, users, ("type",), str(error))
+            self._report(name, declared, users, ("type",), str(error))
             return None
         config = declared.config if declared else {}
         known = provider.definition.config.attributes
@@ -121,20 +128,24 @@ class _InstanceBuilder:
                 if known
                 else f"type '{provider.definition.name}' takes no configuration"
             )
-            self._report(declared, users, ("config", key), what + (hint(key, known) if known else ""))
+            self._report(name, declared, users, ("config", key), what + (hint(key, known) if known else ""))
         if wrong := unknown_implementation(declared.implementation if declared else "", provider):
-            self._report(declared, users, ("implementation",), wrong)
-        values, pending = self._evaluate(declared, {key: config[key] for key in known if key in config}, users)
+            self._report(name, declared, users, ("implementation",), wrong)
+        values, pending = self._evaluate(name, declared, {key: config[key] for key in known if key in config}, users)
         checked, problems = validate_config(provider, values)
         for problem in problems:
             path = ("config", problem.attribute) if problem.attribute else ("config",)
-            self._report(declared, users, path, problem.message)
-        place = declared.origin.place() if declared else self._diagnostics.manifest.place(users[0].declaration)
+            self._report(name, declared, users, path, problem.message)
+        manifest = self._diagnostics.manifest
+        if declared:
+            place = declared.origin.place()
+        else:
+            place = manifest.place(users[0].declaration if users else ("values", self._callers[name]))
         version, stated = (declared.version, declared.implementation) if declared else ("", "")
         return ProviderInstance(name, place, version, checked, pending, stated)
 
     def _evaluate(
-        self, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]
+        self, name: str, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the evaluated values, ``UNKNOWN`` where only a state has them, and the pending ones as written."""
         values: dict[str, Any] = {}
@@ -144,7 +155,7 @@ class _InstanceBuilder:
                 targets = self._evaluator.prerequisites(value)
                 values[key] = self._evaluator.evaluate(value)
             except ValueError as error:
-                self._report(declared, users, ("config", key), str(error))
+                self._report(name, declared, users, ("config", key), str(error))
                 values[key] = UNKNOWN
                 continue
             if is_unknown(values[key]):
@@ -154,17 +165,17 @@ class _InstanceBuilder:
         return values, pending
 
     def _report(
-        self, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
+        self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Report an error at the provider's position; of a default provider, at the first resource that needs it."""
+        """Report an error at the provider's position; of a default one, at the first resource or call that needs it."""
+        text = f"the configuration of its provider: {message}"
+        advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
         if declared is not None:
             self._diagnostics.provider_error(declared, path, message)
+        elif users:
+            self._diagnostics.resource_error(users[0], None, text, "provider", advice)
         else:
-            name = split_instance(users[0].instance)[0]
-            advice = f"configure it under providers: with {name}: {{config: {{...}}}}"
-            self._diagnostics.resource_error(
-                users[0], None, f"the configuration of its provider: {message}", "provider", advice
-            )
+            self._diagnostics.value_error(self._callers[name], (), f"{text}; {advice}", "provider")
 
 
 def validate_config(provider: ProviderFunctions, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import quoting_hints
-from resource_api.model.attribute import RELATIONSHIPS
+from resource_api.model.attribute import OPERATIONS, RELATIONSHIPS
 from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
@@ -25,7 +25,6 @@ Path = tuple[str | int, ...]
 
 LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
 REPLACEMENTS: Final = ("never", "delete_first", "create_first")
-OPERATIONS: Final = ("create", "update", "delete")
 
 _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
@@ -154,8 +153,8 @@ def _one_of(words: tuple[str, ...]) -> Check:
 
 
 def _seconds(path: Path, value: Any) -> Iterator[Violation]:
-    if type(value) not in (int, float) or value <= 0:
-        yield Violation(path, f"{_name(path)} must be a number of seconds above 0")
+    if type(value) not in (int, float) or not value >= 0:
+        yield Violation(path, f"{_name(path)} must be a number of seconds, or 0 for no limit")
 
 
 def _timeout(path: Path, value: Any) -> Iterator[Violation]:

@@ -38,6 +38,8 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
         "lifecycle",
     }
 )
+#: The operations that can have a time limit of their own.
+OPERATIONS: Final = ("create", "update", "delete")
 RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
 KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}

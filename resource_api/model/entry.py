@@ -143,6 +143,19 @@ class Entry:
         return self.declaration.parent
 
     @property
+    def has_timeout(self) -> bool:
+        """Whether some operation on it has a time limit."""
+        return bool(self.definition.timeout if self.meta.timeout is None else self.meta.timeout)
+
+    def timeout(self, operation: str) -> float | None:
+        """Return the time limit of an operation in seconds, of the declaration or else of its type; None: no limit."""
+        for declared in (self.meta.timeout, self.definition.timeout):
+            seconds = declared.get(operation) if isinstance(declared, dict) else declared
+            if seconds is not None:
+                return float(seconds) or None  # type: ignore[arg-type] # a mapping is a dict
+        return None
+
+    @property
     def reference(self) -> Reference:
         """The user's name of it."""
         parent = self.declaration.parent

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.step import Step
+    from resource_api.model.values.errors import Problem
 
 
 class StepReport(NamedTuple):
@@ -101,6 +102,8 @@ class Report(NamedTuple):
     seconds: float = 0.0
     outputs: Mapping[str, Any] = {}
     run: str = ""
+    #: What is wrong with outputs: a function that failed, a missing key.
+    problems: Sequence[Problem] = ()
 
     def __repr__(self) -> str:
         """Show the counts that are not 0."""

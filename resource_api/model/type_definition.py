@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
 from resource_api.model import function as functions_
-from resource_api.model.attribute import AttributeSet, hint, input_problems, keyword_problems
+from resource_api.model.attribute import OPERATIONS, AttributeSet, hint, input_problems, keyword_problems
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
@@ -47,7 +47,7 @@ FEATURES: Final = frozenset(
     }
 )
 _KEYWORDS: Final = (
-    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation"),
+    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
     *("version", "config", "functions"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
@@ -74,6 +74,7 @@ class TypeDefinition(AttributeSet):
         title_patterns: Sequence[Mapping[str, str]] = (),
         schema_version: int = 1,
         isolation: Literal["process"] | None = None,
+        timeout: float | Mapping[str, float] | None = None,
         version: str | None = None,
         config: Mapping[str, Attribute] | None = None,
         functions: Mapping[str, Function] | None = None,
@@ -95,6 +96,8 @@ class TypeDefinition(AttributeSet):
         self.title_patterns = title_patterns
         self.schema_version = schema_version
         self.isolation = isolation
+        #: The time limit of its resources' changes, in seconds or by operation; the metaparameter takes precedence.
+        self.timeout = timeout
         #: Compared with ``version:`` of a configured provider (PEP 440); None: not declared.
         self.version = version
         #: The attributes of its provider's configuration.
@@ -240,6 +243,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
+    problems += _timeout_problems(definition.timeout)
     problems += _provider_problems(definition)
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
@@ -253,6 +257,18 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
+
+
+def _timeout_problems(timeout: Any) -> list[str]:
+    """Check the time limits: a number of seconds, or numbers by operation; 0 is no limit."""
+    given = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
+    problems = [
+        f"timeout: unknown operation {name!r}{hint(str(name), OPERATIONS)}; there are {', '.join(OPERATIONS)}"
+        for name in given
+        if name not in (*OPERATIONS, "timeout")
+    ]
+    wrong = [name for name, value in given.items() if type(value) not in (int, float) or not value >= 0]
+    return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {given[name]!r}" for name in wrong]
 
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:

@@ -15,6 +15,7 @@ from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Step
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operations as ordering
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from resource_api.model.function import Call
     from resource_api.model.options import Options
     from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.values.errors import Problem
     from resource_api.model.values.expression import Path
     from resource_api.plan.drift import Drift
     from resource_api.prior.match import Prior
@@ -62,6 +64,8 @@ class Plan(NamedTuple):
     in_sync: Collection[int] = ()
     #: How many unchanged resources an earlier run has concluded about, so that the plan has no steps for them.
     cached_unchanged: int = 0
+    #: What is wrong with outputs: a function that failed, a missing key.
+    problems: Sequence[Problem] = ()
 
     def __repr__(self) -> str:
         """Return one short line, whatever the number of steps."""
@@ -128,8 +132,9 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
     )
     drift = find_drift(prior, queries.observation, (entry for entry in entries if entry.index not in bulk.in_sync))
-    outputs = planner.outputs()
-    return Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, bulk.in_sync)
+    outputs, problems = planner.outputs()
+    planned = Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, bulk.in_sync)
+    return planned._replace(problems=problems) if problems else planned
 
 
 def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:
@@ -312,7 +317,7 @@ class _Planner:
         except ValueError as error:
             if self.acting:
                 return UNKNOWN
-            raise ValueError(failure or str(error)) from error
+            raise EvaluationError(failure or str(error)) from error
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
         """Return whether a value would come only from carrying out a noop step: then this step is noop too."""
@@ -322,9 +327,9 @@ class _Planner:
         sources = (self.steps[index] for index in indexes if index in self.steps)
         return any(source.noop and would_change(source) for source in sources)
 
-    def outputs(self) -> dict[str, Any]:
-        """Return the manifest's outputs with ``UNKNOWN`` for values that are not known yet."""
-        return dict(unknowns.outputs(self.catalog, self._resolve))
+    def outputs(self) -> tuple[dict[str, Any], list[Problem]]:
+        """Return the manifest's outputs with ``UNKNOWN`` for values that are not known yet, and what is wrong."""
+        return unknowns.outputs(self.catalog, self._resolve)
 
 
 def would_change(step: Step) -> bool:

@@ -11,10 +11,11 @@ from resource_api.catalog import canonicalize
 from resource_api.model.change import Action, exists
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values import expression
+from resource_api.model.values.errors import Problem
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -52,15 +53,23 @@ def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], 
     return expression.follow_keys(mark_secrets(definition, is_, should).get(attribute), path, path.keys[1:])
 
 
-def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the manifest's outputs, ``UNKNOWN`` if there is no value yet; one named like a secret input is secret."""
+def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the manifest's outputs by name, and the problems of those that have no value and get none in this run.
+
+    An output is ``UNKNOWN`` if there is no value yet. One named like a secret input is secret.
+    """
+    values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():
         try:
             found = expression.evaluate(value, resolve)
+        except expression.EvaluationError as error:
+            found, place = UNKNOWN, catalog.manifest.place(("outputs", name))
+            problems.append(Problem(None, f"output '{name}': {error}", "error", "", *place, code="output"))
         except ValueError:
             found = UNKNOWN
         secret = is_secret(catalog.scope.inputs.get(name)) and not is_unknown(found)
-        yield name, Sensitive(found) if secret else found
+        values[name] = Sensitive(found) if secret else found
+    return values, problems
 
 
 def with_location(catalog: Catalog, entry: Entry, text: str) -> str:

@@ -86,9 +86,12 @@ def match_instances(
         return ProviderInstances(state)
     matcher = _Matcher(state, recorded, functions)
     used = {entry.instance for entry in catalog.entries} | matcher.in_use
+    called = {call.instance for call in catalog.scope.calls.values() if call is not None}
     for name, instance in catalog.instances.items():
         if name in used and not instance.pending:
             matcher.match_declared(instance)
+        elif name in called and not instance.pending:
+            matcher.configs[name] = instance.config
     deferred = {name for name, instance in catalog.instances.items() if instance.pending}
     for name, record in list(matcher.recorded.items()):
         if name not in matcher.configs and name not in matcher.refused and name not in deferred:

@@ -43,6 +43,7 @@ def plan(planned: Plan) -> dict[str, Any]:
         "summary": summary(planned.summary),
         "complete": planned.complete,
         "applicable": planned.applicable,
+        **({"problems": list(map(problem, planned.problems))} if planned.problems else {}),
     }
 
 
@@ -160,6 +161,7 @@ def report(done: Report) -> dict[str, Any]:
         "steps": [step_end(each) for each in done.steps],
         "outputs": plain(done.outputs),
         "summary": summary(done.summary, done.exit_code, done.run),
+        **({"problems": list(map(problem, done.problems))} if done.problems else {}),
     }
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.validate import LOGLEVELS, OPERATIONS, REPLACEMENTS
+from resource_api.manifest.validate import LOGLEVELS, REPLACEMENTS
+from resource_api.model.attribute import OPERATIONS
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes.regex_dialect import END
 from resource_api.render import describe
@@ -71,7 +72,7 @@ def _named(docs: str, patterns: Schema) -> Schema:
 
 _NULL: Final[Schema] = {"type": "null"}
 _BOOLEAN: Final[Schema] = {"type": "boolean"}
-_SECONDS: Final[Schema] = {"type": "number", "exclusiveMinimum": 0}
+_SECONDS: Final[Schema] = {"type": "number", "minimum": 0}
 #: A title may hold any text, but not within quotes. (Without groups, because validators join patterns.)
 _TITLE: Final = rf"""\[(?!"[\s\S]*"\]{END}|'[\s\S]*'\]{END})[\s\S]+\]{END}"""
 _NAME: Final = rf"^[A-Za-z0-9_][A-Za-z0-9_-]*{END}"
@@ -109,7 +110,9 @@ _METAPARAMETERS: Final[Schema] = {
     "alias": _or_null("Further names for references in this manifest: one or a list.", _one_or_list(_WORD)),
     "provider": _or_null("The entry of providers to use.", _WORD),
     "implementation": _or_null("Which of several providers of its type manages it.", _WORD),
-    "timeout": _or_null("Seconds for a change, or by operation.", {"anyOf": [_SECONDS, _closed(_OPERATIONS)]}),
+    "timeout": _or_null(
+        "Seconds for a change, or by operation; 0: no limit.", {"anyOf": [_SECONDS, _closed(_OPERATIONS)]}
+    ),
     "lifecycle": _or_null("How it may be replaced, deleted and identified.", _closed(_LIFECYCLE)),
 }
 _INPUT: Final[Schema] = {

@@ -430,6 +430,8 @@ class Runtime(ResourceReader):
             times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
             self.store.finish_run(name, {"run": run, "command": command, **times, "summary": summary})
         snapshot.providers.close(interrupted=transaction.stopped is not None)
+        for problem in report.problems:
+            self.notify(Diagnosed(problem))
         self.notify(Finished(report))
         return report
 

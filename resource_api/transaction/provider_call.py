@@ -113,11 +113,9 @@ def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
 
 
 def _deadline(runs: Sequence[OperationRun]) -> float | None:
-    """Return when a call must have ended, in seconds of ``time.monotonic``; None: no ``timeout`` is declared.
+    """Return when a call must have ended, in seconds of ``time.monotonic``; None: there is no time limit.
 
     A resource with a timeout has a call of its own.
     """
-    timeout = runs[0].step.entry.meta.timeout if len(runs) == 1 else None
-    if isinstance(timeout, dict):
-        timeout = timeout.get(str(runs[0].decision.action))
-    return time.monotonic() + timeout if isinstance(timeout, (int, float)) else None
+    timeout = runs[0].step.entry.timeout(str(runs[0].decision.action)) if len(runs) == 1 else None
+    return None if timeout is None else time.monotonic() + timeout

@@ -15,6 +15,7 @@ from resource_api.catalog.graph import reverse
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import Decision, ReplacementReason
+from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
@@ -163,13 +164,16 @@ class Reevaluation:
         return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
     def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
-        """Return what a function returns; under noop its provider may still be unknown. Raises ``ValueError``."""
+        """Return what a function returns; under noop its provider may still be unknown. Raises ``EvaluationError``."""
         configured = self._deferred.configure(call.instance, self.resolve)
         if configured.later:
             return UNKNOWN
         if configured.failure:
-            raise ValueError(configured.failure)
-        return invoke(call, given, partial(call_function, self._providers))
+            raise EvaluationError(configured.failure)
+        try:
+            return invoke(call, given, partial(call_function, self._providers))
+        except ValueError as error:
+            raise EvaluationError(str(error)) from error
 
     # Deciding again
 

@@ -264,4 +264,4 @@ def _is_plain(operation: Operation) -> bool:
 
 def _needs_own_call(operation: Operation) -> bool:
     entry = operation.step.entry
-    return "imperative" in entry.definition.features or entry.meta.timeout is not None
+    return "imperative" in entry.definition.features or entry.has_timeout

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.event import Event
     from resource_api.model.step import Operation
+    from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import Plan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.recorder import Recorder
@@ -100,16 +101,18 @@ class Transaction:
 
     def _finish(self, started: float) -> Report:
         """Write what was only read, and the outputs; of a run that is partial or has failed those stay as recorded."""
-        outputs = self._outputs()
         summary = self._results.summary()
-        exit_code = 1 if summary.failed or summary.skipped or self.stopped else 0
+        failed = bool(summary.failed or summary.skipped or self.stopped)
+        outputs, problems = self._outputs(failed=failed)
+        exit_code = 1 if failed or problems else 0
         whole = self._plan.complete and not exit_code
         self._recorder.finish(self._results, outputs if whole else None)
         if not whole:
             outputs = self._plan.prior.state.outputs
         if outputs:
             self._events.send(Outputs(outputs))
-        return Report(self._results.reports, summary, exit_code, time.monotonic() - started, outputs)
+        seconds = time.monotonic() - started
+        return Report(self._results.reports, summary, exit_code, seconds, outputs, problems=problems)
 
     def _nothing_to_do(self) -> bool:
         steps = self._plan.steps
@@ -122,11 +125,16 @@ class Transaction:
             if step.is_ is not None and step.decision is not SAME and (masked := step.masked_is) is not step.is_:
                 self._context.log.mask.add(masked)
 
-    def _outputs(self) -> Mapping[str, Any]:
+    def _outputs(self, *, failed: bool) -> tuple[Mapping[str, Any], Sequence[Problem]]:
+        """Return the outputs that have a value, and what is wrong with the others.
+
+        Under noop that is what the plan found; after a failure nothing, because a function may need what failed.
+        """
         if not self._plan.catalog.manifest.outputs:
-            return {}
-        found = unknowns.outputs(self._plan.catalog, self._reevaluation.resolve)
-        return {name: value for name, value in found if not is_unknown(value)}
+            return {}, ()
+        found, problems = unknowns.outputs(self._plan.catalog, self._reevaluation.resolve)
+        reported: Sequence[Problem] = self._plan.problems if self._plan.options.noop else problems
+        return {name: value for name, value in found.items() if not is_unknown(value)}, () if failed else reported
 
     # One by one, or side by side
 

@@ -122,7 +122,7 @@ class Bench:
             body = "\n".join(f"    {line}" for line in dedent(provider).strip("\n").splitlines())
             self.write(f"modules/providers/{name}.py", f"{_PREAMBLE}\nclass Provider({base}):\n{body}\n")
 
-    def probe(self, provider: str, *, features: tuple[str, ...] = (), base: str = "BaseProvider") -> None:
+    def probe(self, provider: str, *, features: tuple[str, ...] = (), base: str = "BaseProvider", **more: Any) -> None:
         """Write the type ``probe`` (name, ensure, size, colour) with a provider given as the body of its class.
 
         ``self._done(changes)`` stores the changes of ``set``, unless the body defines it differently.
@@ -150,6 +150,7 @@ class Bench:
             provider=body,
             base=base,
             features=list(features),
+            **more,
         )
 
     def things(self, type_name: str) -> dict[str, dict[str, Any]]:

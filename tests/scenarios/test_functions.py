@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -270,3 +271,124 @@ def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> N
     assert (applied.code, names(server)) == (1, ["c"])
     assert "Inventory_host[a]: function dns.broken must return Integer, and returned another str" in applied.err
     assert "Inventory_host[b]: function inventory_host.free_address failed: the inventory refuses" in applied.err
+
+
+def test_a_function_needs_no_resource_of_its_provider(site: Site) -> None:
+    """A configured provider that only a function uses is configured, by ``providers:`` or by ``check_config``."""
+    server = site.serve()
+    token = str(site.write("token", "token-one"))
+    call = "{invoke: Inventory_host.free_address, with: {network: 10.0.0.0/24, host: new}"
+    site.write(
+        "declared.yaml",
+        f"""
+        project: p
+        providers: {{lab: {{type: inventory_host, config: {{url: "{server.url}", token: token-one}}}}}}
+        values: {{address: {call}, provider: lab}}}}
+        outputs: {{address: "${{values.address}}"}}
+        """,
+    )
+    site.write("default.yaml", f'project: q\nvalues: {{a: {call}}}}}\noutputs: {{address: "${{values.a}}"}}\n')
+    declared = site.run("apply", "declared.yaml")
+    assert (declared.code, "address: 10.0.0.1" in declared.out) == (0, True), declared.err
+    default = site.run("apply", "default.yaml", INVENTORY_URL=server.url, INVENTORY_TOKEN_FILE=token)
+    assert (default.code, "address: 10.0.0.1" in default.out) == (0, True), default.err
+    refused = site.run("apply", "default.yaml")
+    assert refused.code == 65
+    assert "default.yaml:2:10: value 'a': the configuration of its provider: 'url' is missing" in refused.err
+
+
+def test_a_failing_function_of_an_output_fails_the_run(dns: Site) -> None:
+    """``plan`` and ``apply``, also with ``--noop``, report the output with its place and exit with 1."""
+    manifest = dns.write(
+        "site.yaml",
+        """
+        project: p
+        values: {number: {invoke: broken}}
+        outputs:
+          fine: 1
+          number: ${values.number}
+        """,
+    )
+    expected = f"{manifest}:5:3: output 'number': function dns.broken must return Integer, and returned another str"
+    for command in (["plan"], ["apply"], ["apply", "--noop"], ["apply", "--isolate"]):
+        done = dns.run(*command, manifest)
+        assert (done.code, expected in done.err) == (1, True), (command, done)
+    streamed = dns.run("apply", manifest, "--json")
+    lines = [json.loads(line) for line in streamed.out.splitlines()]
+    (diagnostic,) = (line for line in lines if line["type"] == "diagnostic")
+    assert (streamed.code, diagnostic["line"], lines[-1]["exit_code"]) == (1, 5, 1)
+    assert dns.run("plan", manifest, "--json").document["problems"][0]["line"] == 5
+
+
+def test_a_failing_function_of_an_output_may_wait_for_a_step(dns: Site) -> None:
+    """A function that an earlier step makes succeed is no problem of the plan, nor of ``--noop``."""
+    number = dns.home / "number"
+    dns.write(
+        "m/providers/dns.py", DNS_PROVIDER.replace('return "no number"', f'return int(Path("{number}").read_text())')
+    )
+    dns.write(
+        "site.yaml",
+        f"""
+        project: p
+        values: {{number: {{invoke: broken}}}}
+        resources: {{"File[{number}]": {{content: "7"}}}}
+        outputs: {{number: "${{values.number}}"}}
+        """,
+    )
+    assert dns.run("plan", "site.yaml").code == 0
+    assert dns.run("apply", "site.yaml", "--noop").code == 0
+    applied = dns.run("apply", "site.yaml")
+    assert (applied.code, "number: 7" in applied.out) == (0, True), applied.err
+
+
+def test_elements_of_results_and_values_are_named_in_brackets(dns: Site) -> None:
+    """``[0]`` is an element of a list, and ``.key`` one of a mapping, of named values, inputs and results."""
+    dns.write(
+        "site.yaml",
+        """
+        project: p
+        inputs: {ports: {type: "Array[Integer]", default: [80, 443]}}
+        values:
+          found: {invoke: dns_lookup, with: {host: web}}
+          z: [{key: [deep]}, b]
+        resources:
+          File[/nowhere/a]: {ensure: absent, content: "${values.z[1]}"}
+        outputs:
+          a: ${values.found[1]}
+          b: ${values.z[0].key[0]}
+          c: ${inputs.ports[1]}
+          d: "${values.z.0.key.0} and ${values.z[1]}"
+        """,
+    )
+    applied = dns.run("apply", "site.yaml")
+    assert (applied.code, applied.out.splitlines()[:4]) == (
+        0,
+        ["a: 10.9.8.7", "b: deep", "c: 443", "d: deep and b"],
+    ), applied.err
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "expected"),
+    [
+        ("${values.z[2]}", 65, "site.yaml:5:12: output 'o': ${values.z[2]}: there is no '2'; it has 2 elements"),
+        ("${values.z[0].kee}", 65, "${values.z[0].kee}: there is no 'kee'; did you mean 'key'?"),
+        ("${values.z[1][0]}", 65, "${values.z[1][0]}: there is no '0'; it is no list and no mapping"),
+        ("${facts.os[0]}", 65, "${facts.os[0]}: there is no '0'"),
+        ("${values.z[-1]}", 65, "is not a reference"),
+        ("${values.found[2]}", 1, "site.yaml:5:12: output 'o': ${values.found[2]}: there is no '2'; it has 2 elements"),
+    ],
+)
+def test_a_missing_element_is_an_error_with_its_place(dns: Site, value: str, code: int, expected: str) -> None:
+    """A missing element of what the manifest holds is refused; one of a function's result fails the run."""
+    dns.write(
+        "site.yaml",
+        f"""
+        project: p
+        values:
+          found: {{invoke: dns_lookup, with: {{host: web}}}}
+          z: [{{key: [deep]}}, b]
+        outputs: {{ o: "{value}" }}
+        """,
+    )
+    done = dns.run("apply", "site.yaml")
+    assert (done.code, expected in done.err) == (code, True), done.err

@@ -290,6 +290,32 @@ def test_a_timeout_sets_the_deadline_of_the_context(bench: Bench) -> None:
     assert lefts == ["None for ['a']", "50 for ['b']", "20 for ['c']", "None for ['d']"]
 
 
+def test_a_type_has_time_limits_of_its_own(bench: Bench) -> None:
+    """``timeout`` of a type holds where a resource declares none for the operation; 0 is no limit."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            import time
+            left = context.deadline and round(context.deadline - time.monotonic())
+            context.notice(f"left {left} for {sorted(changes)}")
+            self._done(changes)
+        """,
+        timeout={"create": 70, "update": 30},
+    )
+    done = bench.apply(
+        """
+        resources:
+          Probe[a]: {}
+          Probe[b]: {timeout: 50}
+          Probe[c]: {timeout: {update: 20}}
+          Probe[d]: {timeout: 0}
+          Probe[e]: {timeout: {create: 0}}
+        """
+    )
+    lefts = [line.split("left ")[1] for line in done.lines if "left" in line]
+    assert lefts == ["70 for ['a']", "50 for ['b']", "70 for ['c']", "None for ['d']", "None for ['e']"]
+
+
 @pytest.mark.parametrize(
     "method",
     [

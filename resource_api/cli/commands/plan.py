@@ -38,6 +38,8 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
         if step.decision.error:
             reference, name = str(step.reference), step.definition.name
             session.log.write("err", reference, step.decision.error, name, step.log_fields, status="failed")
-    if planned.summary.failed:
+    for problem in planned.problems:
+        session.output.problem(problem)
+    if planned.summary.failed or planned.problems:
         return 1
     return 2 if settings["detailed_exitcodes"] and planned.summary.changed else 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import nearest
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -19,10 +20,23 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
-_SCOPE: Final = regex(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)+)\}")
+_SCOPE: Final = regex(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
-_REST: Final = regex(r"((?:\.[A-Za-z0-9_-]+)*)\}")
+_REST: Final = regex(r"((?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
+_KEY: Final = regex(r"\.([A-Za-z0-9_-]+)|\[([0-9]+)\]")
+#: Digits of an index; a number with more of them is none of a list's.
+_LONGEST_INDEX: Final = 10
+
+
+class EvaluationError(ValueError):
+    """A reference that has no value and gets none in this run: a missing key, or a function that failed."""
+
+
+class Index(str):
+    """A key of a path that is written in brackets: ``${values.z[0]}``."""
+
+    __slots__ = ()
 
 
 class Path(NamedTuple):
@@ -33,7 +47,8 @@ class Path(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as it was written."""
-        return "${" + ".".join((str(self.root), *self.keys)) + "}"
+        keys = (f"[{key}]" if isinstance(key, Index) else f".{key}" for key in self.keys)
+        return "${" + "".join((str(self.root), *keys)) + "}"
 
 
 class Expression(NamedTuple):
@@ -76,7 +91,7 @@ def parse(text: str) -> str | Expression:
 def _path(text: str, start: int) -> tuple[Path, int]:
     """Parse one path that starts behind ``${``; return it and its end."""
     if scope := _SCOPE.match(text, start):
-        return Path(scope[1], tuple(scope[2][1:].split("."))), scope.end()
+        return Path(scope[1], _keys(scope[2])), scope.end()
     head = _HEAD.match(text, start)
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
@@ -88,7 +103,11 @@ def _path(text: str, start: int) -> tuple[Path, int]:
         )
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])
-    return Path(target, (tail[1], *filter(None, rest[1].split(".")))), rest.end()
+    return Path(target, (tail[1], *_keys(rest[1]))), rest.end()
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    return tuple(found[1] or Index(found[2]) for found in _KEY.finditer(text))
 
 
 def is_literal(value: Any) -> bool:
@@ -164,7 +183,7 @@ def _text(source: str | Path, value: Any) -> str:
 
 
 def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
-    """Return the value at ``keys`` in ``value``. Raises ``ValueError`` naming the missing key."""
+    """Return the value at ``keys`` in ``value``. Raises ``EvaluationError`` naming the missing key."""
     for key in keys:
         secret = isinstance(value, Sensitive)
         inner = value.reveal() if secret else value
@@ -172,11 +191,21 @@ def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
             return UNKNOWN
         if isinstance(inner, dict) and key in inner:
             value = inner[key]
-        elif isinstance(inner, list) and key.isdigit() and int(key) < len(inner):
+        elif isinstance(inner, list) and key.isdecimal() and len(key) < _LONGEST_INDEX and int(key) < len(inner):
             value = inner[int(key)]
         else:
-            msg = f"{path}: there is no '{key}'"
-            raise ValueError(msg)
+            msg = f"{path}: there is no '{key}'" + ("" if secret else _available_keys(inner, key))
+            raise EvaluationError(msg)
         if secret:
             value = Sensitive(value)
     return value
+
+
+def _available_keys(value: Any, key: str) -> str:
+    """Return the rest of a message about a missing key: the nearest one, or what there is instead."""
+    if isinstance(value, dict):
+        advice = nearest(key, map(str, value))
+        return f"; {advice}" if advice else "; it is empty" if not value else ""
+    if isinstance(value, list):
+        return f"; it has {len(value)} elements, from [0] to [{len(value) - 1}]" if value else "; it is an empty list"
+    return f"; it is {'nothing' if value is None else 'no list and no mapping'}"
