@@ -33,7 +33,7 @@ class DefinitionFiles:
     def __init__(self, read: ReadCode | None = None) -> None:
         """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
         self._read = read
-        self._builtins: dict[str, dict[str, Any] | None] = {}
+        self._builtins: dict[str, dict[str, Any]] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
         """Return the type that a file defines, perhaps not the ``first`` of its name. Raise ``DefinitionError``."""

@@ -6,7 +6,6 @@ define is checked in ``definitions``.
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -18,6 +17,7 @@ from resource_api.model.values.errors import DefinitionError, UntrustedCode, rea
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping
 
     #: Path → the bytes of the file, and its status.
@@ -74,7 +74,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
     except (KeyboardInterrupt, UntrustedCode):
         raise
     except BaseException as error:
-        msg = f"{path}:{line_of(error, path)}: {_describe(error, path)}"
+        msg = f"{path}:{line_of(error, path)}: {_describe(error)}"
         raise DefinitionError(msg) from error
     if stdout.written or path_changed:
         what = "prints" if stdout.written else "changes sys.path"
@@ -139,14 +139,10 @@ def line_of(error: BaseException, file: str) -> int:
     return line
 
 
-def _describe(error: BaseException, path: str) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
-    if isinstance(error, ModuleNotFoundError) and error.name == "lib":
-        directory = os.path.dirname(os.path.dirname(path))  # noqa: PTH120 - text
-        directory = directory.removesuffix("/providers")  # of one of several providers
-        return f"imports from 'lib', but there is no directory {directory}/lib"
     text = reason(error)
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

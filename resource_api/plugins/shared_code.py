@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from resource_api.plugins.loader import ReadCode
 
 
-def builtins_with_lib(directory: str, read: ReadCode | None = None) -> dict[str, Any] | None:
-    """Return the built-in names for files of a directory of the module path; None where it has no ``lib/``.
-
-    ``read`` as for ``execute_in``.
-    """
-    return _Library(directory, read).builtins if os.path.isdir(f"{directory}/lib") else None  # noqa: PTH112 - text
+def builtins_with_lib(directory: str, read: ReadCode | None = None) -> dict[str, Any]:
+    """Return the built-in names for files of a directory of the module path; ``read`` as for ``execute_in``."""
+    return _Library(directory, read).builtins
 
 
 class _Library:
@@ -123,6 +120,8 @@ class _Library:
             self._loading.discard(name)
 
     def _unknown(self, name: str) -> str:
+        if not name:
+            return f"imports from 'lib', but there is no directory {self._root}"
         parent, _, last = name.rpartition(".")
         directory = f"{self._root}/{parent.replace('.', '/')}".rstrip("/")
         try:
