@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem.files import Batch
+from resource_api.system.filesystem.files import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,13 +66,13 @@ def _staged() -> Iterator[dict[str, bytes | None]]:
 
 def _installed(before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
     """Install what differs, and return whether the real files were still as before; the tools respect the lock."""
-    with _locked(_LOCK, os.O_WRONLY | os.O_CREAT, fcntl.lockf), Batch() as batch:
+    with _locked(_LOCK, os.O_WRONLY | os.O_CREAT, fcntl.lockf):
         if any(_read(Path("/etc", name)) != before[name] for name in _FILES):
             return False
         for name in _FILES:
             content = after[name]
             if content is not None and content != before[name]:
-                batch.replace(f"/etc/{name}", content)
+                replace(f"/etc/{name}", content)  # one failure keeps the later, deciding ones from it
     return True
 
 
