@@ -35,7 +35,7 @@ class Provider(BaseProvider):
             for group in (grp.getgrall() if names is None else _entries(names))
             if group.gr_name and group.gr_name[0] not in "+-"  # entries for NIS are not groups
         )
-        return [row for each in rows if (row := context.type.accepted_row(each)) is not None]
+        return list(context.accepted(rows))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one group after another."""

@@ -72,8 +72,7 @@ class Provider(BaseProvider):
         """Return the packages of dpkg's database; those that are wanted as ``latest`` with their candidate version."""
         native, records = self._records()
         if names is None:
-            found = (context.type.accepted_row(_row(_title(record, native), record)) for record in records)
-            rows = [row for row in found if row is not None]
+            rows = list(context.accepted(_row(_title(record, native), record) for record in records))
         else:
             known = {name: record for record in records for name in _names(record, native)}
             rows = [_row(name, known[name]) for name in names if name in known]

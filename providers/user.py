@@ -74,7 +74,7 @@ class Provider(BaseProvider):
             for user in (pwd.getpwall() if names is None else _entries(names))
             if user.pw_name and user.pw_name[0] not in "+-"  # entries for NIS are not users
         )
-        return [row for each in rows if (row := context.type.accepted_row(each)) is not None]
+        return list(context.accepted(rows))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one user after another."""

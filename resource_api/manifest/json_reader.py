@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 #: Escapes of NUL and of surrogates. Most surrogates are half of a pair and fine: the tokens tell.
 _SUSPECT: Final = regex(r"\\u(?:0000|[dD][89a-fA-F])")
-_TOKEN: Final = regex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,"]|[^][{}:,"\s]+')
+_TOKEN: Final = regex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}"]|[^][{}:,"\s]+')
+#: A whole number of fewer digits fits 64 bits.
+_SURE: Final = 19
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
@@ -152,21 +154,17 @@ class _Tokens:
 
     def _object(self, node: Node, depth: int) -> None:
         while (token := self._next())[0] != "}":
-            if token[0] == ",":
-                continue
             key, place = json.loads(token[0]), self._position(token)
             if message := document.character_problem(key, key=True):
                 self._add(token, "encoding", message)
             if key in node.children:
                 self.problems.append(document.duplicate_key(self._file, place, node.children[key][0], key))
-            self._next()  # the colon
             node.children.setdefault(key, (place, self._node(self._next(), depth)))
 
     def _array(self, node: Node, depth: int) -> None:
         while (token := self._next())[0] != "]":
-            if token[0] != ",":
-                item = self._node(token, depth)
-                node.children[len(node.children)] = item.position, item
+            item = self._node(token, depth)
+            node.children[len(node.children)] = item.position, item
 
     def _check_scalar(self, token: Match[str]) -> None:
         written = token[0]
@@ -175,7 +173,7 @@ class _Tokens:
                 self._add(token, "encoding", message)
         elif written in _NOT_FINITE:
             self._add(token, "value", "infinity and not-a-number are not allowed")
-        elif written[0] in yaml_scalar.NUMERIC:
+        elif written[0] in yaml_scalar.NUMERIC and not (len(written) < _SURE and written.isdecimal()):
             try:
                 yaml_scalar.plain(written)
             except ValueError as error:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.change import Difference, change_status, describe_difference, state_differences
 from resource_api.model.values.errors import ProviderError, ResourceError, reason
+from resource_api.model.values.text import show
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -177,6 +178,17 @@ class Context:
         """Mask the secrets in ``value`` from now on, wherever their text appears."""
         self.wrote_output = True
         self._run.log.mask.add(value)
+
+    def accepted(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of ``get`` without the values that the type does not accept, for what others have written.
+
+        A resource whose name is not accepted cannot be declared: it is left out with a warning.
+        """
+        for row in rows:
+            if (found := self.type.accepted_row(row)) is not None:
+                yield found
+            else:
+                self.warning(f"{show(self.type.name_of(row))} is left out: no manifest can contain this name")
 
     def debug(self, titles: Any, message: str | None = None) -> None:
         """Log details for debugging: ``debug(message)`` or ``debug(titles, message=...)``."""

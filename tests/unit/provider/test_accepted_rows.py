@@ -1,0 +1,20 @@
+"""Rows of what others have written: a value that the type does not accept fails nothing."""
+
+from __future__ import annotations
+
+from resource_api import Context, Registry
+from resource_api.provider.context import RunContext
+from resource_api.system.log import Log
+from resource_api.system.log_renderers import message
+
+ACCOUNT = {"ensure": "present", "uid": 1, "gid": 1, "gid_number": 1, "groups": [], "comment": "", "shell": "/bin/sh"}
+
+
+def test_an_account_that_no_manifest_can_contain_is_left_out_with_a_warning() -> None:
+    """And one with an impossible home is read without its home."""
+    lines: list[str] = []
+    definition = Registry.from_path().type("user")
+    rows = [{**ACCOUNT, "name": "a,b", "home": "/"}, {**ACCOUNT, "name": "a", "home": "nowhere"}]
+    context = Context(definition, RunContext(Log("warning", lambda event: lines.append(message(event)))))
+    assert list(context.accepted(rows)) == [{**ACCOUNT, "name": "a"}]
+    assert lines == ["user: a,b is left out: no manifest can contain this name"]
