@@ -85,10 +85,19 @@ def _names(datatype: DataType, name: Any, count: int) -> list[Any]:
     near: list[Any] = []
     if isinstance(name, str):
         numbers = range(2, count + 2)
-        near = [form.format(name, number) for form in ("{0}-{1}", "{0}{1}", "{1}{0}") for number in numbers]
+        stem, suffix = _split_suffix(name)
+        near = [
+            form.format(stem, number, suffix) for form in ("{0}-{1}{2}", "{0}{1}{2}", "{1}{0}{2}") for number in numbers
+        ]
     elif type(name) is int:
         near = [name + number for number in range(1, count + 1)]
     return [other for other in near if datatype.accepts(other)]
+
+
+def _split_suffix(name: str) -> tuple[str, str]:
+    """Return the part of a name up to the first dot in its last component, and the rest: a domain, a file's suffix."""
+    dot = name.find(".", name.rfind("/") + 2)
+    return (name, "") if dot < 0 else (name[:dot], name[dot:])
 
 
 def minimal_resource(definition: TypeDefinition, present: Mapping[str, Any]) -> Resource:

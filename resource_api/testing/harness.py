@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 PROGRAMMING_ERRORS: Final = (KeyError, IndexError, TypeError, AttributeError, NameError)
 #: Lines of the log in a message, which should fit on a screen.
 SHOWN_LINES: Final = 20
+#: Failed resources in a message; the others are counted.
+SHOWN_FAILURES: Final = 3
 #: More than one page of any service that lists by pages of a hundred or fewer.
 LISTING_OF_A_SERVICE: Final = 101
 
@@ -323,9 +325,19 @@ class _Unmasked(Mask):
         return text
 
 
-def failures(report: Report) -> dict[str, str]:
+class Failures(dict[str, str]):
+    """Reasons by reference; as text the first few of them, each as the user reads it."""
+
+    def __str__(self) -> str:
+        """Return the first few, and how many more there are."""
+        more = [f"and {len(self) - SHOWN_FAILURES} more"] if len(self) > SHOWN_FAILURES else []
+        shown = list(self.items())[:SHOWN_FAILURES]
+        return "; ".join([*(f"{reference}: {reason}" for reference, reason in shown), *more])
+
+
+def failures(report: Report) -> Failures:
     """Return the reasons of what failed or was skipped, by reference."""
-    return {step.reference: step.error for step in report.steps if step.status in {"failed", "skipped"}}
+    return Failures({step.reference: step.error for step in report.steps if step.status in {"failed", "skipped"}})
 
 
 def _without(row: Mapping[str, Any], names: Collection[str]) -> Resource:

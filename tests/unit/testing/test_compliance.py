@@ -596,6 +596,9 @@ def test_similar_names_are_of_the_data_type() -> None:
     assert [each["name"] for each in similar_resources(TYPES["memory"], {"name": "a", "size": 1})] == ["a-2", "a-3"]
     assert [each["id"] for each in similar_resources(key, {"id": "0123456789"})] == ["01234567892", "01234567893"]
     assert similar_resources(key, {"id": "a" * 40}) == []
+    file = Registry.from_path().type("file")
+    for path, expected in (("/tmp/a.d/b.tar.gz", "/tmp/a.d/b-2.tar.gz"), ("/tmp/a.d/.b", "/tmp/a.d/.b-2")):  # noqa: S108
+        assert similar_resources(file, {"path": path})[0]["path"] == expected
 
 
 @pytest.fixture(autouse=True)

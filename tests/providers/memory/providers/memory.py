@@ -30,7 +30,7 @@ class Provider(BaseProvider):
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return copies of the resources, without the write-only attribute."""
-        rows = [row for name, row in self.stored.items() if names is None or name in names]
+        rows = [row for name, row in list(self.stored.items()) if names is None or name in names]
         return [{key: value for key, value in row.items() if key != "pin"} for row in rows]
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
