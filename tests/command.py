@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import signal
 import socket
 import subprocess
@@ -81,17 +82,20 @@ def run(
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
     text: bool = False,
+    processor_seconds: int | None = None,
 ) -> subprocess.CompletedProcess[Any]:
     """Return how ``resource-api ARGUMENTS`` ended, as ``subprocess.run`` would.
 
-    A measured run, and one whose interpreter must start in another way, is started anew.
+    A measured run, and one whose interpreter must start in another way, is started anew. A run that needs more than
+    ``processor_seconds`` is killed: other than ``timeout``, this bound does not depend on what else the machine does.
     """
     words = [sys.executable, "-P", "-m", "resource_api", *arguments]
     strange = {name for name in env if name.startswith(("PYTHON", "COVERAGE_"))} - _FORKABLE
     customized = any(Path(path, "sitecustomize.py").exists() for path in env.get("PYTHONPATH", "").split(os.pathsep))
     if strange or customized or stdin == subprocess.PIPE:
+        limited = [] if processor_seconds is None else ["prlimit", f"--cpu={processor_seconds}"]
         return subprocess.run(
-            words,
+            [*limited, *words],
             cwd=cwd,
             env=dict(env),
             timeout=timeout,
@@ -101,7 +105,7 @@ def run(
             text=text,
             check=False,
         )
-    request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+    request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "processor_seconds": processor_seconds}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open() as nothing:
         streams = [
             nothing.fileno() if stdin == subprocess.DEVNULL else stdin,
@@ -189,6 +193,8 @@ def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
         )
     )
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    if seconds := request.get("processor_seconds"):
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -9,6 +9,6 @@ class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
         os.close(2)
-        self._mine = open(os.path.join(os.environ["SHELF"], "mine.txt"), "w")
+        self._mine = open(os.path.join(os.environ["STORE"], "mine.txt"), "w")
         self._mine.write("mine alone\n")
         self._mine.flush()

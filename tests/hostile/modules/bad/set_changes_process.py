@@ -19,11 +19,11 @@ class Provider(JsonStore):
         self._vandalize()
 
     def _vandalize(self):
-        self._shelf = os.environ["SHELF"]
+        self._store = os.environ["STORE"]
         os.chdir("/")
         os.umask(0o777)
         os.environ.clear()
-        os.environ["SHELF"] = self._shelf
+        os.environ["STORE"] = self._store
         os.environ["LD_PRELOAD"] = "/nowhere.so"
         sys.path.clear()
         sys.setrecursionlimit(90)
