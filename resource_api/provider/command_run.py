@@ -167,6 +167,8 @@ class ProgramRun:
             self.fail(f"was not started: directory '{where}' {reason}")
         try:
             return Process(self._invocation._replace(path=self._locate()))
+        except ChildProcessError:  # it was started, and has ended already
+            raise
         except OSError as error:
             self._fail_to_start(error)
 

@@ -72,6 +72,7 @@ class Process:
                     self._watch = os.pidfd_open(self.pid)
                     self._row = process_tree.read(self.pid)
                 if self._watch < 0:
+                    child = None  # its process id may be that of another process by now
                     self._reap()
                 _running.add(self)
             _listener(self.pid, running=True)

@@ -362,15 +362,16 @@ def test_a_timeout_comes_from_command_call_or_resource() -> None:
         )
 
 
-def test_an_exit_code_that_other_code_takes_is_an_error() -> None:
+@pytest.mark.parametrize("script", ["exit 3", "sleep 0.1; exit 3"])
+def test_an_exit_code_that_other_code_takes_is_an_error(script: str) -> None:
     """Where the embedding program ignores SIGCHLD the exit code is unknown, and no success is assumed."""
-    code = """
+    code = f"""
 import signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 from resource_api.provider.command import Command
 from resource_api.model.values.errors import CommandError
 try:
-    Command("sh")("-c", "sleep 0.1; exit 3")
+    Command("sh")("-c", "{script}")
 except CommandError as error:
     print(error)
 """
