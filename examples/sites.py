@@ -3,6 +3,8 @@
 resource-api apply examples/sites.py -i directory=/tmp/sites --noop
 """
 
+from resource_api import ManifestApi
+
 PROJECT = "sites"
 INPUTS = {
     "directory": {"type": "String", "docs": "The full path of the directory to write to."},
@@ -11,7 +13,7 @@ INPUTS = {
 DEFAULTS = {"File": {"mode": "0644"}}
 
 
-def manifest(m):
+def manifest(m: ManifestApi) -> None:
     """Declare a directory, a page for each site, and a list of their checksums."""
     top = m.file(f"{m.inputs.directory}/sites", ensure="directory", mode="0755")
     pages = {

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from resource_api.manifest.python_api import DeclaredResource, ManifestApi, PendingValue
+    from resource_api.manifest.python_component import ComponentApi
     from resource_api.model.attribute import Attribute
     from resource_api.model.change import Change
     from resource_api.model.component import ComponentDefinition
@@ -49,11 +51,15 @@ __all__ = [
     "Command",
     "CommandError",
     "CommandResult",
+    "ComponentApi",
     "ComponentDefinition",
     "Context",
+    "DeclaredResource",
     "DefinitionError",
     "Function",
+    "ManifestApi",
     "ManifestError",
+    "PendingValue",
     "Plan",
     "Planned",
     "PolicyPlan",
@@ -75,6 +81,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "resource_api.manifest.python_api": ("DeclaredResource", "ManifestApi", "PendingValue"),
+    "resource_api.manifest.python_component": ("ComponentApi",),
     "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
     "resource_api.plugins.registry": ("Registry",),
     "resource_api.runtime.results": ("Plan", "Report"),

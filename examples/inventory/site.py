@@ -1,5 +1,7 @@
 """The same inventory with many hosts, as a Python manifest; see docs/providers.md."""
 
+from resource_api import ManifestApi
+
 PROJECT = "inventory"
 INPUTS = {
     "url": {"type": "String", "default": "http://127.0.0.1:8765", "docs": "The address of the service."},
@@ -16,7 +18,7 @@ PROVIDERS = {
 DEFAULTS = {"Inventory_host": {"provider": "lab"}}
 
 
-def manifest(m):
+def manifest(m: ManifestApi) -> None:
     """Declare the hosts, and a gateway with a free address."""
     for number in range(m.inputs.count):
         m.inventory_host(f"web-{number:03}", role="web", tags=["many"])

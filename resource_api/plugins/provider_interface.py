@@ -5,36 +5,94 @@ The obligations themselves are on ``BaseProvider``. Nothing of the provider is e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider
+from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider, SimpleProvider
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.type_definition import TypeDefinition
+
+#: The classes of this package that a provider inherits from: their methods are not the provider's own.
+_BASES: Final = (SimpleProvider, BaseProvider, object)
+#: The methods that any provider may have.
+_OPTIONAL: Final = (*FEATURE_METHODS.values(), *CONFIG_METHODS, "suitable", "cancel", "close")
 
 
 def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
     """Return what does not fit between a type's declaration and its provider's methods: missing and undeclared ones."""
     type_name, features = definition.name, definition.features
     needed = (*(("get", "set") if definition.attributes else ()), *definition.functions)
-    missing = [method for method in needed if not _has(provider, method)]
-    problems = [f"provider of '{type_name}' has no method '{method}'" for method in missing]
+    misspelt = _misspelt_methods(definition, provider)
+    problems = [
+        f"provider of '{type_name}' has the method '{method}', which nothing calls; did you mean '{right}'?"
+        " (the name of a helper begins with '_')"
+        for right, method in misspelt.items()
+    ]
+    missing = [method for method in needed if method not in misspelt and not _has(provider, method)]
+    problems += [f"provider of '{type_name}' has no method '{method}'" for method in missing]
     for feature, method in FEATURE_METHODS.items():
         has = callable(getattr(provider, method, None))
-        if feature in features and not has:
+        if feature in features and not has and method not in misspelt:
             problems.append(f"provider of '{type_name}' has no method '{method}', which feature '{feature}' requires")
         elif has and feature not in features:
             problems.append(
                 f"provider of '{type_name}' has the method '{method}' but its type does not declare the feature"
                 f" '{feature}'; declare it, or call the helper '_{method}'"
             )
-    problems += _config_problems(definition, provider)
+    problems += [] if "configure" in misspelt else _config_problems(definition, provider)
     problems += _suitability_problems(type_name, provider)
     if not problems and definition.attributes:
         problems += _signature_problems(type_name, features, provider)
     return problems
+
+
+def _misspelt_methods(definition: TypeDefinition, provider: type[Any]) -> Mapping[str, str]:
+    """Return the provider's own public methods that are one letter from a method that it lacks, by the latter.
+
+    A method that the provider itself uses is a helper, and no mistake.
+    """
+    known = (*_OPTIONAL, *(("get", "set") if definition.attributes else ()), *definition.functions)
+    if issubclass(provider, SimpleProvider):
+        known = (*known, "create", "update", "delete")
+    own = {
+        name: value for each in reversed(provider.__mro__) if each not in _BASES for name, value in vars(each).items()
+    }
+    functions = {name: value for name, value in own.items() if isinstance(value, _FUNCTIONS)}
+    unknown = [name for name in functions if name[0] != "_" and name not in known]
+    found = {
+        right: name
+        for name in unknown
+        for right in known
+        if right not in own and abs(len(right) - len(name)) < 2 and _is_one_letter_off(right, name)  # noqa: PLR2004 - one letter
+    }
+    if not found:
+        return {}
+    codes = [getattr(getattr(value, "__func__", value), "__code__", None) for value in functions.values()]
+    used = {name for code in codes if code is not None for name in _used_names(code)}
+    return {right: name for right, name in found.items() if name not in used}
+
+
+_FUNCTIONS: Final = (FunctionType, staticmethod, classmethod)
+
+
+def _used_names(code: CodeType) -> Iterator[str]:
+    """Yield the names of attributes and globals in a function and the functions within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _used_names(constant)
+
+
+def _is_one_letter_off(word: str, other: str) -> bool:
+    """Whether two different words are one letter apart: added, dropped, changed, or swapped with its neighbour."""
+    start = 0
+    while start < min(len(word), len(other)) and word[start] == other[start]:
+        start += 1
+    left, right = word[start:], other[start:]
+    return left[1:] in (right, right[1:]) or left == right[1:] or (left[:2] == right[1::-1] and left[2:] == right[2:])
 
 
 def by_preference(providers: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resource_api import BaseProvider, Function, Registry, TypeDefinition
+
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
@@ -138,6 +140,49 @@ def test_a_feature_and_its_method_belong_together(bench: Bench) -> None:
     for number, message in enumerate(refusals(bench, len(PROMISES))):
         for word in (f"odd{number}", *PROMISES[number][2]):
             assert word in message, message
+
+
+MISSPELT: list[tuple[list[str], str, str, str]] = [
+    ([], PROVIDER + "\ndef canonicalise(self, context, resources): return resources", "canonicalise", "canonicalize"),
+    (["refreshable"], PROVIDER + "\ndef refesh(self, context, names): pass", "refesh", "refresh"),
+    (["custom_insync"], PROVIDER + "\ndef inync(self, *given): return None", "inync", "insync"),
+    ([], PROVIDER + "\ndef uprgade(self, version, values): return values", "uprgade", "upgrade"),
+    ([], PROVIDER + "\ndef closee(self): pass", "closee", "close"),
+    ([], PROVIDER + "\n@staticmethod\ndef suitible(context): return True", "suitible", "suitable"),
+    ([], "def gte(self, context): return []\ndef set(self, context, changes): pass", "gte", "get"),
+]
+
+
+def test_a_misspelt_method_is_an_error_that_names_the_right_one(bench: Bench) -> None:
+    """A public method one letter from one that the provider lacks would never be called."""
+    for number, (features, provider, *_) in enumerate(MISSPELT):
+        bench.type(f"odd{number}", f"{NAME}, {ENSURE}", provider=provider, base="BaseProvider", features=features)
+    for number, message in enumerate(refusals(bench, len(MISSPELT))):
+        *_, written, right = MISSPELT[number]
+        assert f"has the method '{written}', which nothing calls; did you mean '{right}'?" in message, message
+        assert "has no method" not in message
+
+
+def test_a_misspelt_method_of_a_simple_provider_is_an_error(bench: Bench) -> None:
+    """``create``, ``update`` and ``delete`` are methods of its interface."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider="def get(self, context): return []\ndef delte(self, *given): pass")
+    assert "'delte', which nothing calls; did you mean 'delete'?" in refused(bench)
+
+
+def test_methods_that_are_used_or_declared_are_not_misspelt(bench: Bench) -> None:
+    """A method that another one calls, a function of the type, and one beside the method that it resembles."""
+    used = (
+        "\ndef clone(self): pass\ndef cloze(self): pass\ndef _all(self): return [each.cloze() for each in self.clone()]"
+    )
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER + used, base="BaseProvider")
+    assert bench.validate("resources: {'Odd[a]': {}}").code == 0
+    both = "\ndef canonicalize(self, context, rows): return rows\ndef canonicalise(self, context, rows): return rows"
+    bench.type("even", NAME, provider=PROVIDER + both, base="BaseProvider", features=["canonicalize"])
+    assert bench.validate("resources: {'Even[a]': {}}").code == 0
+    registry = Registry()
+    plane = Function(docs="Return a number.", inputs={}, output="Integer")
+    registry.register_type(TypeDefinition(name="tools", docs="Tools.", attributes={}, functions={"plane": plane}))
+    registry.register_provider("tools", type("Provider", (BaseProvider,), {"plane": lambda _self, _context: 1}))
 
 
 def test_a_method_with_an_underscore_is_a_helper(bench: Bench) -> None:

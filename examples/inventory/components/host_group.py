@@ -1,6 +1,6 @@
 """Groups of hosts in the inventory service that differ only in name and address."""
 
-from resource_api import Attribute, ComponentDefinition
+from resource_api import Attribute, ComponentApi, ComponentDefinition
 
 COMPONENT = ComponentDefinition(
     name="host_group",
@@ -24,7 +24,7 @@ COMPONENT = ComponentDefinition(
 )
 
 
-def build(m):
+def build(m: ComponentApi) -> None:
     """Declare the hosts; the group's provider determines their service."""
     hosts = [
         m.inventory_host(

@@ -90,8 +90,9 @@ def test_what_is_written_is_typed(tmp_path: Path) -> None:
     """It passes mypy and pyright, both strict, without exceptions."""
     scaffold.new_type("note", tmp_path)
     scaffold.new_type("memo", tmp_path, shared=True)
+    scaffold.new_component("page", tmp_path)
     arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
-    assert run(tmp_path, "mypy", *arguments, "types", "providers", "tests", "lib") == ""
+    assert run(tmp_path, "mypy", *arguments, "types", "providers", "components", "tests", "lib") == ""
     config = {"typeCheckingMode": "strict", "extraPaths": [".", str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
     assert run(tmp_path, "pyright", "--pythonpath", sys.executable) == ""

@@ -18,7 +18,7 @@ from resource_api.runtime.options import PlanOptions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PROGRAM: Final = """\
-from resource_api import Registry, Runtime
+from resource_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue, Registry, Runtime
 
 runtime = Runtime(Registry.from_path())
 plan = runtime.plan("site.yaml", targets=["File[/etc/motd]"], prune=True)
@@ -26,6 +26,19 @@ runtime.apply("site.yaml", {"domain": "example.org"}, noop=True, strict="warning
 runtime.apply(plan, parallel=4, on_plan=lambda plan: print(plan))
 runtime.destroy("site.yaml", excludes=("File[/etc/motd]",)).to_dict()
 runtime.change({"resources": {}}, fail_fast=True)
+
+
+def manifest(m: ManifestApi) -> None:
+    top: DeclaredResource = m.file(f"/tmp/{m.inputs.name}", ensure="directory", noop=m.facts.kernel != "Linux")
+    page = m.resource("file", "/tmp/page", {"content": "hi"}, require=[top])
+    checksum: PendingValue = page.checksum
+    address = m.invoke("free_address", {"network": "10.0.0.0/24"}, provider="lab")
+    m.output("text", m.text("{0} {1}", checksum, address["ip"]))
+
+
+def build(m: ComponentApi) -> None:
+    m.file("page", path=m.inputs.path, content=m.asset(text=m.title))
+    m.output("path", m.text("{0}", m.inputs.path))
 """
 #: A wrong line → what mypy and pyright report about it.
 WRONG: Final = {
@@ -64,6 +77,10 @@ WRONG: Final = {
     'runtime.plan("site.yaml", targets="File[a]")': (
         'Argument "targets" to "plan" of "Runtime" has incompatible type',
         'cannot be assigned to parameter "targets"',
+    ),
+    "ManifestApi.outputs": (
+        '"type[ManifestApi]" has no attribute "outputs"',
+        'Cannot access attribute "outputs" for class "type[ManifestApi]"',
     ),
     "Runtime(Registry(), brief=True)": (
         'Unexpected keyword argument "brief" for "Runtime"',
