@@ -104,7 +104,7 @@ def run_author_code(file: str, run: Callable[[], object]) -> None:
             if trace.tb_frame.f_code.co_filename == file:
                 line = trace.tb_lineno
             trace = trace.tb_next
-        raise document.manifest_error(file, (line, 1), "python", reason(error)) from error
+        raise document.manifest_error(file, (line, 1), "python", reason(error, with_origin=False)) from error
 
 
 def _check_executed(answer: Any) -> None:

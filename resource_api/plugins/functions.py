@@ -42,6 +42,7 @@ def _call(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, sec
         with process_guard.contained(), context.activate(provider), run.provider_call():
             answer = getattr(provider, call.name)(context, **copy_resource(inputs))
     except Exception as error:  # a provider's method may raise anything
+        run.log_traceback(error, str(call))
         msg = f"function {call} failed: {reason(error)}"
         raise ValueError(msg) from error
     answer = reveal(answer)

@@ -13,7 +13,7 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.errors import DefinitionError, UntrustedCode, reason
+from resource_api.model.values.errors import PLUGIN_FILE, DefinitionError, UntrustedCode, reason
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Held while a file is executed: ``sys.stdout`` is replaced meanwhile, and a function of a provider may import code of
 #: ``lib/`` in any thread.
 LOCK: Final = RLock()
+#: The directories of a module path.
+_KINDS: Final = {"types", "providers", "components", "policies", "lib"}
 
 
 def execute(path: str, name: str) -> ModuleType:
@@ -48,6 +50,7 @@ def execute_in(
     ``sys.path``; other changes of the process are undone.
     """
     module.__file__ = path
+    module.__dict__[PLUGIN_FILE] = _relative(path)
     if builtins is not None:
         module.__dict__["__builtins__"] = builtins
     sys.modules[module.__name__] = module
@@ -80,6 +83,13 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
         what = "prints" if stdout.written else "changes sys.path"
         msg = f"{path}: {what} while it is loaded; a module file must not"
         raise DefinitionError(msg)
+
+
+def _relative(path: str) -> str:
+    """Return the path of a file from its directory of a module path on: ``providers/dns.py``."""
+    parts = path.split("/")
+    kinds = [number for number, part in enumerate(parts[:-1]) if part in _KINDS]
+    return "/".join(parts[kinds[-1] :] if kinds else parts[-1:])
 
 
 class _CheckedLoader(SourceFileLoader):
@@ -144,5 +154,5 @@ def _describe(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
-    text = reason(error)
+    text = reason(error, with_origin=False)
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

@@ -266,6 +266,7 @@ class ProviderPool:
                 provider = provider_class()
             Context(definition, self.run, reading=True).make_default(provider)
         except Exception as error:
+            self.run.log_traceback(error, definition.name)
             msg = f"the provider of '{definition.name}' cannot be made: {reason(error)}"
             raise ProviderError(msg) from error
         return provider
@@ -281,6 +282,7 @@ class ProviderPool:
             with process_guard.contained(), context.activate(provider):
                 provider.configure(context, MappingProxyType(copy_resource(self._configs[instance])))
         except Exception as error:
+            self.run.log_traceback(error, instance)
             msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
             raise ProviderError(msg) from error
 
@@ -300,6 +302,7 @@ class ProviderPool:
             with process_guard.protected():
                 call()
         except Exception as error:  # noqa: BLE001 - contained: everything else is over already
+            self.run.log_traceback(error, instance)
             self._warn(instance, f"{method} of its provider failed: {reason(error)}")
 
     def _warn(self, instance: str, text: str) -> None:

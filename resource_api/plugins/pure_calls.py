@@ -94,6 +94,7 @@ class PureCalls:
                 answer = process_guard.call_contained(self._provider().validate, self.context, resource)
                 found: list[Problem] | Exception = [] if answer is None or answer == [] else _problems(answer)
             except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
+                self.context.log_traceback(error)
                 found = error
             yield found
 
@@ -106,6 +107,7 @@ class PureCalls:
             try:
                 answers: list[Any] | Exception = process_guard.call_contained(self._answers, question)
             except Exception as error:  # noqa: BLE001 - what a provider raises is its answer
+                self.context.log_traceback(error)
                 answers = error
             yield answers
 
@@ -146,7 +148,13 @@ class PureCalls:
         if self._definition.sensitive:
             self._mask.add(arguments)
         call = getattr(self._provider(), method)
-        return process_guard.call_contained(call, *call_arguments(method, self.context, arguments))
+        try:
+            return process_guard.call_contained(call, *call_arguments(method, self.context, arguments))
+        except Exception as error:
+            # After a failure for several resources each is canonicalized alone, and logged then.
+            if method != "canonicalize" or len(arguments[0]) == 1:
+                self.context.log_traceback(error)
+            raise
 
 
 def _problems(answer: Any) -> list[Problem]:

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.change import Difference, change_status, describe_difference, state_differences
-from resource_api.model.values.errors import ProviderError, ResourceError, reason
+from resource_api.model.values.errors import PLUGIN_FILE, ProviderError, ResourceAPIError, ResourceError, reason
 from resource_api.model.values.text import show
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
@@ -83,6 +83,22 @@ class RunContext:
         self.stopping = True
         if self.threads is not None:
             self.threads.start_grace_period()
+
+    def log_traceback(self, error: BaseException, subject: str) -> None:
+        """Log where an exception of a provider comes from, at the level debug; not for errors of ours.
+
+        Only what its own code has called is shown, not what has called it.
+        """
+        if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
+            return
+        from traceback import TracebackException  # noqa: PLC0415 - only after a failure, with -d
+
+        trace = error.__traceback__
+        while trace is not None and PLUGIN_FILE not in trace.tb_frame.f_globals:
+            trace = trace.tb_next
+        if trace is not None:
+            for line in "".join(TracebackException(type(error), error, trace).format()).splitlines():
+                self.log.write("debug", subject, line)
 
     def isolates(self, definition: TypeDefinition) -> bool:
         """Whether the provider of a type runs in a worker."""
@@ -309,6 +325,11 @@ class Context:
         if message:
             self.outcomes.log_status(names, status, message)
 
+    def log_traceback(self, error: BaseException, subject: str = "") -> None:
+        """Log where an exception of this call comes from, at the level debug; ``subject``: by default its resource."""
+        whole = self.outcomes.reference(self._only) if self._only else self.type.name
+        self._run.log_traceback(error, subject or whole)
+
     @property
     def _open_names(self) -> Sequence[Name]:
         return self.open_contexts[-1].names if self.open_contexts else ()
@@ -360,6 +381,8 @@ class LoggingContext:
             self._succeed(names)
             return False
         why = reason(error) if error is not None else self.message
+        if error is not None:
+            self._context.log_traceback(error, self._outcomes.reference(names or self.names))
         self._outcomes.set_status(names, "failed", why)
         text = f"{self.message} failed: {why}" if error else self.message
         self._outcomes.log("err", names or self.names, text, status="failed")

@@ -122,7 +122,9 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: Any) -> Itera
             yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
     except Exception as error:  # noqa: BLE001 - a broken policy allows nothing
         place = f"{policy.file}:{loader.line_of(error, policy.file)}"
-        yield Problem(None, f"policy '{policy.name}' failed at {place}: {reason(error)}", code="policy")
+        yield Problem(
+            None, f"policy '{policy.name}' failed at {place}: {reason(error, with_origin=False)}", code="policy"
+        )
 
 
 def _about_steps(policy: Policy, shown: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:

@@ -47,10 +47,12 @@ class _Request(NamedTuple):
 class _Rows:
     """What was read of one provider instance."""
 
-    __slots__ = ("checked", "failure", "read_at", "unchecked", "whole_at")
+    __slots__ = ("cause", "checked", "failure", "read_at", "unchecked", "whole_at")
 
     def __init__(self) -> None:
         self.failure = ""
+        #: The exception behind ``failure``.
+        self.cause: Exception | None = None
         #: Rows that were checked, and None for names that were asked for and do not exist.
         self.checked: dict[Name, Found] = {}
         #: Other rows: they are checked when they are used.
@@ -133,7 +135,7 @@ class Snapshot:
         except Exception as error:  # contained: it fails the resources of this type
             if names is None and isinstance(error, CannotList):
                 raise
-            self._reject(rows, request, reason(error))
+            self._reject(definition, rows, request, error)
 
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them; each is checked when it is used.
@@ -145,7 +147,7 @@ class Snapshot:
         try:
             got = self._get(definition, names)
         except Exception as error:
-            self._reject(rows, request, reason(error))
+            self._reject(definition, rows, request, error)
             raise ReadError from error
         if definition.ensurable and definition.accepts["ensure"]("present"):
             for row in got[0]:
@@ -219,10 +221,12 @@ class Snapshot:
             rows.unchecked.pop(name, None)
             rows.checked[name] = result
 
-    def _reject(self, rows: _Rows, request: _Request, why: str) -> None:
+    def _reject(self, definition: TypeDefinition, rows: _Rows, request: _Request, error: Exception) -> None:
         """Store why a read failed; unless something has changed since, the whole instance has failed."""
+        self.providers.run.log_traceback(error, definition.instance)
+        why = reason(error)
         if request.names is None or request.epoch == self.epoch:
-            rows.failure = why
+            rows.failure, rows.cause = why, error
         for name in request.names or ():
             rows.unchecked.pop(name, None)
             rows.checked[name] = why
@@ -237,7 +241,7 @@ class Snapshot:
         self.read(definition, names)
         if why := self.failure(definition.instance):
             msg = f"{definition.name}: {why}"
-            raise ProviderError(msg)
+            raise ProviderError(msg) from self._instances[definition.instance].cause
         found, failures = [], {}
         for name in list(self._instances[definition.instance].checked) if names is None else names:
             row, failure = self.observation(definition.instance, name)
@@ -262,6 +266,7 @@ class Snapshot:
             with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
                 answer = provider.due(context, entry.name, dict(should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
+            context.log_traceback(error)
             return Due(failure=reason(error))
         if isinstance(answer, bool):
             return Due(answer)

@@ -92,6 +92,7 @@ class ProviderCaller:
             with self._providers.run.provider_call(), process_guard.protected(), context.activate(provider):
                 call(provider)
         except Exception as error:  # noqa: BLE001 - contained in the resources of this call
+            context.log_traceback(error)
             return error
         except BaseException as error:
             raise CallStopped(error) from error

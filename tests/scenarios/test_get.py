@@ -317,7 +317,7 @@ def test_an_earlier_resource_can_set_up_what_a_provider_needs(bench: Bench) -> N
     manifest = "resources: {'Widget[tool]': {}, 'Probe[a]': {size: 1}}"
     planned = bench.plan(manifest)
     assert planned.code == 0
-    assert "(decided at its turn: the tool is not installed)" in planned.out
+    assert "(decided at its turn: the tool is not installed (providers/probe.py:" in planned.out
     done = bench.apply(manifest, "--detailed-exitcodes")
     assert done.code == 2
     assert bench.things("probe")["a"]["size"] == 1

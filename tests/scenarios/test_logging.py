@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -59,12 +60,27 @@ context.notice("behind it")
 """,
         "-d",
     )
-    shown = [line for line in lines if "probe" in line.lower()]
-    assert shown == [
-        "Debug: Probe[a]: Started updating",
-        "Error: Probe[a]: Updating failed: Something went wrong",
+    shown = [re.sub(r"probe\.py:\d+", "probe.py:LINE", line) for line in lines if "probe" in line.lower()]
+    assert [line for line in shown if not line.startswith("Debug: Probe[a]: ")] == [
+        "Error: Probe[a]: Updating failed: Something went wrong (providers/probe.py:LINE in set)",
         "Notice: probe: behind it",
     ]
+
+
+def test_debug_shows_the_traceback_of_a_providers_exception(bench: Bench) -> None:
+    """Its own frames are shown, and nothing before them."""
+    lines = lines_of_set(bench, "with context.updating('a'):\n    raise RuntimeError('Something went wrong')\n", "-d")
+    start = lines.index("Debug: Probe[a]: Traceback (most recent call last):")
+    assert "providers/probe.py" in lines[start + 1]
+    assert lines[start + 2] == "Debug: Probe[a]:     raise RuntimeError('Something went wrong')"
+    assert lines[start + 3] == "Debug: Probe[a]: RuntimeError: Something went wrong"
+
+
+def test_a_failure_that_a_provider_states_has_no_traceback(bench: Bench) -> None:
+    """A ``ResourceError`` is an answer for the user: it has neither a traceback nor an origin."""
+    lines = lines_of_set(bench, "with context.updating('a'):\n    raise ResourceError('It is in use')\n", "-d")
+    assert "Error: Probe[a]: Updating failed: It is in use" in lines
+    assert [line for line in lines if "Traceback" in line] == []
 
 
 def test_a_message_without_a_title_names_the_type(bench: Bench) -> None:

@@ -93,7 +93,7 @@ def test_an_unreadable_resource_is_reported_as_planned_under_noop(bench: Bench) 
     manifest = f"resources: {{'File[{bench.home}/way]': {{content: ''}}, 'Probe[a]': {{}}}}"
     reported = bench.apply(manifest, "--noop", "--detailed-exitcodes")
     assert reported.code == 2, reported
-    assert "~ Probe[a] (noop)\n    (decided at its turn: no way yet)\n" in reported.out
+    assert "~ Probe[a] (noop)\n    (decided at its turn: no way yet (providers/probe.py:" in reported.out
     assert " failed" not in reported.out
     assert not (bench.home / "way").exists()
     waits = f"resources: {{'File[{bench.home}/way]': {{content: '', noop: true}}, 'Probe[a]': {{}}}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,10 +94,11 @@ def test_set_raising_for_one_fails_it_alone(bench: Bench) -> None:
     done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}", "--detailed-exitcodes")
     assert done.code == 6
     assert statuses(done.ends()) == {"Probe[a]": "success", "Probe[b]": "failed", "Probe[c]": "success"}
-    assert done.ends()["Probe[b]"]["error"] == "b is stuck"
+    assert re.fullmatch(r"b is stuck \(providers/probe\.py:\d+ in set\)", done.ends()["Probe[b]"]["error"])
     asked = [line.removeprefix("Notice: probe: asked for ") for line in done.lines if "asked for" in line]
     assert asked == ["['a', 'b', 'c']", "['b']", "['c']"]
-    assert [line for line in done.lines if "stuck" in line] == ["Error: Probe[b]: b is stuck"]
+    [line] = [line for line in done.lines if "stuck" in line]
+    assert re.fullmatch(r"Error: Probe\[b\]: b is stuck \(providers/probe\.py:\d+ in set\)", line)
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -114,7 +116,8 @@ def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, done: bool) -
     )
     ended = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {require: 'Probe[a]'}}")
     assert [line for line in ended.lines if "POST" in line] == ["Notice: probe: POST a"]
-    assert ended.ends()["Probe[a]"].get("error") == (None if done else "no answer")
+    error = ended.ends()["Probe[a]"].get("error")
+    assert error is None if done else error.startswith("no answer (providers/probe.py:")
     assert statuses(ended.ends())["Token[1]"] == ("success" if done else "skipped")
 
 
@@ -140,7 +143,7 @@ def test_names_with_a_status_keep_it_when_set_raises(bench: Bench) -> None:
     assert ends["Probe[a]"]["status"] == "success"
     assert ends["Probe[b]"]["error"] == "b is stuck"
     assert ends["Probe[c]"]["status"] == "failed"
-    assert ends["Probe[d]"]["error"] == "all is lost"
+    assert ends["Probe[d]"]["error"].startswith("all is lost (providers/probe.py:")
     asked = [line.removeprefix("Notice: probe: asked for ") for line in done.lines if "asked for" in line]
     assert asked == ["['a', 'b', 'c', 'd']", "['d']"]
 
@@ -236,7 +239,7 @@ def test_a_base_exception_passes_a_context(bench: Bench) -> None:
     done = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {}}")
     assert done.code == 1
     assert statuses(done.ends()) == {"Probe[a]": "failed", "Token[1]": "skipped"}
-    assert "Error: Probe[a]: Creating failed: out of paper here" in done.lines
+    assert "Error: Probe[a]: Creating failed: out of paper here (providers/probe.py:" in done.err
 
 
 def test_a_base_exception_in_get_ends_the_run(bench: Bench) -> None:

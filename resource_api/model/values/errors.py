@@ -20,7 +20,7 @@ Only the errors and their ``Problem`` belong here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -63,18 +63,43 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{found[0]}'?" if found else ""
 
 
-def reason(error: BaseException) -> str:
+#: The name under which a module of a module path holds its file, relative to it: ``providers/dns.py``.
+PLUGIN_FILE: Final = "__plugin_file__"
+
+
+def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message, with its class where the message alone would not be understood.
 
-    Works for exceptions whose ``str`` raises.
+    One that is not of ours ends in its ``origin``, unless ``with_origin`` is false. Works for exceptions whose ``str``
+    raises.
     """
     try:
         text = str(error).strip()
     except Exception:  # noqa: BLE001 - foreign code may raise anything
         text = ""
-    if " " in text or isinstance(error, ResourceAPIError):
+    if isinstance(error, ResourceAPIError):
         return text or type(error).__name__
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if " " not in text:
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    where = origin(error) if with_origin else ""
+    return f"{text} ({where})" if where else text
+
+
+def origin(error: BaseException) -> str:
+    """Return ``providers/dns.py:41 in get``, the innermost line of a plug-in that an exception passed.
+
+    Empty where it has passed none. One that comes from a worker has its origin as an attribute.
+    """
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        if file := trace.tb_frame.f_globals.get(PLUGIN_FILE):
+            found = f"{file}:{trace.tb_lineno} in {trace.tb_frame.f_code.co_name}"
+        trace = trace.tb_next
+    return found or str(getattr(error, ORIGIN, ""))
+
+
+#: The attribute that holds the origin of an exception of a worker.
+ORIGIN: Final = "_resource_api_origin"
 
 
 class ResourceAPIError(Exception):

@@ -239,7 +239,8 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
         text = text if len(text) <= _MAX_ERROR else mask(text)[:_MAX_ERROR]
     except Exception:  # noqa: BLE001 - a foreign class may do anything
         text = ""
-    more = vars(error) if isinstance(error, errors.ResourceAPIError) else {}
+    ours = isinstance(error, errors.ResourceAPIError)
+    more = vars(error) if ours else {errors.ORIGIN: errors.origin(error)}
     return {"name": type(error).__name__, "base": base.__name__, "text": text, "more": more}
 
 

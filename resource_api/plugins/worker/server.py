@@ -155,6 +155,7 @@ class _Server:
         except Disconnected:
             raise
         except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
+            self._run.log_traceback(error, self._instance)
             self._channel.send("raised", **protocol.encode_error(error, self._run.log.mask))
             return False
         return True
