@@ -129,6 +129,7 @@ class Terminal:
         """Prepare the directory, and the commands that people have after an installation."""
         self.directory = place / "hello"
         self.directory.mkdir()
+        (place / "resource-api").symlink_to(ROOT)
         programs = place / "bin"
         programs.mkdir()
         for name, module in {"resource-api": "resource_api", "pytest": "pytest", "python": ""}.items():

@@ -17,7 +17,7 @@ from resource_api.model.values.reference import capitalize_type, split_instance
 from resource_api.model.values.values import UNKNOWN, copy_resource, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.evaluate import Evaluator
@@ -74,14 +74,14 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
     return f"unknown implementation '{stated}' of {capitalize_type(provider.definition.name)}; there are: {there}"
 
 
-def default_config(provider: ProviderFunctions) -> Mapping[str, Any]:
-    """Return the configuration of a type's default provider without a manifest. Raises ``ProviderError``."""
-    config, problems = validate_config(provider, {})
+def default_config(provider: ProviderFunctions, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the configuration of a type's default provider with the ``given`` values. Raises ``ProviderError``."""
+    config, problems = validate_config(provider, given)
     if problems:
         messages = "; ".join(problem.message for problem in problems)
         msg = (
             f"{provider.definition.name}: the configuration of its provider: {messages};"
-            " a manifest can set it under providers:"
+            " a manifest or providers.yaml can set it under providers:, --provider NAME selects that; or use --config"
         )
         raise ProviderError(msg)
     return config
@@ -101,6 +101,28 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
                 values[name] = manifest.values[name]
                 waiting.append(values[name])
     return manifest._replace(inputs=inputs, values=values)
+
+
+def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
+    """Return a manifest with only one provider, and those whose functions its configuration needs."""
+    kept = [name]
+    for each in kept:
+        reduced = reduce_to_providers(manifest._replace(providers={each: manifest.providers[each]}))
+        for called in _called_providers(reduced.values.values(), types_with_function):
+            if called in manifest.providers and called not in kept:
+                kept.append(called)
+    found = reduce_to_providers(manifest._replace(providers={each: manifest.providers[each] for each in kept}))
+    return found._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
+
+
+def _called_providers(values: Iterable[Any], types_with_function: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    """Yield the names of the providers whose functions are called; the default one is named like its type."""
+    for body in values:
+        function = body.get("invoke") if type(body) is dict else None
+        if type(function) is str:
+            type_name, _, name = function.rpartition(".")
+            types = [type_name[:1].lower() + type_name[1:]] if type_name else types_with_function(name)
+            yield from types if body.get("provider") is None else [str(body["provider"])]
 
 
 class _InstanceBuilder:

@@ -210,6 +210,23 @@ def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def indirect_value(option: str, text: str) -> tuple[str, bool]:
+    """Return the value that ``@FILE`` or ``env:NAME`` means, and True; another text as it is, and False.
+
+    Raise ``UsageError`` where there is no such file or variable.
+    """
+    if text.startswith("@"):
+        return _content(text[1:]), True
+    if not text.startswith("env:"):
+        return text, False
+    import os  # noqa: PLC0415 - only where a variable is named
+
+    if (value := os.environ.get(text[4:])) is None:
+        msg = f"{option}: the environment has no variable '{text[4:]}'"
+        raise UsageError(msg)
+    return value, True
+
+
 def _content(path: str, errors: str = "strict") -> str:
     try:
         with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file

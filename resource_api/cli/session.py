@@ -51,7 +51,7 @@ class Session:
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
         self.log.mask.on_secret = self._on_secret
-        if any(settings.get(option) for option in ("given", "input_files", "key")):
+        if any(settings.get(option) for option in ("given", "input_files", "key", "config")):
             _forbid_core_dumps()
         module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
         self.registry = Registry(module_path, settings.get("trust_path") or ())

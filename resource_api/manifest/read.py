@@ -40,6 +40,10 @@ def _json(raw: bytes, file: str) -> Document:
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
 
 
+#: The sections of a file of configured providers.
+_PROVIDER_SECTIONS: Final = ("inputs", "providers", "values")
+
+
 def read(
     source: str | os.PathLike[str] | Mapping[str, Any],
     python: Reader | None = None,
@@ -59,6 +63,22 @@ def read(
     if copied.data.get("include") is not None:
         raise document.manifest_error(MAPPING, (0, 0), "include", "include needs a file that it is relative to")
     return assemble([copied])
+
+
+def read_providers(path: str) -> Manifest:
+    """Read a file of configured providers: name → entry; or ``providers`` with these, beside ``inputs`` and ``values``.
+
+    Raises ``ManifestError``.
+    """
+    documents, problems = load_documents(path)
+    for number, each in enumerate(documents):
+        if type(each.data) is dict and "providers" not in each.data:
+            documents[number] = each.beneath("providers")
+        elif type(each.data) is dict and (others := each.data.keys() - _PROVIDER_SECTIONS):
+            key = min(others, key=str)
+            message = f"{key!r} cannot stand beside providers; a file of providers has {', '.join(_PROVIDER_SECTIONS)}"
+            problems.append(document.problem(path, each.position((key,)), "unknown_key", message))
+    return assemble(documents, problems)
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "") -> Manifest:

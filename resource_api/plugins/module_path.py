@@ -95,6 +95,11 @@ class ModulePath:
                 break
         return directories[:last]
 
+    def data_files(self, name: str) -> list[str]:
+        """Return the files of one name directly in the directories, in their order; not those of distributions."""
+        paths = [f"{directory}/{name}" for directory in self._directories]
+        return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - text
+
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a kind, sorted."""
         found: set[str] = set()

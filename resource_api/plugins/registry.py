@@ -186,6 +186,10 @@ class Registry:
         paths = [found.find("policies", name, installed=False) for name in found.names("policies", installed=False)]
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
 
+    def data_files(self, name: str) -> Sequence[str]:
+        """Return the files of one name directly in the directories of the module path, in their order."""
+        return self._module_path.data_files(name)
+
     def names(self) -> Sequence[str]:
         """Return the names of all types that can be found, sorted, also of those whose file is broken."""
         return sorted({*self._module_path.names("types"), *self._types})

@@ -13,7 +13,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Content
 from resource_api.model.values.document import character_problem
-from resource_api.model.values.reference import Reference
+from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import is_secret
 
@@ -33,8 +33,10 @@ _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U0001
 def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of a manifest that declares ``rows``, sorted by title.
 
-    ``read_only`` values are comments, and so is the reason why a resource or value cannot be declared.
+    ``read_only`` values are comments, and so is the reason why a resource or value cannot be declared. Resources of a
+    configured provider name it.
     """
+    provider = split_instance(definition.instance)[1]
     yield "resources:"
     found = False
     attributes = sorted(definition.attributes.items(), key=_rank)
@@ -45,6 +47,8 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
         found = True
         own = text if len(definition.namevars) == 1 else None
         lines = list(_attributes(attributes, own, row))
+        if provider:
+            lines.insert(0, f"    provider: {_key(provider)}")
         bare = not lines or lines[0].startswith("    #")  # comments come last
         yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
         yield from lines

@@ -40,13 +40,21 @@ class ManifestCompiler:
         self._facts = facts
         self._log = log
 
-    def compile(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+    def compile(
+        self,
+        source: Source | Manifest,
+        inputs: Mapping[str, Any],
+        providers: ProviderPool,
+        *,
+        from_file: bool = False,
+    ) -> Catalog:
         """Return the catalog of a manifest, with a warning for each file that others can write to.
 
-        Raise ``ManifestError``, and ``UntrustedCode`` for a Python manifest that others can write to.
+        ``from_file``: a manifest that has been read is from a file. Raise ``ManifestError``, and ``UntrustedCode`` for
+        a Python manifest that others can write to.
         """
-        catalog = self._compile(self._read(source, inputs, providers), inputs, providers)
-        from_file = isinstance(source, (str, os.PathLike)) or catalog.manifest.saved_in
+        catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
+        from_file = from_file or isinstance(source, (str, os.PathLike)) or bool(catalog.manifest.saved_in)
         return self._warn_of_writers(catalog) if from_file else catalog
 
     def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
@@ -54,7 +62,7 @@ class ManifestCompiler:
 
         Where these cannot be compiled, the recorded configurations must do. Raise as ``compile`` does.
         """
-        catalog = self._compile_providers(self._read(source, inputs, providers), inputs, providers)
+        catalog = self._compile_providers(self.read(source, inputs, providers), inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
@@ -68,7 +76,9 @@ class ManifestCompiler:
                 self._log.write("info", "", f"the providers of the manifest are ignored: {error}")
         return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
 
-    def _read(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
+    def read(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
+        """Return a manifest, with ``providers`` set to the versions and implementations that it declares."""
+
         def python(raw: bytes, file: str) -> Document:
             from resource_api.manifest import python_manifest  # noqa: PLC0415 - only for Python manifests
 

@@ -10,13 +10,15 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name
     from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
+    from resource_api.runtime.manifest_compiler import Source
+    from resource_api.runtime.provider_selection import SelectedProvider
 
 
 class ResourceReader:
@@ -29,32 +31,63 @@ class ResourceReader:
         registry.warn = lambda message: run.log.write("warning", "", message)
 
     def resources(
-        self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
+        self,
+        type_name: str,
+        names: Sequence[Any] | None = None,
+        *,
+        strict: str = "error",
+        provider: str | None = None,
+        manifest: Source | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """Return the resources of a type: all that exist, or those called ``names``.
 
         A name that does not exist is returned with ``ensure: absent``. ``strict`` is ``error``, ``warning`` or ``off``:
         what happens to rows that break the type's declaration. Raise ``ProviderError`` naming every resource that
         cannot be read.
+
+        For a type with a configuration: ``provider`` is an entry of ``providers`` in ``manifest``, which gets
+        ``inputs``, or in ``providers.yaml`` in a directory of the module path; ``config`` is the configuration itself.
+        Raise ``UsageError`` for an unknown provider and an invalid ``config``, ``ManifestError`` for an invalid entry.
         """
-        rows, failures = self.read(type_name, names, strict=strict)
+        selected = self.select(type_name, provider=provider, manifest=manifest, inputs=inputs, config=config)
+        rows, failures = self.read(type_name, names, strict=strict, selected=selected)
         if failures:
             raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
         return rows
 
+    def select(
+        self,
+        type_name: str,
+        *,
+        provider: str | None = None,
+        manifest: Source | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> SelectedProvider | None:
+        """Return the configured provider that ``resources`` uses; None for the provider of a type that needs none."""
+        given = inputs or any(each is not None for each in (provider, manifest, config))
+        if not given and not self.registry.type(type_name).config.attributes:
+            return None
+        from resource_api.runtime.provider_selection import ProviderSelector  # noqa: PLC0415 - few types need one
+
+        return ProviderSelector(self.registry, self.run).select(type_name, provider, manifest, inputs or {}, config)
+
     def read(
-        self, type_name: str, names: Sequence[Any] | None = None, *, strict: str = "error"
+        self,
+        type_name: str,
+        names: Sequence[Any] | None = None,
+        *,
+        strict: str = "error",
+        selected: SelectedProvider | None = None,
     ) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """Return the resources that can be read, as ``resources`` does, and the reference → reason of the others.
 
-        Raise ``ProviderError`` when none can be read.
+        Raise ``ProviderError`` when none can be read. ``selected`` is the result of ``select``.
         """
         with ProviderPool(self.registry, self.run) as providers:
-            tools = providers.functions(type_name)
-            if tools.definition.config.attributes:
-                from resource_api.catalog import provider_config  # noqa: PLC0415 - few types take a configuration
-
-                providers.configure(type_name, provider_config.default_config(tools))
+            tools = self._tools(providers, type_name, selected)
             rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
@@ -66,9 +99,17 @@ class ResourceReader:
         with ProviderPool(self.registry, self.run) as providers:
             return providers.suitability(type_name)
 
-    def tools(self, type_name: str) -> ProviderFunctions:
+    def tools(self, type_name: str, selected: SelectedProvider | None = None) -> ProviderFunctions:
         """Return the pure functions of a type's provider. Raise ``DefinitionError``."""
-        return ProviderPool(self.registry, self.run).functions(type_name)
+        return self._tools(ProviderPool(self.registry, self.run), type_name, selected)
+
+    def _tools(self, providers: ProviderPool, type_name: str, selected: SelectedProvider | None) -> ProviderFunctions:
+        if selected is not None:
+            type_name = selected.instance
+            providers.select_versions({type_name: selected.version})
+            providers.select_implementations({type_name: selected.implementation})
+            providers.configure(type_name, selected.config)
+        return providers.functions(type_name)
 
 
 def _title(name: Name) -> str:

@@ -64,6 +64,12 @@ class Document:
         self._heads = heads or {}
         self._root: Node | None = None
 
+    def beneath(self, key: str) -> Document:
+        """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions."""
+        start, index = (1, 1), self._index
+        shifted = None if index is None else lambda: Node(start, {key: (start, index())})
+        return Document({key: self.data}, self.file, self.raw, shifted)
+
     def with_data(self, data: Any) -> Document:
         """Return a document with other data, whose parts keep their positions in this one."""
         return Document(data, self.file, self.raw, self._index, self._heads)

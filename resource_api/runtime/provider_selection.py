@@ -1,0 +1,202 @@
+"""The configured provider that resources are read or changed with where no manifest is applied.
+
+It comes from a manifest's ``providers:``, from ``providers.yaml`` on the module path, or from a configuration that is
+given directly. Puppet's transports and ``puppet device`` are the model. Nothing of the resources is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from resource_api.catalog import canonicalize, provider_config
+from resource_api.catalog.functions import invoke
+from resource_api.manifest import read as reading
+from resource_api.model.attribute import hint
+from resource_api.model.record import StackState
+from resource_api.model.values import expression
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, nearest
+from resource_api.model.values.reference import split_instance
+from resource_api.model.values.values import is_secret
+from resource_api.plugins.functions import call_function
+from resource_api.plugins.provider_pool import ProviderPool
+from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
+from resource_api.runtime.manifest_compiler import ManifestCompiler
+from resource_api.system.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.declaration import Manifest
+    from resource_api.model.function import Call
+    from resource_api.model.provider_instance import ProviderInstance
+    from resource_api.plugins.registry import Registry
+    from resource_api.provider.context import RunContext
+    from resource_api.runtime.manifest_compiler import Source
+
+
+class SelectedProvider(NamedTuple):
+    """A configured provider; every value of its ``config`` is known and checked."""
+
+    instance: str
+    config: Mapping[str, Any]
+    version: str = ""
+    implementation: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its entry; that of its type for the default provider."""
+        type_name, provider = split_instance(self.instance)
+        return provider or type_name
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The section ``providers`` of a manifest that has this provider; the values are not escaped."""
+        body = {"type": split_instance(self.instance)[0], "version": self.version or None, "config": dict(self.config)}
+        return {self.name: {**body, "implementation": self.implementation or None}}
+
+
+class ProviderSelector:
+    """Finds and configures providers with the types of a registry."""
+
+    def __init__(self, registry: Registry, run: RunContext) -> None:
+        """Use ``registry``, and ``run`` for the log and isolation."""
+        self._registry = registry
+        self._run = run
+        self._compiler = ManifestCompiler(registry, Facts(), run.log)
+
+    def select(
+        self,
+        type_name: str,
+        provider: str | None,
+        manifest: Source | None,
+        inputs: Mapping[str, Any],
+        config: Mapping[str, Any] | None,
+    ) -> SelectedProvider:
+        """Return the provider of that name, or the default one of a type with the configuration ``config``.
+
+        Raise ``UsageError`` for an unknown provider and for values that ``config`` cannot have, ``ManifestError`` for
+        an invalid declaration, ``ProviderError`` where a function or ``check_config`` fails.
+        """
+        if config is not None and provider is not None:
+            msg = "a provider has its configuration where it is declared: give its name, or a configuration"
+            raise UsageError(msg)
+        if manifest is not None and provider is None:
+            msg = "name the provider of the manifest: --provider NAME"
+            raise UsageError(msg)
+        if inputs and manifest is None and provider is None:
+            msg = "inputs are those of a manifest, or of providers.yaml: name a provider"
+            raise UsageError(msg)
+        with ProviderPool(self._registry, self._run) as providers:
+            if provider is None:
+                return self._from_config(type_name, config, providers)
+            declared = manifest if manifest is not None else self._find(provider)
+            if declared is None:
+                raise UsageError(self._unknown(provider))
+            return self._from_manifest(type_name, provider, declared, inputs, providers)
+
+    def _from_config(
+        self, type_name: str, config: Mapping[str, Any] | None, providers: ProviderPool
+    ) -> SelectedProvider:
+        if config is None and (declared := self._find(type_name)) is not None:
+            return self._from_manifest(type_name, type_name, declared, {}, providers)
+        functions = providers.functions(type_name)
+        known, given = functions.definition.config, config or {}
+        if unknown := [key for key in given if key not in known.attributes]:
+            what = f"unknown configuration '{unknown[0]}'{hint(unknown[0], known.attributes)}"
+            msg = f"{type_name}: {what if known.attributes else 'its provider takes no configuration'}"
+            raise UsageError(msg)
+        if problems := canonicalize.check_values(known, canonicalize.fill_defaults(known, dict(given))):
+            msg = f"{type_name}: {'; '.join(problem.message for problem in problems)}"
+            raise UsageError(msg)
+        return SelectedProvider(type_name, provider_config.default_config(functions, given))
+
+    def _from_manifest(
+        self, type_name: str, provider: str, source: Source | Manifest, inputs: Mapping[str, Any], pool: ProviderPool
+    ) -> SelectedProvider:
+        manifest = self._compiler.read(source, inputs, pool)
+        try:
+            instance = provider_config.select_instance(provider, type_name, manifest)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        needed = provider_config.reduce_to_provider(manifest, provider, self._registry.types_with_function)
+        if problems := list(_resource_values(needed)):
+            raise ManifestError(problems)
+        given = {name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs}
+        catalog = self._compiler.compile(needed, given, pool, from_file=not isinstance(source, Mapping))
+        self._run.log.mask.add_inputs({name: each for name, each in catalog.scope.inputs.items() if is_secret(each)})
+        for warning in catalog.warnings:
+            self._run.log.write("warning", "", f"{warning.file}: {warning.message}")
+        found = catalog.instances[instance]
+        config = _Configurations(catalog, pool).config(found)
+        return SelectedProvider(instance, config, found.version, found.implementation)
+
+    def _find(self, provider: str) -> Manifest | None:
+        """Return the first ``providers.yaml`` on the module path that has a provider of that name."""
+        return next((each for each in self._declared() if provider in each.providers), None)
+
+    def _declared(self) -> Iterator[Manifest]:
+        return map(reading.read_providers, self._registry.data_files("providers.yaml"))
+
+    def _unknown(self, provider: str) -> str:
+        advice = nearest(provider, [name for each in self._declared() for name in each.providers])
+        where = "declare it in providers.yaml in a directory of the module path, or name the manifest that declares it"
+        return f"unknown provider '{provider}'; {where}" + (f"; {advice}" if advice else "")
+
+
+class _Configurations:
+    """Evaluates the configurations of a catalog's providers, each when it is needed: a function may need another."""
+
+    def __init__(self, catalog: Catalog, providers: ProviderPool) -> None:
+        self._catalog = catalog
+        self._providers = providers
+        self._begun: set[str] = set()
+        # A value of a resource has been refused.
+        self._resolve = catalog.scope.resolver(lambda path: path, self._call)
+
+    def config(self, instance: ProviderInstance) -> Mapping[str, Any]:
+        """Return a configuration, with the results of functions. Raise ``ProviderError`` with its place."""
+        if not instance.pending:
+            return instance.config
+        functions = self._providers.functions(instance.name)
+        try:
+            return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
+        except ConfigurationError as error:
+            msg = f"{instance.place}: {error}"
+            raise ProviderError(msg) from error
+
+    def _call(self, call: Call, given: Mapping[str, Any]) -> Any:
+        if call.instance in self._begun:
+            msg = f"{call}: its provider needs its own result to be configured"
+            raise ValueError(msg)
+        if (instance := self._catalog.instances.get(call.instance)) is not None:
+            self._begun.add(call.instance)
+            self._providers.configure(call.instance, self.config(instance))
+            self._begun.discard(call.instance)
+        return invoke(call, given, partial(call_function, self._providers))
+
+
+def _resource_values(manifest: Manifest) -> Iterator[Problem]:
+    """Yield a problem for each value that needs a resource."""
+    for declared in manifest.providers.values():
+        for key, value in declared.config.items():
+            for message in _resource_paths(value):
+                place = declared.origin.place("config", key)
+                yield Problem(
+                    None, f"provider '{declared.name}': {key}: {message}", "error", "", *place, code="provider"
+                )
+    for name, value in manifest.values.items():
+        for message in _resource_paths(value):
+            yield Problem(None, f"value '{name}': {message}", "error", "", *manifest.place(("values", name)))
+
+
+def _resource_paths(value: Any) -> list[str]:
+    try:
+        paths = list(expression.find_paths(value))
+    except ValueError:
+        return []  # reported by the compiler
+    why = "is a value of a resource, which is known only while the manifest is applied; give the configuration itself"
+    return [f"{path} {why}" for path in paths if isinstance(path.root, tuple)]
