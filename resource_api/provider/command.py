@@ -7,18 +7,22 @@ is in ``command_run``, which most runs need not import.
 from __future__ import annotations
 
 import copy
+import sys
 from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import PLUGIN_FILE, CommandError
 from resource_api.provider.context import calling_context, current
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
+    from types import FrameType
     from typing import Any, Self, TypedDict, Unpack
 
     from resource_api.model.values.values import Sensitive
     from resource_api.provider.command_run import ProgramRun
+    from resource_api.provider.context import Context
 
     Argument = str | int | os.PathLike[str] | os.PathLike[bytes]
 
@@ -78,14 +82,18 @@ class Command:
         """Run the program and return how it ended, whatever its exit code. Raise ``CommandError`` if it cannot end."""
         return self._result(self._prepare(arguments, **options))
 
-    def lines(self, *arguments: Argument, **options: Unpack[CallOptions]) -> Iterator[str]:
+    def lines(self, *arguments: Argument, **options: Unpack[CallOptions]) -> Generator[str, None, None]:
         """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.
 
         Raise ``CommandError`` at the end for any exit code but 0, and for a line over 16 MiB.
-        Closing the iterator early stops the program.
+        Closing the iterator early stops the program. One that is discarded before its first line has run nothing:
+        that is an error of the resources whose logging context is open, otherwise of the provider's call.
         """
         run = self._prepare(arguments, **options)
-        return iter(()) if self._skip(run) else run.lines()
+        lines = iter(()) if self._skip(run) else run.lines()
+        if run.context is None:
+            return _started(lines, None)
+        return _started(lines, _Discarded(run, run.context, _place(sys._getframe(1))))  # noqa: SLF001 - the documented way to the caller's line
 
     def _result(self, run: ProgramRun) -> CommandResult:
         if self._skip(run):
@@ -118,3 +126,29 @@ class Command:
             context.conceal(input)
         seconds = self.timeout if timeout is None else timeout
         return ProgramRun(self.program, seconds, context, invoked)
+
+
+class _Discarded:
+    """Belongs to an iterator of ``lines``; goes with it, and reports to its context if nothing was iterated."""
+
+    def __init__(self, run: ProgramRun, context: Context, place: str) -> None:
+        self.started = False
+        self._run, self._context, self._place = run, context, place
+
+    def __del__(self) -> None:
+        if not self.started:
+            text = f"'{self._run.shown}' was not run: nothing iterates over what lines() returned ({self._place})"
+            self._context.mistakes.append(CommandError(text, self._run.argv))
+
+
+def _started(lines: Iterator[str], discarded: _Discarded | None) -> Generator[str, None, None]:
+    """Yield ``lines``, and note that this has begun."""
+    if discarded is not None:
+        discarded.started = True
+    yield from lines
+
+
+def _place(frame: FrameType) -> str:
+    """Return the line that is executed: ``providers/dns.py:41 in get``."""
+    code = frame.f_code
+    return f"{frame.f_globals.get(PLUGIN_FILE, code.co_filename)}:{frame.f_lineno} in {code.co_name}"

@@ -133,6 +133,10 @@ class Context:
         self._run = run
         #: What has been reported so far, by name. Authors report it with the methods below.
         self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=reading, noop=noop)
+        #: Mistakes of the provider that raise nothing where they are made; they fail the call.
+        self.mistakes: list[Exception] = []
+        #: Whether a logging context has swallowed an exception, which may be the cause of any mistake.
+        self._has_failed = False
         #: The logging contexts that are open, the innermost last.
         self.open_contexts: list[LoggingContext] = []
         #: The only name that the call is about; empty when there are several.
@@ -140,7 +144,7 @@ class Context:
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:
-        """Make this the current context while ``provider`` is being called."""
+        """Make this the current context while ``provider`` is being called; raise what it has done wrong at the end."""
         stack = _stack(provider)
         stack.append(self)
         token = current.set(self)
@@ -148,9 +152,20 @@ class Context:
             with self._run.log.bind(**self.log_fields):
                 self.outcomes.bound = self._run.log.bound
                 yield self
+                if self.mistakes and not self._has_failed:
+                    raise self.mistakes[0]
         finally:
             current.reset(token)
             stack.remove(self)
+
+    def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
+        """Return why a logging context fails, or None: ``error``, or a mistake after ``earlier`` ones."""
+        if error is not None:
+            self._has_failed = True
+        elif len(self.mistakes) > earlier:
+            error = self.mistakes[earlier]
+        del self.mistakes[earlier:]
+        return error
 
     @property
     def log_fields(self) -> Mapping[str, Any]:
@@ -364,6 +379,7 @@ class LoggingContext:
         self._outcomes = context.outcomes
         self._status = status
         self._change = change
+        self._mistakes = 0
 
     def __enter__(self) -> Self:
         """Open."""
@@ -371,11 +387,13 @@ class LoggingContext:
         self._outcomes.open_context(self.names, {name for each in around for name in each.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
         around.append(self)
+        self._mistakes = len(self._context.mistakes)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         """Close: report success, or log the error and mark names without a status as failed."""
         self._context.open_contexts.remove(self)
+        error = self._context.end_block(error, self._mistakes)
         names = self._outcomes.without_status(self.names)
         if error is None and self._status != "failed":
             self._succeed(names)

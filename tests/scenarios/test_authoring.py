@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
@@ -130,6 +133,51 @@ def test_a_secret_that_was_passed_to_a_command_is_masked_in_logs(bench: Bench) -
     done = bench.apply("resources: {'Probe[a]': {}}", "-d")
     assert done.code == 0
     assert "hunter2abc" not in done.err + done.out
+
+
+UNREAD = [
+    'with context.creating("a"):\n    self.sh.lines("-c", "true")',
+    'self.sh.lines("-c", "true")',
+    'found = self.sh.lines("-c", "true")',
+    'found = zip([], self.sh.lines("-c", "true"))',
+]
+
+
+@pytest.mark.parametrize("isolated", ["", "1"])
+@pytest.mark.parametrize("body", UNREAD)
+def test_lines_that_nobody_iterates_are_an_error(bench: Bench, body: str, isolated: str) -> None:
+    """The program was not run: the resource fails, and the message names the program and the line."""
+    bench.probe('sh = Command("/bin/sh")\ndef set(self, context, changes):\n' + textwrap.indent(body, "    "))
+    manifest = bench.write("site.yaml", "resources: {'Probe[a]': {}}")
+    done = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated)
+    assert done.code == 1, done
+    written = (bench.modules / "providers" / "probe.py").read_text(encoding="utf-8").splitlines()
+    number = next(number for number, text in enumerate(written, 1) if ".lines(" in text)
+    why = "'/bin/sh -c true' was not run: nothing iterates over what lines() returned"
+    assert f"{why} (providers/probe.py:{number} in set)" in done.err, done.err
+
+
+def test_lines_that_an_exception_abandons_hide_nothing(bench: Bench) -> None:
+    """The reason is the exception, and the other resources of the call are not concerned."""
+    bench.probe(
+        """
+        sh = Command("/bin/sh")
+        def set(self, context, changes):
+            for name in changes:
+                with context.creating(name):
+                    self._create(name, changes)
+        def _create(self, name, changes):
+            lines = self.sh.lines("-c", "echo x")
+            if name == "a":
+                raise ValueError("no luck today")
+            self._done({name: changes[name] for _ in lines})
+        """
+    )
+    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert done.code == 1
+    assert "no luck today" in done.err
+    assert "lines()" not in done.err
+    assert "1 created, 0 unchanged, 1 failed" in done.out, done
 
 
 def test_output_of_a_command_is_logged(bench: Bench) -> None:
