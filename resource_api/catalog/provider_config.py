@@ -200,10 +200,13 @@ class _InstanceBuilder:
             self._diagnostics.value_error(self._callers[name], (), f"{text}; {advice}", "provider")
 
 
-def validate_config(provider: ProviderFunctions, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
+def validate_config(
+    provider: ProviderFunctions, given: Mapping[str, Any], former: Mapping[str, Any] | None = None
+) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a configuration with defaults, and what its data types and the provider refuse.
 
-    ``check_config`` receives the known values and may add values that are not given.
+    ``check_config`` receives the known values and may add values that are not given. ``former`` is the recorded
+    configuration if that is another one.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(given))
@@ -212,7 +215,8 @@ def validate_config(provider: ProviderFunctions, given: Mapping[str, Any]) -> tu
         return config, problems or _missing(provider, config)
     try:
         answer = provider.check_config(
-            copy_resource({key: value for key, value in config.items() if not is_unknown(value)})
+            copy_resource({key: value for key, value in config.items() if not is_unknown(value)}),
+            None if former is None else copy_resource(former),
         )
     except Exception as error:  # noqa: BLE001 - an author's method may raise anything
         return config, [Problem(None, reason(error))]

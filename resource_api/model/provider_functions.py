@@ -46,8 +46,8 @@ class ProviderFunctions(NamedTuple):
     insync: Callable[[Iterable[Question]], Iterator[list[Any] | Exception]] | None = None
     plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
     upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
-    #: Returns a configuration with the values that the provider adds.
-    check_config: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    #: Returns a configuration with the values that the provider adds; with the former one where another is recorded.
+    check_config: Callable[[Mapping[str, Any], Mapping[str, Any] | None], Mapping[str, Any]] | None = None
     #: Returns the values whose change puts resources that were made with the old configuration out of reach.
     diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
     #: Returns why policies forbid a resource; empty if they do not.

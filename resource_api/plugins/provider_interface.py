@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider, SimpleProvider
+from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider, SimpleProvider, takes, variadic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -132,26 +132,12 @@ def _config_problems(definition: TypeDefinition, provider: type[Any]) -> list[st
 def _signature_problems(type_name: str, features: Collection[str], provider: type[Any]) -> list[str]:
     """Check the two methods whose parameters depend on a feature."""
     problems = []
-    if "simple_get_filter" in features and not _takes(provider.get, "names", 2):
+    if "simple_get_filter" in features and not takes(provider.get, "names", 2):
         problems.append(f"provider of '{type_name}': get takes no 'names', which feature 'simple_get_filter' requires")
-    if "noop_handler" in features and not _takes(provider.set, "noop"):
+    if "noop_handler" in features and not takes(provider.set, "noop"):
         problems.append(f"provider of '{type_name}': set takes no 'noop', which feature 'noop_handler' requires")
-    if "noop_handler" not in features and _takes(provider.set, "noop") and not _variadic(provider.set):
+    if "noop_handler" not in features and takes(provider.set, "noop") and not variadic(provider.set):
         problems.append(
             f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
         )
     return problems
-
-
-def _takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Whether a parameter can be passed by keyword or at a position; true for callables without code."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return True
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return keyword in names or code.co_argcount > position or _variadic(function)
-
-
-def _variadic(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
-    return code is not None and bool(code.co_flags & 0x08)

@@ -149,7 +149,7 @@ class PureCalls:
             self._mask.add(arguments)
         call = getattr(self._provider(), method)
         try:
-            return process_guard.call_contained(call, *call_arguments(method, self.context, arguments))
+            return process_guard.call_contained(call, *call_arguments(method, self.context, arguments, call))
         except Exception as error:
             # After a failure for several resources each is canonicalized alone, and logged then.
             if method != "canonicalize" or len(arguments[0]) == 1:

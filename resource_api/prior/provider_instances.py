@@ -15,7 +15,7 @@ from resource_api.model.provider_instance import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record
 from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, reason
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, reason
 from resource_api.model.values.reference import instance_name as instance_of
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_unknown
@@ -120,6 +120,9 @@ class _Matcher:
         """Use the declared configuration; if it cannot reach what the recorded one has made, keep that one as well."""
         name, before = instance.name, self.recorded.get(instance.name)
         after = provider_record(instance, instance.config, self._state.salt)
+        if before is not None and before.should != after.should:
+            instance = self._check_change(instance, before)
+            after = provider_record(instance, instance.config, self._state.salt)
         self.configs[name] = instance.config
         if before is not None and (before.inputs, before.should) == (after.inputs, after.should):
             if self._state.encrypted and count_digests(after.should) < count_digests(before.should):
@@ -135,6 +138,19 @@ class _Matcher:
                 self._keep_older(before, f"the configuration of its provider changed: {', '.join(changed)}")
         self._restore_older(after)
         self._write(after)
+
+    def _check_change(self, instance: ProviderInstance, before: Record) -> ProviderInstance:
+        """Return an instance with the configuration that its provider makes of it, given the recorded one.
+
+        Raises ``ManifestError`` if the provider refuses the change.
+        """
+        former = recorded_config(before, instance.config, self._state.salt)[0]
+        config, problems = provider_config.validate_config(self._functions(instance.name), instance.config, former)
+        if problems:
+            prefix = f"provider '{split_instance(instance.name)[1] or instance.name}'"
+            texts = [f"{prefix}: {problem.message}" for problem in problems]
+            raise ManifestError([Problem(None, text, "error", "", *instance.place, code="provider") for text in texts])
+        return instance._replace(config=config)
 
     def match_undeclared(self, record: Record) -> None:
         """Use the recorded configuration, unless its secrets are unknown; resources of an older one are replaced.
@@ -278,11 +294,12 @@ def deferred_configuration(
         if is_unknown(values[name]):
             msg = f"{prefix} is only known after apply: {name}"
             raise ConfigurationError(msg, later=True)
-    config, problems = provider_config.validate_config(functions, {**instance.config, **values})
+    before, given = prior.recorded.get(instance.name), {**instance.config, **values}
+    former = recorded_config(before, given, prior.state.salt)[0] if before is not None else None
+    config, problems = provider_config.validate_config(functions, given, former)
     if problems:
         msg = f"{prefix}: {'; '.join(problem.message for problem in problems)}"
         raise ConfigurationError(msg)
-    before = prior.recorded.get(instance.name)
     if before is not None and (changed := breaking_changes(before, config, functions, prior.state.salt)):
         advice = "so that what it has made is out of reach; give the new one another name under providers:"
         msg = f"{prefix} changed ({', '.join(changed)}) {advice}"

@@ -35,9 +35,29 @@ CONFIG_METHODS: Final = ("configure", "check_config", "diff_config")
 MAX_ROWS = 5_000_000
 
 
-def call_arguments(method: str, context: Context, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Return the arguments that a provider's method is called with; ``upgrade`` takes no context."""
+def call_arguments(method: str, context: Context, arguments: Sequence[Any], call: Any) -> Sequence[Any]:
+    """Return the arguments that a provider's method, ``call``, is called with.
+
+    ``upgrade`` takes no context, and ``check_config`` the former configuration only if it has a parameter for it.
+    """
+    if method == "check_config" and not takes(call, "former", 3):
+        arguments = arguments[:1]
     return arguments if method == "upgrade" else (context, *arguments)
+
+
+def takes(function: Any, keyword: str, position: int = 99) -> bool:
+    """Return whether a parameter can be passed by keyword or at a position; true for callables without code."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return keyword in names or code.co_argcount > position or variadic(function)
+
+
+def variadic(function: Any) -> bool:
+    """Return whether a function takes any keyword."""
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & 0x08)
 
 
 class BaseProvider:
@@ -50,9 +70,10 @@ class BaseProvider:
 
     1. ``configure(context, config)`` is called once before the first ``get`` or ``set``, with values that are all
        known; what it raises fails the resources of this instance.
-    2. ``check_config(context, config)`` returns the configuration, completed with values that only the provider can
-       find out; what it raises is a problem of the manifest. It is called before ``configure`` and uses nothing but
-       its arguments and the environment.
+    2. ``check_config(context, config, former=None)`` returns the configuration, completed with values that only the
+       provider can find out; what it raises is a problem of the manifest. It is called before ``configure`` and uses
+       nothing but its arguments and the environment. If another configuration is recorded, it is called a second time
+       with that as ``former``; a method without this parameter is called without it.
     3. ``diff_config(context, is_, should)`` returns the names of attributes whose change makes resources of the
        configuration ``is_`` unreachable with ``should``: these resources are replaced. Secrets of which only a digest
        is recorded are left out of ``is_``.

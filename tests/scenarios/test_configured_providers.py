@@ -518,3 +518,74 @@ def test_a_replaced_provider_keeps_its_encrypted_secrets(site: Site) -> None:
     second = site.run("apply", "site.yaml", "--key", "file:key")
     assert (second.code, names(old), names(new)) == (0, [], ["a", "b"]), second.err
     assert site.run("state", "check", "--key", "file:key").code == 0
+
+
+FORMER = """
+    from resource_api import Attribute, TypeDefinition
+
+    TYPE = TypeDefinition(
+        name="former",
+        config={
+            "endpoint": Attribute("String"),
+            "previous": Attribute("Optional[String]"),
+            "token": Attribute("Optional[Sensitive[String]]"),
+        },
+        attributes={
+            "ensure": Attribute("Enum[present, absent]", default="present"),
+            "name": Attribute("String", kind="namevar"),
+        },
+    )
+"""
+FORMERS = """
+    from resource_api import BaseProvider
+
+    KEPT = set()
+
+    class Provider(BaseProvider):
+        def check_config(self, context, config, former=None):
+            if former is not None:
+                context.notice(f"from {sorted(former)} {former['endpoint']} to {config['endpoint']}")
+                if config["endpoint"] == "nowhere":
+                    raise ValueError("the endpoint must not move to nowhere")
+                config["previous"] = former["endpoint"]
+            return config
+
+        def configure(self, context, config):
+            context.notice(f"configured {config['endpoint']} after {config.get('previous')}")
+
+        def get(self, context):
+            return [{"name": "a", "ensure": "present"}]
+
+        def set(self, context, changes):
+            pass
+"""
+
+
+@pytest.mark.parametrize("isolated", [(), ("--isolate",)])
+def test_check_config_sees_the_former_configuration(site: Site, isolated: tuple[str, ...]) -> None:
+    """It prepares a change of the endpoint, or refuses it with the provider's line; a first run has no former one."""
+    site.write("m/types/former.py", FORMER)
+    site.write("m/providers/former.py", FORMERS)
+    environment = {"RESOURCE_API_MODULE_PATH": str(site.home / "m")}
+    text = """
+        project: p
+        providers: {{lab: {{type: former, config: {{endpoint: {}, token: hush}}}}}}
+        resources: {{"Former[a]": {{provider: lab}}}}
+    """
+    for endpoint, lines in (
+        ("one", ["configured one after None"]),
+        ("one", ["configured one after None"]),
+        ("two", ["from ['endpoint', 'token'] one to two", "configured two after one"]),
+    ):
+        manifest = site.write("site.yaml", text.format(endpoint))
+        done = site.run("apply", manifest, *isolated, **environment)
+        assert done.code == 0, done.err
+        assert [line.rpartition(": ")[2] for line in done.err.splitlines() if " one" in line] == lines, done.err
+    before = site.recorded()
+    site.write("site.yaml", text.format("nowhere"))
+    for command in ("plan", "apply"):
+        refused = site.run(command, manifest, *isolated, **environment)
+        expected = f"{manifest}:2:13: provider 'lab': the endpoint must not move to nowhere"
+        assert (refused.code, expected in refused.err) == (65, True), refused.err
+    assert site.recorded() == before
+    assert site.run("validate", manifest, **environment).code == 0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
-_PASSED_ON: Final = frozenset({"suitable", "get", "refresh", "due", "canonicalize", "plan", "check_config"})
+_PASSED_ON: Final = frozenset({"suitable", "get", "refresh", "due", "canonicalize", "plan"})
 #: The log level of what a worker writes to its standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
@@ -86,6 +86,10 @@ class WorkerProvider:
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
         """Set the configuration; each worker gets it before its first call that needs it."""
         self._workers.config = dict(config)
+
+    def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> Any:
+        """Return the configuration with the values that the provider adds."""
+        return self._workers.call(context, "check_config", config, former)
 
     def diff_config(self, context: Context, is_: Resource, should: Resource) -> Any:
         """Return the names of attributes whose change makes existing resources unreachable."""

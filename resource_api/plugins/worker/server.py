@@ -206,7 +206,7 @@ class _Server:
                 if self._run.cancelled:
                     self._run.report_begun(changes.begun)
             return None
-        return _plain_data(context.type, method, call(*call_arguments(method, context, arguments)))
+        return _plain_data(context.type, method, call(*call_arguments(method, context, arguments, call)))
 
     def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
         return Context(
