@@ -48,6 +48,11 @@ gets another owner, or is changed with both `mode` and `owner` declared, as thes
 default ACL too. A new file inherits from the default ACL of its directory under the same conditions, and only if the
 directory belongs to root, the caller or the declared owner. A file whose owner changes from another user, who may hold
 it open, is written anew if its content is declared.
+
+Where another user can write to a directory on the path, any file or directory of root may have been moved there. So
+below `/srv/app` of `alice` a new `/srv/app/logs` gets the owner `alice`, but one that belongs to root already is not
+given to her: that is an error, until it is removed or you change its owner yourself. The same holds for the group and
+for more rights in `mode`. A file whose content is declared is replaced by a new one instead.
 """,
     attributes={
         "ensure": Attribute(

@@ -282,6 +282,14 @@ def test_content_of_another_user_is_not_executed_as_root(theirs: Path) -> None:
 
 
 @root_only
+def test_new_directories_below_a_directory_of_others_get_their_owner(theirs: Path) -> None:
+    """Nobody can have moved there what did not exist."""
+    for path in (theirs / "logs", theirs / "logs" / "old"):
+        assert change(path, read(path), ensure="directory", owner="nobody") == ""
+        assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, 0o755)
+
+
+@root_only
 def test_a_file_below_a_directory_that_others_can_rename_is_not_given_to_them(theirs: Path) -> None:
     """A whole directory of root can be moved to the name of another one; in a sticky directory it cannot."""
     inner = theirs / "inner"
@@ -290,7 +298,9 @@ def test_a_file_below_a_directory_that_others_can_rename_is_not_given_to_them(th
     (inner / "f").chmod(0o600)
     refused = change(inner / "f", read(inner / "f"), ensure="file", owner="nobody")
     assert "may have moved another file here" in refused
-    assert "may have moved another file here" in change(inner, read(inner), ensure="directory", owner="nobody")
+    refused = change(inner, read(inner), ensure="directory", owner="nobody")
+    assert "may have moved another directory here" in refused
+    assert "remove it (a new directory gets them)" in refused
     assert (inner.stat().st_uid, (inner / "f").stat().st_uid) == (0, 0)
     os.chown(theirs, 0, 0)
     theirs.chmod(0o1777)

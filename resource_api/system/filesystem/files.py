@@ -357,9 +357,11 @@ def _check_not_planted(now: os.stat_result, wanted: Permissions, path: str) -> N
     if stat.S_ISREG(now.st_mode) and now.st_nlink > 1:
         why = "it has other hard links, and other users can write to its directory"
     elif gives_away(wanted, now):
+        kind, remedy = ("directory", "remove it") if stat.S_ISDIR(now.st_mode) else ("file", "declare its content")
         why = (
-            "other users can write to a directory on its path and may have moved another file here, so its rights are "
-            "not given to others; declare its content, remove it, or change its rights yourself"
+            f"other users can write to a directory on its path and may have moved another {kind} here, so its rights "
+            f"are not given to others; {remedy} (a new {kind} gets them), change its rights yourself, or let only root "
+            "write to the directories on its path"
         )
     if why:
         raise PermissionError(errno.EPERM, why, path)
