@@ -1,41 +1,56 @@
 """A JSON Schema of manifests, for completion, documentation and error marks in editors.
 
 It must not refuse a manifest that the loader accepts, except for useless parts (an attribute in ``defaults`` that its
-type does not have). It accepts more where a schema cannot decide: whether a referenced resource exists, whether
-``defaults`` has a missing attribute, whether ``1.0`` is an Integer. It is of draft-07, which every editor supports.
+type does not have) and for another version of a type than the first on the module path. It accepts more where a schema
+cannot decide: whether a referenced resource exists, whether ``defaults`` has a missing attribute, whether ``1.0`` is an
+Integer. It is of draft-07, which every editor supports.
 """
 
 from __future__ import annotations
 
 from inspect import cleandoc
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.validate import LOGLEVELS, REPLACEMENTS
 from resource_api.model.attribute import OPERATIONS
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes.regex_dialect import END
-from resource_api.render import describe
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.render import describe, schema_conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.component import ComponentDefinition
-    from resource_api.model.type_definition import TypeDefinition
 
     Schema = dict[str, Any]
 
 
-def manifest_schema(definitions: Iterable[TypeDefinition | ComponentDefinition]) -> dict[str, Any]:
-    """Return the JSON Schema of manifests with the types and components of ``definitions``, and no others."""
+def manifest_schema(
+    definitions: Iterable[TypeDefinition | ComponentDefinition],
+    implementations: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the JSON Schema of manifests with the types and components of ``definitions``, and no others.
+
+    ``implementations`` holds the names of the providers of types; those of other types are not checked.
+    """
     types = sorted(definitions, key=lambda definition: definition.name)
+    by_type, by_name = schema_conditions.provider_conditions(types, implementations)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "A manifest of resource-api",
         "type": ["object", "null"],
-        "properties": _sections(types),
+        "properties": _sections(types, by_name),
         "additionalProperties": False,
-        "definitions": _SHARED | {name: body for each in types for name, body in _type(each).items()},
+        "allOf": schema_conditions.resource_conditions(types, _TITLE, implementations),
+        "definitions": _SHARED
+        | {name: body for each in types for name, body in _type(each).items()}
+        | {
+            "provider": {**_SHARED["provider"], "allOf": by_type},
+            "call": {**_SHARED["call"], "allOf": schema_conditions.call_conditions(types)},
+        },
     }
 
 
@@ -131,7 +146,15 @@ _SHARED: Final[Schema] = {
             "type": _or_null("The type that it is for; its own name unless given.", {"type": "string"}),
             "version": _or_null("The accepted versions: '>=1.2', '~=1.4'.", {"type": "string"}),
             "config": _or_null("What it is configured with.", {"type": "object"}),
-            "implementation": _or_null("Which of several providers of the type it is.", _WORD),
+            "implementation": _or_null("Which of several providers of the type it is.", {"type": "string"}),
+        }
+    ),
+    "value": {"if": {"type": "object", "required": ["invoke"]}, "then": _ref("call")},
+    "call": _closed(
+        {
+            "invoke": {"description": "The function of a provider: FUNCTION or TYPE.FUNCTION.", "type": "string"},
+            "with": _or_null("Its inputs.", {"type": "object"}),
+            "provider": _or_null("The entry of providers that answers.", _WORD),
         }
     ),
     "move": _closed({"from": _ref("reference"), "to": _ref("reference")}, required=["from", "to"]),
@@ -139,8 +162,9 @@ _SHARED: Final[Schema] = {
 }
 
 
-def _sections(types: Iterable[TypeDefinition | ComponentDefinition]) -> Schema:
-    heads = {each.name: f"^[{each.name[0].upper()}{each.name[0]}]{each.name[1:]}" for each in types}
+def _sections(types: Sequence[TypeDefinition | ComponentDefinition], providers: Schema) -> Schema:
+    """Return the sections; ``providers`` holds for providers of these names."""
+    heads = {each.name: schema_conditions.head(each.name) for each in types}
     resources = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
     defaults = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
     files = _list({"type": "string", "pattern": _FILE})
@@ -151,9 +175,14 @@ def _sections(types: Iterable[TypeDefinition | ComponentDefinition]) -> Schema:
         "include": _or_null("Files beneath this one's directory whose resources come before its own.", files),
         "inputs": _named("What is given from outside, with -i NAME=VALUE.", {_NAME: _ref("input")}),
         "defaults": _named("Attributes of all resources of a type in this file: Type, then attributes.", defaults),
-        "providers": _named("Configured providers, that the metaparameter provider names.", {_NAME: _ref("provider")}),
-        "values": _named("Values with a name, to be used as ${values.NAME}.", {_NAME: {}}),
-        "resources": _named("What should be, in the order of execution: Type[title], then attributes.", resources),
+        "providers": _named(
+            "Configured providers, that the metaparameter provider names.", {_NAME: _ref("provider"), **providers}
+        ),
+        "values": _named("Values with a name, to be used as ${values.NAME}.", {_NAME: _ref("value")}),
+        "resources": {
+            **_named("What should be, in the order of execution: Type[title], then attributes.", resources),
+            "defaultSnippets": schema_conditions.snippets(types),
+        },
         "moved": _or_null("Resources with a new name; what is recorded of them is kept.", _list(_ref("move"))),
         "removed": _or_null("Resources to forget.", _list(_ref("reference"))),
         "outputs": _named("Values for others: name, then value.", {_NAME: {}}),
@@ -169,7 +198,21 @@ def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
     return {
         resource: _or_null(cleandoc(definition.docs), _closed(own | metas)),
         f"defaults-{definition.name}": _closed(shared),
+        **(_provider_shapes(definition) if isinstance(definition, TypeDefinition) else {}),
     }
+
+
+def _provider_shapes(definition: TypeDefinition) -> Schema:
+    """Return the definitions of the configuration of a type's provider, and of the inputs of its functions."""
+    config = {name: _attribute(each) for name, each in definition.config.attributes.items()}
+    found = {f"config-{definition.name}": _or_null("What it is configured with.", _closed(config))} if config else {}
+    for name, function in definition.functions.items():
+        inputs = _closed({key: _attribute(each) for key, each in function.inputs.attributes.items()})
+        mandatory = list(function.inputs.mandatory)
+        docs = cleandoc(function.docs)
+        shape = {"description": docs, **inputs, "required": mandatory} if mandatory else _or_null(docs, inputs)
+        found[f"inputs-{definition.name}.{name}"] = shape
+    return found
 
 
 def _attribute(attribute: Attribute) -> Schema:

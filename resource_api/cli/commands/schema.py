@@ -9,6 +9,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError
 from resource_api.render.describe import definition_of
 from resource_api.render.manifest_schema import manifest_schema
@@ -16,7 +17,6 @@ from resource_api.render.manifest_schema import manifest_schema
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.model.component import ComponentDefinition
-    from resource_api.model.type_definition import TypeDefinition
 
 
 @click.command()
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 @with_session()
 def schema(session: Session, **_settings: Any) -> None:
     """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
-    session.output.print(json.dumps(manifest_schema(_definitions(session)), indent=2))
+    definitions = _definitions(session)
+    implementations = {
+        each.name: session.registry.implementations(each.name, load=False)
+        for each in definitions
+        if isinstance(each, TypeDefinition)
+    }
+    session.output.print(json.dumps(manifest_schema(definitions, implementations), indent=2))
 
 
 def _definitions(session: Session) -> list[TypeDefinition | ComponentDefinition]:

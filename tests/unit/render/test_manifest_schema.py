@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefinition
+from resource_api import Attribute, Function, Registry, Runtime, SimpleProvider, TypeDefinition
 from resource_api.manifest import sections, yaml_reader
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values.errors import ManifestError
@@ -49,6 +49,25 @@ NEEDY: Final = TypeDefinition(
 )
 
 
+#: A title pattern, a configuration, functions, and an ``ensure`` that decides what is mandatory.
+SITE: Final = TypeDefinition(
+    name="site",
+    docs="A site. It has a page.",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "host": Attribute("String", "Its host.", kind="namevar"),
+        "port": Attribute("Integer", "Its port.", kind="namevar"),
+        "page": Attribute("String", "Its page."),
+    },
+    title_patterns=[{"pattern": r"\A(?<host>[a-z.]+)\z"}, {"pattern": "^(?<host>[a-z.]+)/(?<port>a|b)$"}],
+    config={"url": Attribute("String[1]", "Where it is."), "limit": Attribute("Optional[Integer]", "How much.")},
+    functions={
+        "free": Function("Return a free port.", inputs={"host": Attribute("String", "Where.")}, output="Integer"),
+        "all": Function("Return all.", inputs={"limit": Attribute("Optional[Integer]", "How many.")}),
+    },
+)
+
+
 class Still(SimpleProvider):
     """A provider without resources."""
 
@@ -57,16 +76,33 @@ class Still(SimpleProvider):
         return []
 
 
-SCHEMA: Final = schema.manifest_schema([WIDGET, NEEDY])
+class Served(Still):
+    """A provider with configuration and functions."""
+
+    def configure(self, context: object, config: object) -> None:
+        """Accept everything."""
+
+    def free(self, context: object, host: str) -> int:  # noqa: ARG002 - a provider's
+        """Return a port."""
+        return 1
+
+    def all(self, context: object, limit: int | None = None) -> int:  # noqa: ARG002 - a provider's
+        """Return a number."""
+        return 1
+
+
+IMPLEMENTATIONS: Final = {"widget": ["one", "two"], "site": ["main"]}
+SCHEMA: Final = schema.manifest_schema([WIDGET, NEEDY, SITE], IMPLEMENTATIONS)
 VALIDATOR: Final = Draft7Validator(SCHEMA)
 
 
 def loads(manifest: Mapping[str, Any]) -> bool:
     """Whether the loader accepts a manifest in every check that does not touch the system."""
     registry = Registry()
-    for definition in (WIDGET, NEEDY):
+    for definition in (WIDGET, NEEDY, SITE):
         registry.register_type(definition)
-        registry.register_provider(definition.name, Still)
+        for name in IMPLEMENTATIONS.get(definition.name, [""]):
+            registry.register_provider(definition.name, Served if definition is SITE else Still, name)
     try:
         Runtime(registry).compile(manifest)
     except ManifestError:
@@ -138,6 +174,26 @@ resources:
       aliases: [old]
       import: c
       external: false
+---
+inputs: {ensure: {default: absent}, url: {default: x}, n: {default: 3}}
+values:
+  one: {invoke: free, with: {host: "${inputs.url}"}}
+  two: {invoke: Site.all, provider: main, with: {limit: "${inputs.n}"}}
+  three: {invoke: site.all, with: null, provider: null}
+  four: {invoke: all}
+  five: {called: free}
+providers:
+  main: {type: Site, config: {url: "${inputs.url}", limit: null}, implementation: main}
+  site: {config: {url: b}}
+  Widget: {implementation: ""}
+resources:
+  Site[a.b]: {port: 80, page: x}
+  Site[A b]: {host: a, port: 80, page: x}
+  Site[${inputs.url}]: {port: 80, page: x, provider: main}
+  Site[é]: {host: a, port: 81, ensure: absent}
+  Site[c]: {port: 80, ensure: "${inputs.ensure}"}
+  Widget[x]: {implementation: two}
+  Widget[y]: {implementation: null}
 ---
 project: null
 include: null
@@ -276,7 +332,7 @@ resources: {"Widget[a]": {alias: ""}}
 ---
 resources: {"Widget[a]": {provider: "${inputs.x}"}}
 ---
-resources: {"Widget[a]": {timeout: 0}}
+resources: {"Widget[a]": {timeout: -1}}
 ---
 resources: {"Widget[a]": {timeout: {delete: -1}}}
 ---
@@ -293,6 +349,51 @@ resources: {"Widget[a]": {lifecycle: {ignore_changes: size}}}
 resources: {"Widget[a]": {lifecycle: {replace_triggered_by: "Widget[b]"}}}
 ---
 resources: {"Widget[a]": {lifecycle: true}}
+---
+resources: {"Needy_one[a]": }
+---
+resources: {"Needy_one[a]": {noop: true}}
+---
+resources: {"needy_one[a]": {ensure: absent}}
+---
+providers: {site: {config: {url: a}}}
+resources: {"Site[a]": {port: 80}}
+---
+providers: {site: {config: {url: a}}}
+resources: {"Site[a]": {port: 80, ensure: present}}
+---
+providers: {site: {config: {url: a}}}
+resources: {"Site[A b]": {host: a, page: x}}
+---
+providers: {site: {config: {url: a}}}
+resources: {"Site[a/cc]": {page: x}}
+---
+providers: {main: {type: Site, config: {urll: a}}}
+---
+providers: {main: {type: site, config: {url: 3}}}
+---
+providers: {Site: {config: {url: a, limit: x}}}
+---
+providers: {main: {type: widget, config: {url: a}}}
+---
+providers: {main: {type: widget, implementation: three}}
+---
+resources: {"Widget[a]": {implementation: three}}
+---
+providers: {site: {config: {url: a}}}
+values: {a: {invoke: freee, with: {host: a}}}
+---
+providers: {site: {config: {url: a}}}
+values: {a: {invoke: free}}
+---
+providers: {site: {config: {url: a}}}
+values: {a: {invoke: Site.free, with: {hots: a}}}
+---
+providers: {site: {config: {url: a}}}
+values: {a: {invoke: all, with: {limit: x}}}
+---
+providers: {site: {config: {url: a}}}
+values: {a: {invoke: all, wiht: {}}}
 ---
 moved: {from: "Widget[a]", to: "Widget[b]"}
 ---
@@ -339,7 +440,7 @@ def test_what_the_loader_refuses_is_marked(manifest: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "manifest",
     [
-        {"resources": {"Needy_one[a]": {}}},
+        {"resources": {"Needy_one[a]": {}}, "defaults": {"Needy_one": {"noop": True}}},
         {"resources": {"Widget[a]": {"require": "Widget[b]"}}},
         {"resources": {"Widget[a]": {"size": "${Widget[b].size}"}}},
         {"resources": {"Widget[a]": {"size": 1.0}}},
@@ -372,6 +473,48 @@ def test_no_value_that_the_loader_accepts_is_marked(attributes: dict[str, Any]) 
     assert not (underlined(manifest) and loads(manifest))
 
 
+SITES: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "ensure": st.sampled_from(["present", "absent", "${inputs.e}", None]),
+        "host": st.sampled_from(["a", None]),
+        "port": st.just(80),
+        "page": st.just("x"),
+        "implementation": st.sampled_from(["main", "other", None]),
+        "lifecycle": st.sampled_from([{"external": True}, None]),
+    },
+)
+
+
+@given(
+    st.sampled_from(["Site", "site"]),
+    st.sampled_from(["a.b", "a/b", "A", "a b", "a/c", "é", "a]", "${inputs.e}"]),
+    SITES | st.none(),
+    st.sampled_from([{}, {"Site": {"page": "x"}}, {"site": {"ensure": "absent"}}, {"Widget": {"size": 1}}]),
+    st.sampled_from(["present", "absent"]),
+)
+def test_no_resource_that_the_loader_accepts_is_incomplete(
+    word: str, title: str, attributes: dict[str, Any] | None, defaults: dict[str, Any], ensure: str
+) -> None:
+    """Titles, mandatory attributes, ``ensure``, ``defaults`` and references in all combinations."""
+    manifest = {
+        "inputs": {"e": {"default": ensure}},
+        "providers": {"site": {"config": {"url": "x"}}},
+        "defaults": defaults,
+        "resources": {f"{word}[{title}]": attributes},
+    }
+    assert not (underlined(manifest) and loads(manifest))
+
+
+def test_an_editor_offers_resources_with_what_they_need() -> None:
+    """A snippet for each type, which is a resource that is not marked once its places are filled."""
+    offered = {each["label"]: each for each in SCHEMA["properties"]["resources"]["defaultSnippets"]}
+    assert list(offered) == ["Needy_one[name]", "Site[title]", "Widget[name]"]
+    assert offered["Site[title]"]["description"] == "A site."
+    assert offered["Needy_one[name]"]["body"] == {"Needy_one[${1:name}]": {"size": "$2"}}
+    assert offered["Widget[name]"]["body"] == {"Widget[${1:name}]": {"ensure": "${2:present}"}}
+
+
 def test_every_section_and_metaparameter_is_known() -> None:
     """What is added to the loader is added to the schema."""
     assert list(SCHEMA["properties"]) == list(sections.SECTIONS)
@@ -394,7 +537,7 @@ def test_an_editor_shows_what_an_attribute_means() -> None:
 
 def test_the_same_types_give_the_same_text() -> None:
     """The order in which types are found makes no difference to a schema that is kept in a repository."""
-    assert json.dumps(schema.manifest_schema([NEEDY, WIDGET])) == json.dumps(SCHEMA)
+    assert json.dumps(schema.manifest_schema([SITE, NEEDY, WIDGET], IMPLEMENTATIONS)) == json.dumps(SCHEMA)
 
 
 def test_the_bundled_types_have_a_schema() -> None:
