@@ -166,14 +166,14 @@ def _masked(event: LogEvent, mask: Mask) -> LogEvent:
     Subject and text are searched together, because nearly none has any.
     """
     level, subject, text, fields = event
+    if not fields and (not mask or (both := f"{subject}\n{text}") is mask(both)):
+        return event
     if fields:
         from resource_api.model.codec import plain  # noqa: PLC0415 - not for text alone
 
         data = {key: plain(value) for key, value in fields.items()}
         fields = _masked_data(data, mask) if mask else data
-    if mask and (both := f"{subject}\n{text}") is not mask(both):
-        subject, text = mask(subject), mask(text)
-    return LogEvent(level, subject, text, fields)
+    return LogEvent(level, mask(subject), mask(text), fields)
 
 
 def _masked_data(value: Any, mask: Mask) -> Any:

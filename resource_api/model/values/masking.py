@@ -4,9 +4,9 @@ The first protection of secrets is the ``Sensitive`` type; this one covers what 
 forms in which a secret is found are listed in ``docs/secrets.md``; how they are written is in ``spellings``. Streams
 are for ``system.log``.
 
-A text is searched by windows of four bytes, at every eighth byte. All windows that the known forms can show there are
+A text is searched by windows of five bytes, at every eighth byte. All windows that the known forms can show there are
 in one set, and nearly every text has none of them. Searching many texts together costs least. (They are bytes and not
-integers: four bytes of a text are integers of which the hashes collide.)
+integers, of which the hashes collide.)
 """
 
 from __future__ import annotations
@@ -38,10 +38,8 @@ _RUN: Final = 12
 #: ... if it is from a secret of this many, without white space.
 _SHORTEST_WITH_RUNS: Final = 24
 #: Bytes of a window, and from one window of a text to the next.
-_WINDOW: Final = 4
+_WINDOW: Final = 5
 _STEP: Final = 8
-#: The texts of secrets are searched so many times before their runs are collected.
-_SEARCHES: Final = 500
 #: Windows that are searched at once.
 _BLOCK: Final = 64
 #: Fewer bytes may contain no whole window at a multiple of ``_STEP``; a run always contains one.
@@ -73,9 +71,6 @@ class Mask:
         #: The texts of which runs are masked, and the runs of the first so many of them.
         self._run_texts: list[str] = []
         self._runs: tuple[int, set[str]] = (0, set())
-        #: While they are not collected: so many of these texts as one, and how often that was searched.
-        self._joined: tuple[int, bytes] = (0, b"")
-        self._searches = 0
         #: Forms that are too short for a window, those that count as whole words only, and the pattern for so many.
         self._short: set[str] = set()
         self._words: set[str] = set()
@@ -100,7 +95,8 @@ class Mask:
     def learn(self, text: str, *, declared: bool) -> None:
         """Add one secret, and whether it was declared as an input; one that is too short is left out."""
         found = text, declared
-        if len(text) >= SHORTEST_INPUT and found not in self._known:
+        # What is masked of an input contains what is masked of another secret.
+        if len(text) >= SHORTEST_INPUT and self._known.isdisjoint((found, (text, True))):
             self._known.add(found)
             self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
             self._pending[found] = None
@@ -118,13 +114,22 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return ``text`` with every secret masked."""
-        if not self._known or not (spans := self._spans(text)):
+        if not self._known or self._is_plain(text) or not (spans := self._spans(text)):
             return text
         pieces, position = list[str](), 0
         for start, end in _merged(spans):
             pieces += text[position:start], _MASKED
             position = end
         return "".join(pieces) + text[position:]
+
+    def _is_plain(self, text: str) -> bool:
+        """Return whether a text is seen to contain no secret by its windows alone, as nearly all lines are."""
+        count = (len(text) - _WINDOW) // _STEP + 1
+        if count > _BLOCK or self._pending or self._pattern[1] is not None or not text.isascii():
+            return False
+        if count > 0 and not self._windows.isdisjoint(_unpackers[count](text.encode(), 0)):
+            return False
+        return not _may_have_escapes(text)
 
     def document(self, value: Any) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
@@ -201,27 +206,12 @@ class Mask:
                 if start >= 0 and data.startswith(form, start):
                     first = start if ascii_only else _characters(data[:start])
                     yield first, first + _characters(form)
-            if runs is None and self._may_be_in_run(data, position):
+            if runs is None and self._run_texts:
                 runs = self._indexed_runs()
                 if not ascii_only:
                     yield from _runs_in(text, runs, range(len(text)))
             if ascii_only and runs:
                 yield from _runs_in(text, runs, range(max(0, position + _WINDOW - _RUN), position + 1))
-
-    def _may_be_in_run(self, data: bytes, position: int) -> bool:
-        """Return whether a run may contain the window at ``position``: then it contains four bytes before or after it.
-
-        Collecting the runs takes as long as some hundred of these searches.
-        """
-        count = len(self._run_texts)
-        if self._runs[0] == count or self._searches == _SEARCHES:
-            return bool(count)
-        if self._joined[0] != count:
-            self._joined = count, "\0".join(self._run_texts[:count]).encode("utf-8", "surrogatepass")
-        self._searches += 1
-        joined, width = self._joined[1], 2 * _WINDOW
-        starts = (position - _WINDOW, position)
-        return any(start >= 0 and data[start : start + width] in joined for start in starts)
 
     def _indexed_runs(self) -> set[str]:
         """Return all runs; they are collected at the first text that may have one."""
@@ -272,7 +262,9 @@ class Mask:
 
     def _index_runs(self, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
-        self._windows.update(data[start : start + _WINDOW] for start in range(len(data) - _WINDOW + 1))
+        for start in range(min(_STEP, len(data) - _WINDOW + 1)):
+            for block in range(start, len(data) - _WINDOW + 1, _BLOCK * _STEP):
+                self._windows.update(_windows(data, block))
         self._run_texts.append(text)
 
 
@@ -322,7 +314,9 @@ def _runs_in(text: str, runs: set[str], starts: range) -> Iterator[Span]:
 
 
 def _may_have_escapes(text: str) -> bool:
-    return "\\" in text or "%" in text or "&" in text or "''" in text or '""' in text
+    return (
+        "\\" in text or "%" in text or "&" in text or ("'" in text and "''" in text) or ('"' in text and '""' in text)
+    )
 
 
 def _characters(data: bytes) -> int:

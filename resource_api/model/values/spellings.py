@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Of a longer text only the usual forms are made. Undoing the escapes of what is searched finds its escaped forms.
 LONG: Final = 4096
 _SEPARATORS: Final = (":", "-", " ", ",")
-_URL_ALPHABET: Final = str.maketrans("+/", "-_")
+_URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def written(text: str) -> set[str]:
@@ -47,7 +47,12 @@ def encoded(text: str) -> set[str]:
     """Return the forms of a text in which its characters are no longer seen: base64 and hexadecimal."""
     data = text.encode("utf-8", "surrogateescape")
     base64 = {form for before in range(3) for form in _base64(data, before)}
-    forms = {data.hex(), data.hex().upper(), *base64, *(form.translate(_URL_ALPHABET) for form in base64)}
+    forms = {
+        data.hex(),
+        data.hex().upper(),
+        *base64,
+        *(form.encode().translate(_URL_ALPHABET).decode() for form in base64),
+    }
     if len(text) > LONG:
         return forms
     pairs = {data.hex(separator) for separator in _SEPARATORS} | {data.hex(" ", -2)}

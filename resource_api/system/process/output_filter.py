@@ -73,13 +73,16 @@ class OutputFilter:
 
     def drain(self) -> None:
         """Wait until what was written so far has been passed on, so that our own output comes after it."""
+        if not self._has_pending():
+            return
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         while self._has_pending() and time.monotonic() < until:
             time.sleep(pause)
             pause *= 2
 
     def _has_pending(self) -> bool:
-        count = fcntl.ioctl(self._written, termios.FIONREAD, bytes(4))
+        # With bytes, `ioctl` raises and drops an error first: before each line that takes longer than the call.
+        fcntl.ioctl(self._written, termios.FIONREAD, count := bytearray(4))
         if not (any(count) or self._busy[0]):
             return False
         poller = select.poll()
