@@ -11,8 +11,11 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from resource_api.model.values._namedtuple import NamedTuple
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from importlib.metadata import EntryPoint
 
 PACKAGE: Final = os.path.realpath(__file__).rsplit("/", 2)[0]
 #: Holds the bundled ``types/`` and ``providers/``: inside the package once installed, beside it in a checkout.
@@ -25,6 +28,32 @@ OWN: Final = (
 )
 #: Installed distributions name a package whose directory holds ``types/`` and ``providers/`` in this group.
 ENTRY_POINTS: Final = "resource_api.modules"
+
+
+class Origin(NamedTuple):
+    """Where a type or component comes from; all texts are empty where a program has registered it."""
+
+    #: The directory of the module path, or of the package of a distribution.
+    directory: str = ""
+    #: The installed distribution that it belongs to, and its version.
+    distribution: str = ""
+    version: str = ""
+
+    @property
+    def kind(self) -> str:
+        """``bundled``, ``distribution``, ``directory`` or ``program``."""
+        if self.directory == BUNDLED:
+            return "bundled"
+        return "distribution" if self.distribution else "directory" if self.directory else "program"
+
+    def __str__(self) -> str:
+        """Return the origin in words."""
+        return {
+            "bundled": "bundled",
+            "distribution": f"distribution {self.distribution} {self.version}".rstrip(),
+            "directory": self.directory,
+            "program": "registered by a program",
+        }[self.kind]
 
 
 class ModulePath:
@@ -95,6 +124,11 @@ class ModulePath:
                 break
         return directories[:last]
 
+    def origin(self, path: str) -> Origin:
+        """Return where a file of the module path comes from."""
+        directory = path.rsplit("/", 2)[0]
+        return Origin(directory, *(("", "") if directory in self._directories else _distribution(directory)))
+
     def data_files(self, name: str) -> list[str]:
         """Return the files of one name directly in the directories, in their order; not those of distributions."""
         paths = [f"{directory}/{name}" for directory in self._directories]
@@ -146,15 +180,24 @@ def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
 
 def _installed() -> list[str]:
     """Return the directories of installed distributions; one whose package cannot be found is left out."""
+    return [directory for directory, _ in _distributions()]
+
+
+def _distribution(directory: str) -> tuple[str, str]:
+    """Return the name and version of the distribution with a directory; empty where its metadata has none."""
+    found = next((point.dist for place, point in _distributions() if place == directory), None)
+    return ("", "") if found is None else (found.name, found.version)
+
+
+def _distributions() -> Iterator[tuple[str, EntryPoint]]:
+    """Yield the directories of installed distributions, each with the entry point that names it."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - 40 ms, only when nothing else has the type
     from importlib.util import find_spec  # noqa: PLC0415 - the same
 
-    found: list[str] = []
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
         try:
             spec = find_spec(point.module)
         except (ImportError, ValueError):
             continue
         if spec is not None:
-            found += spec.submodule_search_locations or ()
-    return found
+            yield from ((directory, point) for directory in spec.submodule_search_locations or ())

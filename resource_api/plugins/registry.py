@@ -17,7 +17,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, UnknownType, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.definitions import DefinitionFiles, policy
-from resource_api.plugins.module_path import OWN, ModulePath
+from resource_api.plugins.module_path import OWN, ModulePath, Origin
 from resource_api.plugins.provider_interface import by_preference, interface_problems
 
 if TYPE_CHECKING:
@@ -185,6 +185,12 @@ class Registry:
         found = self._module_path
         paths = [found.find("policies", name, installed=False) for name in found.names("policies", installed=False)]
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
+
+    def origin(self, name: str) -> Origin:
+        """Return where the type or component that is used under a name comes from; it has been loaded."""
+        kind = "components" if self.component(name) is not None else "types"
+        path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
+        return Origin() if path is None else self._module_path.origin(path)
 
     def data_files(self, name: str) -> Sequence[str]:
         """Return the files of one name directly in the directories of the module path, in their order."""

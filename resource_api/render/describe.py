@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.function import Function
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.implementations import Suitability
+    from resource_api.plugins.module_path import Origin
     from resource_api.plugins.registry import Registry
 
     Definition = TypeDefinition | ComponentDefinition
@@ -139,14 +140,21 @@ def _heading(definition: Definition) -> str:
     return "Inputs" if isinstance(definition, ComponentDefinition) else "Attributes"
 
 
-def _sections(definition: Definition, providers: Sequence[Suitability]) -> Iterator[tuple[str, Sequence[Item]]]:
+def _sections(
+    definition: Definition, providers: Sequence[Suitability], origin: Origin | None
+) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the headings below the attributes, with their items."""
+    came = [[[str(origin)]]] if origin is not None else []
     if isinstance(definition, ComponentDefinition):
         yield "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
+        yield from (("Origin", items) for items in came)
         return
     yield "Features", [[words] for words in features(definition)]
-    if definition.version is not None:
-        yield "Version", [[definition.version]]
+    own = [] if definition.version is None else [[definition.version]]
+    yield "Version", [*own, [f"schema version {definition.schema_version}"]]
+    yield from (("Origin", items) for items in came)
+    if definition.timeout is not None:
+        yield "Time limits", [[each] for each in _time_limits(definition.timeout)]
     if providers:
         yield "Providers", [[each] for each in implementations(providers)]
     if definition.config.attributes:
@@ -175,6 +183,11 @@ def implementations(providers: Sequence[Suitability]) -> list[str]:
         + (", used here" if each.name == chosen else "")
         for each in providers
     ]
+
+
+def _time_limits(timeout: float | Mapping[str, float]) -> list[str]:
+    limits = timeout if isinstance(timeout, dict) else {"each change": timeout}
+    return [f"{operation}: {f'{seconds:g} s' if seconds else 'none'}" for operation, seconds in limits.items()]
 
 
 def _config(name: str, attribute: Attribute) -> str:
@@ -219,14 +232,16 @@ def _blocks(docs: str) -> list[list[str]]:
 # As text
 
 
-def text(definition: Definition, width: int = 80, providers: Sequence[Suitability] = ()) -> str:
+def text(
+    definition: Definition, width: int = 80, providers: Sequence[Suitability] = (), origin: Origin | None = None
+) -> str:
     """Return documentation for a terminal of ``width`` columns, without a last line break."""
     width = max(width, _NARROWEST)
     lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN), _heading(definition).upper(), ""]
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
     for name, attribute in ordered(definition):
         lines += _attribute(name, attribute, _MARGIN + " " * column, width)
-    for heading, items in _sections(definition, providers):
+    for heading, items in _sections(definition, providers, origin):
         lines += [heading.upper(), ""]
         for item in items:
             lines += _wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
@@ -271,13 +286,13 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
 # As Markdown
 
 
-def markdown(definition: Definition, providers: Sequence[Suitability] = ()) -> str:
+def markdown(definition: Definition, providers: Sequence[Suitability] = (), origin: Origin | None = None) -> str:
     """Return documentation as a Markdown page, without a last line break."""
     parts = [f"# {definition.name}", *_marked(definition.docs), f"## {_heading(definition)}"]
     for name, attribute in ordered(definition):
         facts = [_Code(attribute.datatype.text), ", ", *_facts(attribute)]
         parts += [f"### {name}", _fenced(facts), *_marked(attribute.docs)]
-    for heading, items in _sections(definition, providers):
+    for heading, items in _sections(definition, providers, origin):
         parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
     return "\n\n".join(parts)
 
@@ -311,7 +326,7 @@ def reference_pages(registry: Registry) -> Mapping[str, str]:
     """
     definitions = [registry.type(name) for name in registry.names()]
     lines = [f"- [{each.name}]({each.name}.md): {summary(each)}" for each in definitions]
-    what = "Each page is the output of `resource-api describe TYPE --format markdown`."
+    what = "Each page is the output of `resource-api describe TYPE --format markdown`, without the origin."
     index = "\n".join(["# Types", "", what, "", *lines])
     pages = {INDEX: index} | {f"{each.name}.md": markdown(each) for each in definitions}
     return {name: f"{page}\n" for name, page in pages.items()}
@@ -332,14 +347,18 @@ def write_reference(directory: Path, registry: Registry) -> list[Path]:
 # As data
 
 
-def document(definition: Definition, providers: Sequence[Suitability] = ()) -> dict[str, Any]:
+def document(
+    definition: Definition, providers: Sequence[Suitability] = (), origin: Origin | None = None
+) -> dict[str, Any]:
     """Return the document of ``describe --json``."""
+    came = {"origin": origin_document(origin)} if origin is not None else {}
     if isinstance(definition, ComponentDefinition):
-        head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True}
+        head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True, **came}
         return {**head, "inputs": _inputs(dict(ordered(definition))), "outputs": dict(definition.outputs)}
     found: dict[str, Any] = {
         "name": definition.name,
         "docs": cleandoc(definition.docs),
+        **came,
         "schema_version": definition.schema_version,
         "ensurable": definition.ensurable,
         "features": sorted(definition.features),
@@ -352,6 +371,8 @@ def document(definition: Definition, providers: Sequence[Suitability] = ()) -> d
     }
     if definition.version is not None:
         found["version"] = definition.version
+    if definition.timeout is not None:
+        found["timeout"] = definition.timeout
     if providers:
         found["providers"] = provider_documents(providers)
     if definition.config.attributes:
@@ -362,6 +383,16 @@ def document(definition: Definition, providers: Sequence[Suitability] = ()) -> d
         {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
     ]
     return found
+
+
+def origin_document(origin: Origin) -> dict[str, Any]:
+    """Return the origin of a type or component as data."""
+    return {
+        "kind": origin.kind,
+        "directory": origin.directory or None,
+        "distribution": origin.distribution or None,
+        "version": origin.version or None,
+    }
 
 
 def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]:

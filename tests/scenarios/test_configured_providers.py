@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.scenarios import inventory
-from tests.scenarios.inventory import Site, names
+from tests.scenarios.inventory import EXAMPLE, Site, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -589,3 +589,39 @@ def test_check_config_sees_the_former_configuration(site: Site, isolated: tuple[
         assert (refused.code, expected in refused.err) == (65, True), refused.err
     assert site.recorded() == before
     assert site.run("validate", manifest, **environment).code == 0
+
+
+def test_types_and_describe_show_where_a_type_comes_from(site: Site) -> None:
+    """A directory, the program itself, or a distribution, with versions, configuration and functions in all forms."""
+    packages = site.home / "packages"
+    site.write("packages/ra_notes/__init__.py", "")
+    site.write(
+        "packages/ra_notes/types/note.py", NOTE.format(version="3.1").replace('version="3', 'timeout=7, version="3')
+    )
+    site.write("packages/ra_notes/providers/note.py", NOTES.format(version="3.1"))
+    site.write("packages/ra_notes-2.5.dist-info/entry_points.txt", "[resource_api.modules]\nnotes = ra_notes\n")
+    site.write("packages/ra_notes-2.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: ra-notes\nVersion: 2.5\n")
+    site.environment["PYTHONPATH"] += f":{packages}"
+    listed = {line.split()[0]: line for line in site.run("types").out.splitlines()}
+    assert listed["file"].endswith(" (bundled)")
+    assert listed["note"].endswith(" (version 3.1; distribution ra-notes 2.5)")
+    expected = f"(version 1.2.0; config: url, token, timeout; functions: free_address; {EXAMPLE})"
+    assert listed["inventory_host"].endswith(expected)
+    documents = {each["name"]: each for each in site.run("types", "--json").document}
+    assert documents["note"]["origin"] == {
+        "kind": "distribution",
+        "directory": str(packages / "ra_notes"),
+        "distribution": "ra-notes",
+        "version": "2.5",
+    }
+    host = documents["inventory_host"]
+    assert (host["version"], host["schema_version"], host["origin"]["kind"]) == ("1.2.0", 1, "directory")
+    assert (host["config"], host["functions"]) == (["url", "token", "timeout"], ["free_address"])
+    text, page = site.run("describe", "note").out, site.run("describe", "note", "--format", "markdown").out
+    assert "- 3.1\n    - schema version 1" in text
+    assert "ORIGIN\n\n    - distribution ra-notes 2.5" in text
+    assert "TIME LIMITS\n\n    - each change: 7 s" in text
+    assert "## Origin\n\n- distribution ra-notes 2.5" in page
+    document = site.run("describe", "note", "--json").document
+    assert (document["origin"], document["timeout"]) == (documents["note"]["origin"], 7)
+    assert site.run("describe", "host_group", "--json").document["origin"]["directory"] == str(EXAMPLE)

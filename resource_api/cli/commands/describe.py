@@ -24,9 +24,12 @@ def describe(session: Session, type_name: str, form: str, **_settings: Any) -> N
     found = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
     component = session.registry.component(found.name) is not None
     providers = () if component else session.suitability(found.name)
+    origin = session.registry.origin(found.name)
     session.show(
-        lambda: rendering.document(found, providers),
+        lambda: rendering.document(found, providers, origin),
         lambda: (
-            rendering.markdown(found, providers) if form == "markdown" else rendering.text(found, providers=providers)
+            rendering.markdown(found, providers, origin)
+            if form == "markdown"
+            else rendering.text(found, providers=providers, origin=origin)
         ),
     )

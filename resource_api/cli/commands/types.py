@@ -8,6 +8,8 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values.text import escape
 from resource_api.render import describe
 
 if TYPE_CHECKING:
@@ -30,16 +32,31 @@ def types(session: Session, **_settings: Any) -> None:
     width = max((len(each.name) for each in found), default=0)
     session.show(
         lambda: [_document(session, each, providers[each.name]) for each in found],
-        lambda: [_line(each, width, providers[each.name]) for each in found],
+        lambda: [_line(session, each, width, providers[each.name]) for each in found],
     )
 
 
-def _line(each: describe.Listed, width: int, providers: Sequence[Suitability]) -> str:
+def _line(session: Session, each: describe.Listed, width: int, providers: Sequence[Suitability]) -> str:
+    """Return a type's name, its summary, and in brackets what else is of interest, its origin last."""
+    definition, origin = describe.definition_of(session.registry, each.name), session.registry.origin(each.name)
     several = f" ({'; '.join(describe.implementations(providers))})" if providers else ""
-    return f"{each.name:{width}}  {each.summary}{several}".rstrip()
+    notes: list[str] = []
+    if isinstance(definition, TypeDefinition):
+        notes += [f"version {definition.version}"] if definition.version is not None else []
+        notes += [f"schema version {definition.schema_version}"] if definition.schema_version != 1 else []
+        notes += [f"config: {', '.join(definition.config.attributes)}"] if definition.config.attributes else []
+        notes += [f"functions: {', '.join(definition.functions)}"] if definition.functions else []
+    notes.append(escape(str(origin)))
+    return f"{each.name:{width}}  {each.summary}{several} ({'; '.join(notes)})"
 
 
 def _document(session: Session, each: describe.Listed, providers: Sequence[Suitability]) -> dict[str, Any]:
-    docs = describe.definition_of(session.registry, each.name).docs
-    found = {"name": each.name, "docs": docs, **({"component": True} if each.component else {})}
+    definition = describe.definition_of(session.registry, each.name)
+    found: dict[str, Any] = {"name": each.name, "docs": definition.docs}
+    found["origin"] = describe.origin_document(session.registry.origin(each.name))
+    if isinstance(definition, TypeDefinition):
+        found |= {"version": definition.version, "schema_version": definition.schema_version}
+        found |= {"config": list(definition.config.attributes), "functions": list(definition.functions)}
+    else:
+        found["component"] = True
     return found | ({"providers": describe.provider_documents(providers)} if providers else {})
