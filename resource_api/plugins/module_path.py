@@ -163,18 +163,33 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
 
 
 def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
-    """Return the files of a type's providers by name, the first of each name."""
+    """Return the files of a type's providers by name, the first of each name.
+
+    A directory that has a type file beside its providers, behind another such directory, has another version of the
+    type: its providers are left out.
+    """
     found: dict[str, str] = {}
+    used: list[str] = []
     for directory in directories:
-        for path in _files([directory], "providers", name):
-            found.setdefault(name, path)
-        try:
-            listed = os.listdir(f"{directory}/providers/{name}")  # noqa: PTH208 - bare names
-        except OSError:
-            continue
-        for file in sorted(listed):
-            if file.endswith(".py") and file[0] not in "_.":
-                found.setdefault(file[:-3], f"{directory}/providers/{name}/{file}")
+        files = _providers_in(directory, name)
+        if files and not (any(_files(used, "types", name)) and any(_files([directory], "types", name))):
+            used.append(directory)
+            for each, path in files.items():
+                found.setdefault(each, path)
+    return found
+
+
+def _providers_in(directory: str, name: str) -> dict[str, str]:
+    """Return the files of a type's providers in one directory by name."""
+    path = next(_files([directory], "providers", name), None)
+    found = {} if path is None else {name: path}
+    try:
+        listed = os.listdir(f"{directory}/providers/{name}")  # noqa: PTH208 - bare names
+    except OSError:
+        return found
+    for file in sorted(listed):
+        if file.endswith(".py") and file[0] not in "_.":
+            found.setdefault(file[:-3], f"{directory}/providers/{name}/{file}")
     return found
 
 

@@ -103,3 +103,89 @@ def test_a_module_that_does_not_exist_is_an_error_of_the_type(two: Bench) -> Non
     done = two.plan(MANIFEST)
     assert done.code == 65
     assert f"no module 'lib.stor'; expected {two.home}/near/lib/stor.py; did you mean 'store'?" in done.err
+
+
+VERSIONED_TYPE = """
+from lib import release
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="parcel",
+    version=release.VERSION,
+    attributes={
+        "name": Attribute("String", "Its name.", kind="namevar"),
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "made_by": Attribute(f"Enum[{release.WORD}]", "The version.", default=release.WORD),
+    },
+)
+"""
+VERSIONED_PROVIDER = """
+from lib import release
+from resource_api import SimpleProvider
+
+class Provider(SimpleProvider):
+    priority = int(release.VERSION[0])
+    rows = {}
+    def get(self, context):
+        return list(self.rows.values())
+    def create(self, context, name, should):
+        from lib.deep.inner import WORD
+        context.notice(f"{name} is NAME: {context.type.version} {should['made_by']} {release.WORD} {WORD} {__file__}")
+        self.rows[name] = should
+"""
+VERSIONS = """
+project: p
+providers:
+  old: {type: parcel, version: "<2"}
+  new: {type: parcel, version: ">=2"}
+resources:
+  Parcel[a]: {provider: old}
+  Parcel[b]: {provider: new}
+  Parcel[c]: {}
+"""
+
+
+def _write_version(bench: Bench, directory: str, version: str, provider: str) -> None:
+    word = f"v{version[0]}"
+    bench.write(f"{directory}/types/parcel.py", VERSIONED_TYPE)
+    bench.write(f"{directory}/providers/{provider}.py", VERSIONED_PROVIDER.replace("NAME", provider))
+    bench.write(f"{directory}/lib/release.py", f"VERSION = '{version}'\nWORD = '{word}'\n")
+    bench.write(f"{directory}/lib/deep/inner.py", "from lib.release import WORD\n")
+
+
+def _install(bench: Bench, package: str) -> None:
+    """Make a directory of ``packages`` an installed distribution with an entry point."""
+    points = f"packages/{package}-1.dist-info"
+    bench.write(f"packages/{package}/__init__.py", "")
+    bench.write(f"{points}/entry_points.txt", f"[resource_api.modules]\n{package} = {package}\n")
+    bench.write(f"{points}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+
+
+@pytest.mark.parametrize("isolated", ["", "1"], ids=["here", "worker"])
+@pytest.mark.parametrize("place", ["directories", "distributions"])
+@pytest.mark.parametrize(
+    "providers",
+    [("parcel", "parcel"), ("parcel/one", "parcel/two"), ("parcel/one", "parcel")],
+    ids=["one", "several", "both"],
+)
+def test_versions_of_a_plug_in_share_nothing(
+    bench: Bench, providers: tuple[str, str], place: str, isolated: str
+) -> None:
+    """The type, the provider and the ``lib/`` of each version are those of one directory, in one run."""
+    expected = []
+    for package, version, provider in zip(("ra_a", "ra_b"), ("1.0", "2.0"), providers, strict=True):
+        _write_version(bench, f"packages/{package}", version, provider)
+        if place == "distributions":
+            _install(bench, package)
+        words = " ".join([version, *[f"v{version[0]}"] * 3])
+        expected.append(f"{provider}: {words} {bench.home}/packages/{package}/providers/{provider}.py")
+    packages = f"{bench.home}/packages"
+    variables = {
+        "directories": {"RESOURCE_API_MODULE_PATH": f"{packages}/ra_a:{packages}/ra_b"},
+        "distributions": {"PYTHONPATH": f"{bench.environment['PYTHONPATH']}:{packages}"},
+    }
+    manifest = bench.write("site.yaml", VERSIONS)
+    done = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated, **variables[place])
+    assert done.code == 0, done
+    lines = [line.partition(" is ")[2] for line in done.lines if " is parcel" in line]
+    assert lines == [expected[0], expected[1], expected[0]]
