@@ -21,6 +21,22 @@ _BASES: Final = (SimpleProvider, BaseProvider, object)
 _OPTIONAL: Final = (*FEATURE_METHODS.values(), *CONFIG_METHODS, "suitable", "cancel", "close")
 
 
+#: What each method is called with, beside ``self``; those of ``get`` and ``set`` depend on features.
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "canonicalize": "context, resources",
+    "insync": "context, name, attribute, is_, should",
+    "refresh": "context, names",
+    "due": "context, name, should",
+    "validate": "context, should",
+    "plan": "context, name, is_, should",
+    "upgrade": "version, values",
+    "configure": "context, config",
+    "check_config": "context, config",
+    "diff_config": "context, is_, should",
+    "set": "context, changes",
+}
+
+
 def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
     """Return what does not fit between a type's declaration and its provider's methods: missing and undeclared ones."""
     type_name, features = definition.name, definition.features
@@ -46,7 +62,8 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
     problems += _suitability_problems(type_name, provider)
     if not problems and definition.attributes:
         problems += _signature_problems(type_name, features, provider)
-    return problems
+    arguments = {name: ", ".join(["context", *each.inputs.attributes]) for name, each in definition.functions.items()}
+    return problems or _argument_problems(type_name, provider, {**_ARGUMENTS, **arguments})
 
 
 def _misspelt_methods(definition: TypeDefinition, provider: type[Any]) -> Mapping[str, str]:
@@ -140,4 +157,22 @@ def _signature_problems(type_name: str, features: Collection[str], provider: typ
         problems.append(
             f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
         )
+    return problems
+
+
+def _argument_problems(type_name: str, provider: type[Any], methods: Mapping[str, str]) -> list[str]:
+    """Check the number of arguments of plain methods; decorated and variadic ones take what they want."""
+    problems = []
+    for method, arguments in methods.items():
+        function: Any = next((vars(each)[method] for each in provider.__mro__ if method in vars(each)), None)
+        code = getattr(function, "__code__", None)
+        if code is None or isinstance(function, (staticmethod, classmethod)) or code.co_flags & 0x0C:
+            continue
+        most, number = code.co_argcount + code.co_kwonlyargcount - 1, arguments.count(",") + 1
+        least = code.co_argcount - 1 - len(function.__defaults__ or ())
+        if not least <= number <= most:
+            problems.append(
+                f"provider of '{type_name}': {method} is called with {arguments}, but takes {least}"
+                f"{'' if least == most else f' to {most}'} argument{'' if most == 1 else 's'} beside self"
+            )
     return problems

@@ -14,7 +14,7 @@ from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.build import DataType
     from resource_api.model.type_definition import Resource, TypeDefinition
@@ -116,9 +116,9 @@ def escape_references(value: Any) -> Any:
     return [escape_references(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def secret_texts(definition: TypeDefinition, resource: Mapping[str, Any]) -> set[str]:
-    """Return the texts in the attributes of ``resource`` whose data type is sensitive."""
-    return {text for name in definition.sensitive if name in resource for text in _texts(reveal(resource[name]))}
+def secret_texts(sensitive: Collection[str], resource: Mapping[str, Any]) -> set[str]:
+    """Return the texts in the attributes of ``resource`` that are ``sensitive``."""
+    return {text for name in sensitive if name in resource for text in _texts(reveal(resource[name]))}
 
 
 def _texts(value: Any) -> Iterator[str]:

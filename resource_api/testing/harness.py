@@ -8,6 +8,7 @@ laws.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,13 +33,14 @@ from resource_api.testing.examples import escape_references, similar_resources
 from resource_api.testing.recording_context import RecordingContext
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
     from resource_api.model.event import LogEvent
     from resource_api.model.planner_queries import Due
     from resource_api.model.report import Report
+    from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import Plan
     from resource_api.plugins.registry import Registry
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 #: Exceptions that indicate a bug in a provider, as opposed to a refusal that a user can act on.
 PROGRAMMING_ERRORS: Final = (KeyError, IndexError, TypeError, AttributeError, NameError)
 #: Lines of the log in a message, which should fit on a screen.
-SHOWN_LINES: Final = 20
+SHOWN_LINES: Final = 12
+SHOWN_COLUMNS: Final = 160
 #: Failed resources in a message; the others are counted.
 SHOWN_FAILURES: Final = 3
 #: More than one page of any service that lists by pages of a hundred or fewer.
@@ -133,12 +136,15 @@ class Harness:
 
     def assert_converged(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> None:
         """Fail unless the plan of ``resources`` is empty."""
+        steps = self.plan(*resources, runtime=runtime).steps
         left = [
-            f"{step.reference}: {step.decision.error or step.deferred or step.action} {list(step.decision.differences)}"
-            for step in self.plan(*resources, runtime=runtime).steps
+            f"{step.reference}: {step.decision.error or step.deferred or step.action}{_differing(step)}"
+            for step in steps
             if step.action is not Action.SAME or step.decision.error or step.deferred
         ]
-        assert not left, f"the next plan would not be empty, every run would change it again: {'; '.join(left)}"
+        broken = any(step.decision.error for step in steps)
+        consequence = "the next run would fail" if broken else "every run would change it again"
+        assert not left, f"the next plan would not be empty, {consequence}: {'; '.join(left)}"
 
     def absent(self, resource: Mapping[str, Any], *, bare: bool = False) -> Resource:
         """Return ``resource`` with ``ensure: absent``; ``bare``: with nothing else but its name."""
@@ -149,7 +155,7 @@ class Harness:
     def log_text(self) -> str:
         """The end of the log so far, to append to a message."""
         more = [f"… {len(self.lines) - SHOWN_LINES} lines"] if len(self.lines) > SHOWN_LINES else []
-        return "".join(f"\n  {line}" for line in (*more, *self.lines[-SHOWN_LINES:]))
+        return "".join(f"\n  {shorten(line)}" for line in (*more, *self.lines[-SHOWN_LINES:]))
 
     def provider(self) -> Any:
         """Return a provider instance of a new transaction."""
@@ -167,7 +173,11 @@ class Harness:
         context = self.context(reading=True)
         arguments = [None if names is None else list(names)] if "simple_get_filter" in self.definition.features else []
         with process_guard.protected(), context.activate(provider):
-            rows = [dict(row) for row in provider.get(context, *arguments)]
+            returned = _returned(provider.get, context, *arguments)
+            assert returned is not None, (
+                "every plan would fail: get returns None; return a list, or yield each resource"
+            )
+            rows = [dict(row) for row in returned]
         failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         assert not failed, f"get cannot read what exists: {failed}"
         return rows
@@ -231,10 +241,14 @@ class Harness:
         places = [name for name in self.definition.namevars if attributes[name].has_default]
         return all(entry.should.get(name) == attributes[name].default for name in places)
 
+    def context_of(self, names: Iterable[Name]) -> RecordingContext:
+        """Return the context of a call about ``names``."""
+        subjects = {name: Subject(show(name)) for name in names}
+        return RecordingContext(self.definition, self.runtime.run, subjects=subjects)
+
     def call_set(self, changes: Mapping[Name, Change]) -> RecordingContext:
         """Call ``set`` once, directly; return a context with its outcomes and every exception, handled or not."""
-        subjects = {name: Subject(show(name)) for name in changes}
-        provider, context = self.provider(), RecordingContext(self.definition, self.runtime.run, subjects=subjects)
+        provider, context = self.provider(), self.context_of(changes)
         try:
             with process_guard.protected(), context.activate(provider):
                 provider.set(context, changes)
@@ -316,6 +330,31 @@ class Harness:
 
     def _log_line(self, event: LogEvent) -> None:
         self.lines.append(line(event))
+
+
+def _returned(method: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a method returns, as a list if it is a generator. One that exits fails the law."""
+    try:
+        returned = method(*arguments)
+        return list(returned) if isinstance(returned, Iterator) else returned
+    except SystemExit as error:
+        pytest.fail(
+            f"every plan would fail: {method.__name__} exits (code {error.code}); raise ResourceError, which fails the"
+            " resources alone"
+        )
+
+
+def _differing(step: Step) -> str:
+    """Return the differences of a planned step as text; empty if there are none."""
+    found = [
+        f"{each.attribute} is {show(each.is_)}, should be {show(each.should)}" for each in step.decision.differences
+    ]
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def shorten(text: str) -> str:
+    """Return a line that fits on a screen."""
+    return text if len(text) <= SHOWN_COLUMNS else f"{text[:SHOWN_COLUMNS]}…"
 
 
 class _Unmasked(Mask):

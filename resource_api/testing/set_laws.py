@@ -18,6 +18,7 @@ from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.text import show
 from resource_api.model.values.values import reveal, same_value
 from resource_api.runtime.runtime import Runtime
+from resource_api.system import process_guard
 from resource_api.testing.examples import minimal_resource, values
 from resource_api.testing.fault_injection import registry_with_refusal
 from resource_api.testing.foundation_laws import FoundationLaws
@@ -197,6 +198,23 @@ class SetLaws(FoundationLaws):
                     )
         finally:
             sys.setswitchinterval(interval)
+
+    def test_refresh_succeeds(self, harness: Harness) -> None:
+        """A refresh of an existing resource succeeds, and leaves it as it was declared."""
+        harness.require("refreshable", "readable")
+        present = harness.examples.present
+        harness.converge(present)
+        provider, context = harness.provider(), harness.context_of(harness.names(present))
+        try:
+            with process_guard.protected(), context.activate(provider):
+                provider.refresh(context, harness.names(present))
+        except Exception as error:  # noqa: BLE001 - the law judges it
+            context.raised.append(error)
+        failed = [outcome.reason for outcome in context.outcomes.values() if outcome.status == "failed"]
+        assert not context.raised and not failed, (  # noqa: PT018 - one consequence
+            f"a resource that is notified would fail after its change was made: {context.raised or failed}"
+        )
+        harness.assert_converged(present)
 
     def test_a_worker_does_the_same(self, harness: Harness) -> None:
         """A type with ``isolation`` converges in its worker as it does in the process of the test."""

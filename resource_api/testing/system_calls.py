@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import sys
 import threading
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         return
     _recording.events = None  # what follows opens nothing of interest
     try:
-        events.append((event, " ".join(map(_text, arguments))))
+        events.append((event, " ".join(filter(None, map(_text, arguments)))))
     finally:
         _recording.events = events
     if _recording.refuse:
@@ -81,6 +82,8 @@ def _is_uninteresting(event: str, arguments: tuple[Any, ...]) -> bool:
 def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(map(_text, value))
+    if isinstance(value, socket.socket):
+        return ""  # its address is another argument
     if hasattr(value, "items"):
         return " ".join(f"{_text(key)}={_text(item)}" for key, item in value.items())
     return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)

@@ -15,7 +15,7 @@ from resource_api.model.change import Action, Change, Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import is_unknown
+from resource_api.model.values.values import is_secret, is_unknown
 from resource_api.transaction.events import end_fields
 from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.prerequisites import Prerequisites
@@ -299,8 +299,9 @@ class Segment:
 
     def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
         """Return why a change that the provider did not report as failed has failed, as far as ``--strict`` wants."""
-        named = "; ".join(f"{d.attribute} is {show(d.is_)}, should be {show(d.should)}" for d in differences)
-        text = f"did not converge: {named}"
+        named = "; ".join(map(_unequal, differences))
+        unknown = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
+        text = unknown[0] if unknown else f"did not converge: {named}"
         if self._options.strict == "warning":
             self._events.log("warning", run, text)
         return text if self._options.strict == "error" else ""
@@ -356,3 +357,10 @@ class Segment:
 
 def _set_error(run: OperationRun, error: Exception) -> None:
     run.result = run.result._replace(error=reason(error))
+
+
+def _unequal(difference: Difference) -> str:
+    """Return a difference as text; only the provider's own comparison finds one between values that look the same."""
+    is_, should = show(difference.is_), show(difference.should)
+    hint = ", which insync does not call equal" if is_ == should and not is_secret(difference.should) else ""
+    return f"{difference.attribute} is {is_}, should be {should}{hint}"

@@ -46,6 +46,9 @@ class Provider(BaseProvider):
                     if not noop:
                         self.stored[name] = row
 
+    def refresh(self, _context: Context, _names: Collection[str]) -> None:
+        """Do nothing: what is in memory is effective at once."""
+
     def _row(self, name: str, change: Change) -> dict[str, Any]:
         kept = {key: value for key, value in change.should.items() if key != "force"}
         return {"serial": len(self.stored), **self.stored.get(name, {}), **kept}

@@ -17,5 +17,5 @@ TYPE = TypeDefinition(
         "force": Attribute("Boolean", "A parameter without effect.", kind="parameter", default=False),
         "serial": Attribute("Optional[Integer]", "A number.", kind="read_only"),
     },
-    features={"canonicalize", "custom_insync", "noop_handler", "parallel", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "noop_handler", "parallel", "refreshable", "simple_get_filter"},
 )
