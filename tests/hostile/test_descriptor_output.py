@@ -57,7 +57,7 @@ class Provider(SimpleProvider):
         self.context.conceal(Sensitive("a-second-secret"))
         os.write(2, b"then a-second-secret\\n")
 
-    def closed(self):
+    def without_descriptors(self):
         os.close(2)
 
     def reopened(self):
@@ -158,7 +158,7 @@ def test_the_captured_output_of_a_program_is_not_changed(raw: Box) -> None:
     assert "Successfully created" in _apply(raw, "captured").text
 
 
-@pytest.mark.parametrize("leak", ["closed", "reopened"])
+@pytest.mark.parametrize("leak", ["without_descriptors", "reopened"])
 def test_descriptors_are_restored_after_a_call(raw: Box, leak: str) -> None:
     """What the next call writes is shown again."""
     assert _apply(raw, leak).text.count("written in get") == 2
