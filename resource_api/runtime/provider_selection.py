@@ -170,7 +170,7 @@ class _Configurations:
 
     def _call(self, call: Call, given: Mapping[str, Any]) -> Any:
         if call.instance in self._begun:
-            msg = f"{call}: its provider needs its own result to be configured"
+            msg = f"the provider '{call.instance}' needs the result of its own function to be configured"
             raise ValueError(msg)
         if (instance := self._catalog.instances.get(call.instance)) is not None:
             self._begun.add(call.instance)

@@ -6,6 +6,7 @@ When to configure is decided by the planner and the transaction, not here.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.planner_queries import Readiness
@@ -56,6 +57,8 @@ class DeferredInstances:
         self._instances = {name: instance for name, instance in declared.items() if instance.pending}
         self._prior = prior
         self._providers = providers
+        #: Those that each thread is configuring, to find one that needs a function of its own.
+        self._begun: set[tuple[int, str]] = set()
 
     def contains(self, name: str) -> bool:
         """Return whether the configuration of an instance refers to resources."""
@@ -69,10 +72,16 @@ class DeferredInstances:
         instance = self._instances.get(name)
         if instance is None:
             return READY
+        begun = get_ident(), name
+        if begun in self._begun:
+            return Readiness(f"the provider '{name}' needs the result of its own function to be configured")
+        self._begun.add(begun)
         try:
             config = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
         except ConfigurationError as error:
             return Readiness(str(error), error.later)
+        finally:
+            self._begun.discard(begun)
         self._providers.configure(name, config)
         record = provider_record(instance, config, self._prior.state.salt)
         return READY if record == self._prior.recorded.get(name) else Readiness(record=record)

@@ -273,6 +273,25 @@ def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> N
     assert "Inventory_host[b]: function inventory_host.free_address failed: the inventory refuses" in applied.err
 
 
+def test_an_element_of_an_attribute_is_named_in_brackets(site: Site) -> None:
+    """``${Type[title].attribute[0]}`` is an element of an attribute of another resource."""
+    server = site.serve()
+    text = f"""
+        project: p
+        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        resources:
+          Inventory_host[a]: {{tags: [x, y]}}
+          Inventory_host[c]: {{role: "${{Inventory_host[a].tags[1]}}"}}
+    """
+    site.write("site.yaml", text)
+    applied = site.run("apply", "site.yaml")
+    assert (applied.code, server.inventory.find(["c"])[0]["role"]) == (0, "y"), applied.err
+    manifest = site.write("site.yaml", text.replace("tags[1]", "tags[2]"))
+    refused = site.run("apply", manifest)
+    expected = f"{manifest}:5:23: Inventory_host[c]: ${{Inventory_host[a].tags[2]}}: there is no '2'"
+    assert (refused.code, expected in refused.err) == (65, True), refused.err
+
+
 def test_a_function_needs_no_resource_of_its_provider(site: Site) -> None:
     """A configured provider that only a function uses is configured, by ``providers:`` or by ``check_config``."""
     server = site.serve()
@@ -318,6 +337,25 @@ def test_a_failing_function_of_an_output_fails_the_run(dns: Site) -> None:
     (diagnostic,) = (line for line in lines if line["type"] == "diagnostic")
     assert (streamed.code, diagnostic["line"], lines[-1]["exit_code"]) == (1, 5, 1)
     assert dns.run("plan", manifest, "--json").document["problems"][0]["line"] == 5
+
+
+def test_a_provider_cannot_be_configured_with_its_own_function(site: Site) -> None:
+    """It is an error of the output with its place, and one of ``resource``."""
+    manifest = site.write(
+        "site.yaml",
+        """
+        project: p
+        providers: {lab: {type: inventory_host, config: {url: "http://127.0.0.1:9", token: "${values.word}"}}}
+        values: {word: {invoke: free_address, provider: lab, with: {network: a, host: b}}}
+        outputs: {word: "${values.word}"}
+        """,
+    )
+    for command in ("plan", "apply"):
+        refused = site.run(command, manifest)
+        assert (refused.code, f"{manifest}:4:11: output 'word': " in refused.err) == (1, True), refused.err
+        assert "needs the result of its own function" in refused.err
+    listed = site.run("resource", "inventory_host", "--provider", "lab", "--manifest", manifest)
+    assert (listed.code, "needs the result of its own function" in listed.err) == (1, True), listed.err
 
 
 def test_a_failing_function_of_an_output_may_wait_for_a_step(dns: Site) -> None:

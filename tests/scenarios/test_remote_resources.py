@@ -46,7 +46,12 @@ def of_config(server: Any) -> tuple[str, ...]:
     return "--config", f"url={server.url}", "--config", "token=@token"
 
 
-@pytest.mark.parametrize("options", [of_manifest, of_config])
+def of_config_in_workers(server: Any) -> tuple[str, ...]:
+    """Return the options of a configuration, with the provider in a process of its own."""
+    return *of_config(server), "--isolate"
+
+
+@pytest.mark.parametrize("options", [of_manifest, of_config, of_config_in_workers])
 def test_a_configured_type_is_listed_shown_and_changed(site: Site, server: Any, options: Any) -> None:
     """Without anything recorded, hosts are listed, shown, created, changed with and without ``--noop``, and deleted."""
     given = options(server)
