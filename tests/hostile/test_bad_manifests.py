@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -244,6 +246,28 @@ def test_too_little_memory_is_no_bug(box: Box, kilobytes: int) -> None:
     """It says so, also where not even the modules can be loaded, and is not to be reported."""
     done = box.run_shell(f'ulimit -v {kilobytes}; exec "$@" plan site.json')
     assert (done.code, done.text) == (1, "Error: out of memory; give this command more, then run it again\n")
+
+
+IMPORT_WITHOUT_MEMORY: Final = """
+import errno, sys
+from resource_api.__main__ import main
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "resource_api.cli.session":
+            raise OSError(errno.ENOMEM, "Cannot allocate memory", name)
+
+sys.meta_path.insert(0, Finder)
+sys.argv[1:] = ["plan", "site.json"]
+main()
+"""
+
+
+def test_a_module_that_cannot_be_found_for_want_of_memory_is_no_bug() -> None:
+    """The import system lists directories, which fails with an error of the operating system."""
+    command = [sys.executable, "-c", IMPORT_WITHOUT_MEMORY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (1, "Error: out of memory; give this command more, then run it again\n")
 
 
 def test_no_text_of_a_manifest_is_evaluated(box: Box) -> None:
