@@ -57,8 +57,8 @@ class Case(NamedTuple):
     system: bool = False
     #: Names in the world, as a regular expression, that programs of the system leave and that mean nothing to them.
     aside: str = "(?!)"
-    #: What is not compared in the content of a file, as a regular expression: times.
-    volatile: bytes = b"(?!)"
+    #: Return what is compared of a file, from its name in the world and its content: equal for the same meaning.
+    meaning: Callable[[str, bytes], bytes] = lambda _name, content: content
     #: A program whose output is compared as well, for what files do not show.
     observation: Sequence[str] = ()
     #: Whether everything that a run has made is destroyed after each fault.
@@ -204,10 +204,11 @@ class Bench:
         found: dict[str, Any] = {}
         for path in self._names():
             seen = path.lstat()
+            name = str(path.relative_to(self.world))
             content: object = os.readlink(path) if path.is_symlink() else None  # noqa: PTH115
             if stat.S_ISREG(seen.st_mode):
-                content = re.sub(self.case.volatile, b"", path.read_bytes())
-            found[str(path.relative_to(self.world))] = stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid, content
+                content = self.case.meaning(name, path.read_bytes())
+            found[name] = stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid, content
         if self.case.observation:
             found[""] = subprocess.run(self.case.observation, check=True, capture_output=True, text=True).stdout
         return found
