@@ -8,7 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 SOURCES := resource_api types providers lib
-PYTEST_ARGS ?= -q -n auto --dist loadfile
+# Many tests wait for programs: three processes for two processors.
+PYTEST_ARGS ?= -q -n $(shell expr $$(nproc) \* 3 / 2) --dist loadfile
 
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=

@@ -35,6 +35,8 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "diff_config": "context, is_, should",
     "set": "context, changes",
 }
+#: The parameter of ``set`` that the feature ``noop_handler`` adds.
+_NOOP: Final = "noop"
 
 
 def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
@@ -169,7 +171,9 @@ def _argument_problems(type_name: str, provider: type[Any], methods: Mapping[str
         if code is None or isinstance(function, (staticmethod, classmethod)) or code.co_flags & 0x0C:
             continue
         most, number = code.co_argcount + code.co_kwonlyargcount - 1, arguments.count(",") + 1
-        least = code.co_argcount - 1 - len(function.__defaults__ or ())
+        # Whether the parameter of a feature is right is checked with the feature.
+        required = code.co_varnames[1 : code.co_argcount - len(function.__defaults__ or ())]
+        least = sum(name != _NOOP for name in required)
         if not least <= number <= most:
             problems.append(
                 f"provider of '{type_name}': {method} is called with {arguments}, but takes {least}"

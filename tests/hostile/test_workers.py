@@ -336,7 +336,7 @@ def test_a_method_without_its_feature_is_never_called(box: Box, isolate: str) ->
     """Also if its name is that of a message of the protocol."""
     box.type("bad")
     body = "from json_store import JsonStore\n\nclass Provider(JsonStore):\n"
-    for word in ("leave", "end", "kill", "lend", "terms", "validated", "compared"):
+    for word in ("leave", "end", "kill", "lend", "terms", "verdicts", "compared"):
         body += f"    def {word}(self):\n        self._called('{word}', [])\n"
     box.provider("bad", body)
     box.env["RESOURCE_API_ISOLATE"] = isolate
