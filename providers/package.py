@@ -91,9 +91,11 @@ class Provider(BaseProvider):
         transactions: dict[tuple[str, ...], list[str]] = {}
         purged = []
         for name, (is_, should) in changes.items():
-            if should["ensure"] == "purged" or (should["ensure"] == "absent" and should.get("purge")):
+            purge = should["ensure"] == "absent" and should.get("purge")
+            if purge:
                 purged.append(name)
-            else:
+            # What a killed dpkg was removing, apt only removes, also when it shall purge; so it is purged afterwards.
+            if not purge or (is_ and is_.get("status") == "half-installed"):
                 options = _options(is_, should)
                 transactions.setdefault(options, []).append(self._argument(name, should["ensure"]))
         for options, arguments in transactions.items():

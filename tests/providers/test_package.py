@@ -273,16 +273,38 @@ def test_a_package_that_is_not_configured_is_not_in_sync() -> None:
         mended.unlink()
 
 
+def set_status(name: str, status: str) -> None:
+    """Write the three words of a status into dpkg's database, as a killed dpkg leaves them."""
+    path = Path("/var/lib/dpkg/status")
+    before, found, rest = path.read_text().partition(f"Package: {name}\nStatus: install ok installed")
+    assert found
+    path.write_text(f"{before}Package: {name}\nStatus: {status}{rest}")
+
+
 def test_a_package_whose_unpacking_was_interrupted_is_installed_again() -> None:
     """To apt a half-installed package is installed."""
     converge({"ra-test-a": "1.0"})
-    path = Path("/var/lib/dpkg/status")
-    before, found, rest = path.read_text().partition("Package: ra-test-a\nStatus: install ok installed")
-    assert found
-    path.write_text(f"{before}Package: ra-test-a\nStatus: install reinstreq half-installed{rest}")
+    set_status("ra-test-a", "install reinstreq half-installed")
     assert state("ra-test-a") == "half-installed 1.0"
     converge({"ra-test-a": "1.0"})
     assert state("ra-test-a") == "installed 1.0"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "deinstall ok half-installed",
+        "purge ok half-installed",
+        "install ok unpacked",
+        "deinstall ok half-configured",
+    ],
+)
+def test_a_package_whose_change_was_interrupted_is_purged(status: str) -> None:
+    """To apt a half-installed package is selected for removal already, and its configuration files stay."""
+    converge({"ra-test-config": "1.0"})
+    set_status("ra-test-config", status)
+    assert converge({"ra-test-config": "purged"}) == "deleted:1"
+    assert (state("ra-test-config"), CONFIG.exists()) == ("", False)
 
 
 def test_an_interrupted_dpkg_run_is_read_and_finished() -> None:
