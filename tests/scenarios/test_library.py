@@ -156,6 +156,26 @@ def test_an_unreadable_resource_is_named_by_the_exception(runtime: Runtime, coin
     assert runtime.resources("coin", names=["b"])[0]["worth"] == 1
 
 
+def test_the_exception_of_a_provider_is_the_cause() -> None:
+    """A program that reads resources gets the exception that ``get`` raised, with its traceback."""
+
+    class Closed(Mint):
+        """Cannot be read."""
+
+        def get(self, context: Context, names: Any = None) -> list[dict[str, Any]]:  # noqa: ARG002 - it only fails
+            """Fail."""
+            msg = "the mint is closed"
+            raise OSError(msg)
+
+    registry = Registry()
+    registry.register_type(COIN)
+    registry.register_provider("coin", Closed)
+    with pytest.raises(ProviderError, match=r"^coin: the mint is closed$") as caught:
+        Runtime(registry).resources("coin")
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.__traceback__ is not None
+
+
 def test_rows_are_copies_for_the_caller(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
     """A change of a returned row does not change the resource."""
     coins["a"] = {"name": "a", "ensure": "present"}
