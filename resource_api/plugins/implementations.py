@@ -44,7 +44,7 @@ class Suitability(NamedTuple):
 class Implementations:
     """The providers of one provider instance, called as if they were one.
 
-    ``make`` returns the provider of a name, a key of ``classes``; each is made at its first call. ``required`` is the
+    ``make`` returns the provider of one of ``names``; each is made at its first call. ``required`` is the
     name that the manifest states for the whole instance, or empty. ``assigned`` returns the names of the resources
     that have an implementation of their own.
     """

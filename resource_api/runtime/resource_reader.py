@@ -52,10 +52,7 @@ class ResourceReader:
         Raise ``UsageError`` for an unknown provider and an invalid ``config``, ``ManifestError`` for an invalid entry.
         """
         selected = self.select(type_name, provider=provider, manifest=manifest, inputs=inputs, config=config)
-        rows, failures = self.read(type_name, names, strict=strict, selected=selected)
-        if failures:
-            raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
-        return rows
+        return self.read_all(type_name, names, strict=strict, selected=selected)
 
     def select(
         self,
@@ -90,6 +87,20 @@ class ResourceReader:
             tools = self._tools(providers, type_name, selected)
             rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
+
+    def read_all(
+        self,
+        type_name: str,
+        names: Sequence[Any] | None = None,
+        *,
+        strict: str = "error",
+        selected: SelectedProvider | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the resources as ``read`` does. Raise ``ProviderError`` naming every one that cannot be read."""
+        rows, failures = self.read(type_name, names, strict=strict, selected=selected)
+        if failures:
+            raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
+        return rows
 
     def suitability(self, type_name: str) -> list[Suitability]:
         """Return for each of several providers of a type whether it is suitable here; empty for an ordinary type.

@@ -171,9 +171,8 @@ class Harness:
         """Return the rows of one call of ``get`` unchanged. Raises what ``get`` raises, including ``CannotList``."""
         provider = provider or self.provider()
         context = self.context(reading=True)
-        arguments = [None if names is None else list(names)] if "simple_get_filter" in self.definition.features else []
         with process_guard.protected(), context.activate(provider):
-            returned = _returned(provider.get, context, *arguments)
+            returned = _returned(provider.get, context, *self._get_arguments(names))
             assert returned is not None, (
                 "every plan would fail: get returns None; return a list, or yield each resource"
             )
@@ -189,13 +188,18 @@ class Harness:
         except CannotList:
             return None
 
+    def _get_arguments(self, names: Collection[Name] | None) -> list[Any]:
+        """Return what ``get`` takes beside the context: ``names`` where the type promises to honour them."""
+        filtered = "simple_get_filter" in self.definition.features
+        return [None if names is None else list(names)] if filtered else []
+
     def rows_or_failure(self, names: Collection[Name], provider: Any) -> dict[Name, Resource] | None:
         """Return the rows of those ``names`` that exist, by one call of ``get``; None if it raises or reports one."""
         context = self.context(reading=True)
-        arguments = [list(names)] if "simple_get_filter" in self.definition.features else []
         try:
             with process_guard.protected(), context.activate(provider):
-                rows = {self.definition.name_of(row): row for row in provider.get(context, *arguments) if exists(row)}
+                returned = provider.get(context, *self._get_arguments(names))
+                rows = {self.definition.name_of(row): row for row in returned if exists(row)}
         except Exception:  # noqa: BLE001 - whatever it raises
             return None
         return None if any(outcome.status == "failed" for outcome in context.outcomes.values()) else rows

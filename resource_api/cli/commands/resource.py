@@ -9,7 +9,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.codec import plain
-from resource_api.model.values.errors import ManifestError, ProviderError, UsageError, nearest
+from resource_api.model.values.errors import ManifestError, UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive, reveal
 from resource_api.render import yaml
@@ -81,10 +81,7 @@ def _read(
     session: Session, definition: TypeDefinition, identity: Name, selected: SelectedProvider | None
 ) -> list[dict[str, Any]]:
     strict = session.settings["strict"]
-    rows, failures = session.reader.read(definition.name, [identity], strict=strict, selected=selected)
-    if failures:
-        raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
-    return rows
+    return session.reader.read_all(definition.name, [identity], strict=strict, selected=selected)
 
 
 def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> None:
