@@ -34,17 +34,26 @@ def make_image(memory: Path) -> Path:
 
 
 @contextmanager
-def mounted(bench: Bench, image: Path) -> Iterator[None]:
-    """Mount an image where the machine is; it writes nothing by itself and flushes no file for a rename."""
-    subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(bench.disk)], check=True)
+def mounted(image: Path, place: Path) -> Iterator[None]:
+    """Mount an image; it writes nothing by itself and flushes no file for a rename."""
+    subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(place)], check=True)
     try:
-        if bench.place.exists() and bench.case.system:
-            system.cover(bench.world)
         yield
     finally:
-        if bench.case.system:
-            system.uncover()
-        subprocess.run(["umount", str(bench.disk)], check=True)
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@contextmanager
+def mounted_machine(bench: Bench, image: Path) -> Iterator[None]:
+    """Mount an image where the machine is."""
+    with mounted(image, bench.disk):
+        try:
+            if bench.place.exists() and bench.case.system:
+                system.cover(bench.world)
+            yield
+        finally:
+            if bench.case.system:
+                system.uncover()
 
 
 def cut(place: Path, mode: int) -> None:
@@ -74,13 +83,13 @@ def lost(bench: Bench, image: Path, point: Point | None, mode: int) -> Iterator[
     A killed process flushes nothing, so that a kill at a call and then the cut are a loss of power at that call.
     """
     with copied(image, "image-before") as disk:
-        with mounted(bench, disk):
+        with mounted_machine(bench, disk):
             bench.reset()
             subprocess.run(["sync", "-f", str(bench.disk)], check=True)
             done = bench.again(point)
             assert done.returncode == (-9 if point else 0), f"{point}: {done.returncode} {done.stderr}"
             cut(bench.disk, mode)
-        with copied(disk, "image-after") as after, mounted(bench, after):
+        with copied(disk, "image-after") as after, mounted_machine(bench, after):
             yield
 
 

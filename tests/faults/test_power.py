@@ -43,8 +43,8 @@ def test_a_filesystem_without_power_loses_unflushed_data(bench: Make, memory: Pa
     machine, image = bench("apply", RESOURCES), power.make_image(memory)
     written = machine.disk / "only-written"
     with power.copied(image, "image-before") as disk:
-        with power.mounted(machine, disk):
+        with power.mounted_machine(machine, disk):
             written.write_text("text", encoding="utf-8")
             power.cut(machine.disk, 2)
-        with power.copied(disk, "image-after") as after, power.mounted(machine, after):
+        with power.copied(disk, "image-after") as after, power.mounted_machine(machine, after):
             assert not written.exists()

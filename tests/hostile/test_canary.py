@@ -339,9 +339,8 @@ def test_a_secret_number_keeps_the_json_valid(canary: Canary) -> None:
     assert done.events[-1]["type"] == "summary"
 
 
-LOUD: Final = '''
-"""Prints the secret in many ways; what it does is named by LEAK."""
-import os, subprocess
+RUNS_SHELL: Final = """
+import ctypes, os, resource, subprocess
 from resource_api import Command, SimpleProvider
 
 
@@ -350,7 +349,11 @@ class Provider(SimpleProvider):
 
     def get(self, context):
         return []
-
+"""
+#: Prints the secret in many ways; what it does is named by LEAK.
+LOUD: Final = (
+    RUNS_SHELL
+    + """
     def create(self, context, name, should):
         secret = should["secret"].reveal()
         getattr(self, os.environ["LEAK"])(context, secret)
@@ -379,7 +382,8 @@ class Provider(SimpleProvider):
 
     def child(self, context, secret):
         subprocess.run(["/bin/sh", "-c", "cat; echo; exit 0"], input=secret.encode(), check=True)
-'''.replace("\\\\", "\\")
+""".replace("\\\\", "\\")
+)
 
 PHRASE: Final = " ".join(f"word{number:05} of a phrase" for number in range(3000))
 TOKENS: Final = "".join(f"{number:05}-x" for number in range(10000))
@@ -449,23 +453,16 @@ def test_a_secret_that_is_too_short_to_be_masked_is_a_warning(box: Box) -> None:
         ]
 
 
-LIMITS: Final = '''
-"""Reports the limits of core dumps."""
-import ctypes, resource
-from resource_api import Command, SimpleProvider
-
-
-class Provider(SimpleProvider):
-    sh = Command("/bin/sh")
-
-    def get(self, context):
-        return []
-
+#: Reports the limits of core dumps.
+LIMITS: Final = (
+    RUNS_SHELL
+    + """
     def create(self, context, name, should):
         ours, dumpable = resource.getrlimit(resource.RLIMIT_CORE)[0], ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
         theirs = self.sh("-c", "grep core /proc/self/limits").stdout.split()[4]
         context.notice(f"here {ours} {dumpable}, in a program {theirs}")
-'''
+"""
+)
 
 
 @pytest.mark.parametrize("options", ["", "--isolate"])

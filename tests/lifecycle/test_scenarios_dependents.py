@@ -244,6 +244,15 @@ def test_deleted_with_a_create_first_host_is_created_after_the_deletion(
     assert acted(bench.apply(site)) == {}
 
 
+def assert_guest_goes_with_its_old_host(bench: Bench, site: dict[str, Any]) -> None:
+    """Apply what is left: the old host is deleted, B created, and then nothing is left to do."""
+    vanishing(bench, "b", "h1")
+    bench.world.calls.clear()
+    assert bench.runtime.apply({"project": "world", "resources": site}).exit_code == 0
+    assert calls(bench) == "-h1 +b"
+    assert acted(bench.apply(site)) == {}
+
+
 @pytest.mark.parametrize("again", ["deleted", "cut"])
 def test_deleted_with_waits_for_the_deletion_of_the_old_host(bench: Bench, again: str) -> None:
     """The old host could not be deleted, or the run was killed before: B stays, and the next run does the rest."""
@@ -257,11 +266,7 @@ def test_deleted_with_waits_for_the_deletion_of_the_old_host(bench: Bench, again
         else:
             assert acted(bench.apply(site))["Thing[b]"] == ("replace", "skipped")
     assert bench.names() == ["b", "h1", "h2"]
-    vanishing(bench, "b", "h1")
-    bench.world.calls.clear()
-    assert bench.runtime.apply({"project": "world", "resources": site}).exit_code == 0
-    assert calls(bench) == "-h1 +b"
-    assert acted(bench.apply(site)) == {}
+    assert_guest_goes_with_its_old_host(bench, site)
 
 
 def test_deleted_with_waits_for_the_old_host_under_another_title(bench: Bench) -> None:
@@ -273,11 +278,7 @@ def test_deleted_with_waits_for_the_old_host_under_another_title(bench: Bench) -
         bench.apply({"Thing[host]": {"name": "h2", "lifecycle": lifecycle}, "Thing[b]": guest})
     guest = {"lifecycle": {"deleted_with": "Thing[server]"}}
     site = {"Thing[server]": {"name": "h2", "lifecycle": lifecycle}, "Thing[b]": guest}
-    vanishing(bench, "b", "h1")
-    bench.world.calls.clear()
-    assert bench.runtime.apply({"project": "world", "resources": site}).exit_code == 0
-    assert calls(bench) == "-h1 +b"
-    assert acted(bench.apply(site)) == {}
+    assert_guest_goes_with_its_old_host(bench, site)
 
 
 def test_a_protected_resource_keeps_its_host(bench: Bench) -> None:

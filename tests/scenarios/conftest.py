@@ -63,6 +63,12 @@ class Outcome(NamedTuple):
 class Bench:
     """Runs the command, and reads the resources and calls of the fixture types."""
 
+    #: The first attributes of most types that a test writes, as Python source.
+    NAMED: Final = """
+    "name": Attribute("String", "n", kind="namevar"),
+    "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+    """
+
     def __init__(self, home: Path) -> None:
         """Keep everything below ``home``."""
         self.home = home
@@ -143,9 +149,8 @@ class Bench:
         body = dedent(keep) + ("" if "def get" in provider else dedent(reads)) + dedent(provider)
         self.type(
             "probe",
-            """
-            "name": Attribute("String", "n", kind="namevar"),
-            "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+            self.NAMED
+            + """
             "size": Attribute("Optional[Integer]", "s"), "colour": Attribute("Optional[String]", "c"),
             """,
             provider=body,

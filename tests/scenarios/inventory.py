@@ -90,6 +90,11 @@ def names(server: Any) -> list[str]:
     return sorted(host["name"] for host in server.inventory.find(None))
 
 
+def configured(server: Any) -> str:
+    """Return the section ``providers:`` of a manifest whose hosts are in an inventory."""
+    return f'{{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}'
+
+
 def site(home: Path) -> Iterator[Site]:
     """Yield a site for one test."""
     found = Site(home)

@@ -151,10 +151,7 @@ def test_an_uncanonical_name_from_get_is_not_taken_for_absence(bench: Bench) -> 
     """A resource that ``get`` returns under an uncanonical name is not created again."""
     bench.type(
         "shy",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-        """,
+        bench.NAMED,
         provider="""
         def canonicalize(self, context, resources):
             return [dict(row, name=row["name"].upper()) for row in resources]

@@ -128,7 +128,7 @@ def test_a_function_is_not_called_with_unknown_inputs(dns: Site) -> None:
         "site.yaml",
         f"""
         project: p
-        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        providers: {inventory.configured(server)}
         values:
           found: {{invoke: dns.dns_lookup, with: {{host: "${{Inventory_host[a].id}}"}}}}
         resources:
@@ -153,7 +153,7 @@ def test_a_result_is_sensitive_by_declaration_or_by_its_inputs(dns: Site) -> Non
         f"""
         project: p
         inputs: {{word: {{type: "Sensitive[String]", default: quiet}}}}
-        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        providers: {inventory.configured(server)}
         values:
           token: {{invoke: token_of, with: {{host: web}}}}
           loud: {{invoke: shout, with: {{text: "${{inputs.word}}"}}}}
@@ -257,7 +257,7 @@ def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> N
         "site.yaml",
         f"""
         project: p
-        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        providers: {inventory.configured(server)}
         values:
           number: {{invoke: broken}}
           address: {{invoke: free_address, with: {{network: nonsense, host: b}}}}
@@ -278,7 +278,7 @@ def test_an_element_of_an_attribute_is_named_in_brackets(site: Site) -> None:
     server = site.serve()
     text = f"""
         project: p
-        providers: {{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}
+        providers: {inventory.configured(server)}
         resources:
           Inventory_host[a]: {{tags: [x, y]}}
           Inventory_host[c]: {{role: "${{Inventory_host[a].tags[1]}}"}}

@@ -118,11 +118,7 @@ def test_insync_can_accept_a_superset(bench: Bench) -> None:
     """A provider can accept a list that contains all declared members."""
     bench.type(
         "crowd",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-        "members": Attribute("Array[String]", "m"),
-        """,
+        bench.NAMED + '"members": Attribute("Array[String]", "m"),',
         provider="""
         def get(self, context): return [{"name": "a", "ensure": "present", "members": ["x", "y", "z"]}]
         def insync(self, context, name, attribute, is_, should):

@@ -78,10 +78,7 @@ def test_an_absent_resource_needs_no_mandatory_attribute(bench: Bench) -> None:
     """A mandatory attribute is required only where the resource is to be present."""
     bench.type(
         "strict_thing",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"), "size": Attribute("Integer", "s"),
-        """,
+        bench.NAMED + '"size": Attribute("Integer", "s"),',
         provider="def get(self, context): return []\ndef create(self, context, name, should): pass",
     )
     assert bench.apply("resources: {'Strict_thing[a]': {ensure: absent}}").code == 0
@@ -147,11 +144,7 @@ def test_no_resource_shares_a_default_with_another(bench: Bench) -> None:
     """A provider that changes a default value does not change it for another resource."""
     bench.type(
         "box",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-        "items": Attribute("Array[String]", "i", kind="parameter", default=[]),
-        """,
+        bench.NAMED + '"items": Attribute("Array[String]", "i", kind="parameter", default=[]),',
         provider="""
         made = {}
         def get(self, context): return [{"name": name, "ensure": "present"} for name in self.made]

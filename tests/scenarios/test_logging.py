@@ -166,9 +166,8 @@ def test_only_what_differs_is_reported_as_a_change(bench: Bench, way: str) -> No
     """Parameters are not reported as changes, and a ``write_only`` value only when it differs from the recorded one."""
     bench.type(
         "probe",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+        bench.NAMED
+        + """
         "size": Attribute("Optional[Integer]", "s"),
         "speed": Attribute("Optional[Integer]", "p", kind="parameter"),
         "pin": Attribute("Optional[String]", "w", write_only=True),

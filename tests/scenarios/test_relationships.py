@@ -9,6 +9,13 @@ import pytest
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
+#: A provider whose resources last as long as the run.
+MADE = """
+made = []
+def get(self, context): return [{"name": n, "ensure": "present"} for n in self.made]
+def create(self, context, name, should): self.made.append(name)
+"""
+
 
 def order(bench: Bench, manifest: str, *options: str) -> list[str]:
     """Return the references in the order in which the steps ended."""
@@ -81,16 +88,8 @@ def test_an_automatic_relationship_orders_what_is_in_the_catalog(bench: Bench) -
     """``autorequires`` by constants and attributes orders declared resources and ignores others."""
     bench.type(
         "follower",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-        "source": Attribute("Optional[Variant[String, Array[String]]]", "s", kind="parameter"),
-        """,
-        provider="""
-        made = []
-        def get(self, context): return [{"name": n, "ensure": "present"} for n in self.made]
-        def create(self, context, name, should): self.made.append(name)
-        """,
+        bench.NAMED + '"source": Attribute("Optional[Variant[String, Array[String]]]", "s", kind="parameter"),',
+        provider=MADE,
         autorequires={"widget": ["$source", "always"], "nosuch": "x"},
     )
     manifest = """
@@ -110,16 +109,8 @@ def test_an_automatic_relationship_yields_to_an_explicit_one(bench: Bench) -> No
     """The dropped relationship is logged at debug, and a cycle of automatic ones is an error."""
     bench.type(
         "circle",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-        "next": Attribute("Optional[String]", "s", kind="parameter"),
-        """,
-        provider="""
-        made = []
-        def get(self, context): return [{"name": n, "ensure": "present"} for n in self.made]
-        def create(self, context, name, should): self.made.append(name)
-        """,
+        bench.NAMED + '"next": Attribute("Optional[String]", "s", kind="parameter"),',
+        provider=MADE,
         autorequires={"circle": "$next"},
     )
     done = bench.stream("resources: {'Circle[a]': {next: b, before: 'Circle[b]'}, 'Circle[b]': {}}", "-d")
@@ -134,10 +125,7 @@ def test_an_automatic_relationship_is_reversed_for_deletions(bench: Bench) -> No
     """A resource that is required automatically is deleted after the one that requires it."""
     bench.type(
         "tenant",
-        """
-        "name": Attribute("String", "n", kind="namevar"),
-        "ensure": Attribute("Enum[present, absent]", "e", default="present"),
-        """,
+        bench.NAMED,
         provider="""
         gone = []
         def get(self, context): return [{"name": n, "ensure": "present"} for n in "ab" if n not in self.gone]

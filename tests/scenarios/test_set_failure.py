@@ -269,17 +269,19 @@ def test_a_simple_provider_contains_each_failure(bench: Bench) -> None:
     assert len(bench.calls("widget", "set")) == 1
 
 
+#: A method that logs the seconds until its deadline.
+LEFT = """
+def set(self, context, changes):
+    import time
+    left = context.deadline and round(context.deadline - time.monotonic())
+    context.notice(f"left {left} for {sorted(changes)}")
+    self._done(changes)
+"""
+
+
 def test_a_timeout_sets_the_deadline_of_the_context(bench: Bench) -> None:
     """``timeout`` sets ``context.deadline``, and a mapping sets it per action."""
-    bench.probe(
-        """
-        def set(self, context, changes):
-            import time
-            left = context.deadline and round(context.deadline - time.monotonic())
-            context.notice(f"left {left} for {sorted(changes)}")
-            self._done(changes)
-        """
-    )
+    bench.probe(LEFT)
     done = bench.apply(
         """
         resources:
@@ -295,16 +297,7 @@ def test_a_timeout_sets_the_deadline_of_the_context(bench: Bench) -> None:
 
 def test_a_type_has_time_limits_of_its_own(bench: Bench) -> None:
     """``timeout`` of a type holds where a resource declares none for the operation; 0 is no limit."""
-    bench.probe(
-        """
-        def set(self, context, changes):
-            import time
-            left = context.deadline and round(context.deadline - time.monotonic())
-            context.notice(f"left {left} for {sorted(changes)}")
-            self._done(changes)
-        """,
-        timeout={"create": 70, "update": 30},
-    )
+    bench.probe(LEFT, timeout={"create": 70, "update": 30})
     done = bench.apply(
         """
         resources:

@@ -5,14 +5,11 @@ The calls that change something are counted in one run under strace; then faults
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -23,6 +20,7 @@ from resource_api.model.record import Commit
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import record
+from tests.faults import power
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +54,6 @@ except StateError as error:
 """
 
 CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat,fchmod,flock"
-#: ext4's ioctl that stops a mounted filesystem, as a power cut would.
-SHUTDOWN: Final = 0x8004587D
 #: How many calls get a fault in each test.
 POINTS: Final = 5
 FILES: Final = (
@@ -229,42 +225,20 @@ def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
     assert re.search(rf"(?s){flushed}.*{reported}\"intended.*{flushed}.*{reported}\"committed", text), text
 
 
-@contextmanager
-def switchable(image: Path, mounted: Path) -> Iterator[None]:
-    """Mount a filesystem that writes only on a flush."""
-    subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(mounted)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(mounted)], check=True)
-
-
-def cut_power(mounted: Path, mode: int) -> None:
-    """Stop a filesystem: mode 2 drops everything that was not flushed, 1 writes names and sizes first."""
-    fd = os.open(mounted, os.O_RDONLY)
-    try:
-        fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", mode))
-    finally:
-        os.close(fd)
-
-
-@pytest.mark.parametrize("mode", [2, 1])
+@pytest.mark.parametrize("mode", power.MODES)
 def test_a_power_cut_loses_nothing_that_was_reported(tmp_path: Path, mode: int) -> None:
     """After the run, and at some of its flushes: everything reported as written is recorded."""
-    image, mounted = tmp_path / "image", tmp_path / "mounted"
-    mounted.mkdir()
+    image, place = power.make_image(tmp_path), tmp_path / "mounted"
+    place.mkdir()
+    path = place / "state" / "state.db"
     for cut in ("", "fdatasync:signal=KILL:when=2", "fsync:signal=KILL:when=3", "fdatasync:signal=KILL:when=9"):
-        with image.open("wb") as file:
-            file.truncate(16 << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
-        path = mounted / "state" / "state.db"
-        with switchable(image, mounted):
-            done = traced(path, "-o/dev/null", *([f"-einject={cut}"] if cut else []))
-            assert (done.returncode == 0) == (not cut), f"{cut}: {done.returncode} {done.stderr}"
-            cut_power(mounted, mode)
-        # A copy: another process may hold the stopped filesystem in a mount namespace of its own.
-        with switchable(Path(shutil.copy(image, tmp_path / "after")), mounted):
-            check(path, done)
+        with power.copied(image, "before") as disk:
+            with power.mounted(disk, place):
+                done = traced(path, "-o/dev/null", *([f"-einject={cut}"] if cut else []))
+                assert (done.returncode == 0) == (not cut), f"{cut}: {done.returncode} {done.stderr}"
+                power.cut(place, mode)
+            with power.copied(disk, "after") as after, power.mounted(after, place):
+                check(path, done)
 
 
 def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

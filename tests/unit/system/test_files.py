@@ -63,6 +63,13 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+def ended_process() -> int:
+    """Return the number of a process that has ended."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    return dead.pid
+
+
 def left(directory: Path) -> list[str]:
     """Return the temporary names in a directory."""
     return [name for name in names(directory) if name.endswith(temporary_names.SUFFIX)]
@@ -210,27 +217,25 @@ class TestLeftovers:
     def test_files_of_others_stay(self, tmp_path: Path) -> None:
         """A file of another user who can add one, of a running process, or with another pattern is not removed."""
         tmp_path.chmod(0o777)
-        dead = subprocess.Popen(["true"])
-        dead.wait()
+        dead = ended_process()
         kept = [f".f.{os.getppid()}.abc1{temporary_names.SUFFIX}", f"f{temporary_names.SUFFIX}"]
         for name in (
             *kept,
-            f".f.{dead.pid}.abc1{temporary_names.SUFFIX}",
-            f".g.{dead.pid}.abc2{temporary_names.SUFFIX}",
+            f".f.{dead}.abc1{temporary_names.SUFFIX}",
+            f".g.{dead}.abc2{temporary_names.SUFFIX}",
         ):
             (tmp_path / name).touch()
         if os.geteuid() == 0:
-            os.chown(tmp_path / f".g.{dead.pid}.abc2{temporary_names.SUFFIX}", NOBODY, NOBODY)
-            kept.append(f".g.{dead.pid}.abc2{temporary_names.SUFFIX}")
+            os.chown(tmp_path / f".g.{dead}.abc2{temporary_names.SUFFIX}", NOBODY, NOBODY)
+            kept.append(f".g.{dead}.abc2{temporary_names.SUFFIX}")
         files.replace(f"{tmp_path}/f", b"")
         assert names(tmp_path) == sorted([*kept, "f"])
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change an owner")
     def test_a_file_that_had_got_its_owner_is_removed(self, tmp_path: Path) -> None:
         """Where no other user can add one, every file of a dead process is a leftover."""
-        dead = subprocess.Popen(["true"])
-        dead.wait()
-        left = tmp_path / f".f.{dead.pid}.abc1{temporary_names.SUFFIX}"
+        dead = ended_process()
+        left = tmp_path / f".f.{dead}.abc1{temporary_names.SUFFIX}"
         left.touch()
         os.chown(left, NOBODY, NOBODY)
         files.replace(f"{tmp_path}/f", b"")
@@ -239,9 +244,8 @@ class TestLeftovers:
     def test_a_directory_made_aside_is_removed_if_the_new_one_exists(self, tmp_path: Path) -> None:
         """A crash after the move leaves an empty one."""
         tmp_path.chmod(0o777)
-        dead = subprocess.Popen(["true"])
-        dead.wait()
-        (tmp_path / f".d.{dead.pid}.abc1{temporary_names.SUFFIX}").mkdir()
+        dead = ended_process()
+        (tmp_path / f".d.{dead}.abc1{temporary_names.SUFFIX}").mkdir()
         (tmp_path / "d").mkdir()
         with pytest.raises(FileExistsError), files.Batch() as batch:
             batch.make_directory(f"{tmp_path}/d")

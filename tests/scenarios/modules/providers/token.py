@@ -1,12 +1,13 @@
 """Keeps tokens in a JSON file under their canonical numbers, and notes every call in a second file."""
 
-import json
-import os
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
+from lib.json_file import JsonFile
+
 from resource_api import Context, Resource, SimpleProvider
+
+FILE = JsonFile("token")
 
 
 class Provider(SimpleProvider):
@@ -25,8 +26,8 @@ class Provider(SimpleProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:  # noqa: ARG002
         """Return every token, also those that are not requested."""
-        self._note("get", None if names is None else list(names))
-        return [{"id": name, "ensure": "present", **row} for name, row in self._rows().items()]
+        FILE.note("get", None if names is None else list(names))
+        return [{"id": name, "ensure": "present", **row} for name, row in FILE.rows().items()]
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Create a resource."""
@@ -34,24 +35,12 @@ class Provider(SimpleProvider):
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Update a resource."""
-        self._keep(name, {**self._rows()[name], **should})
+        self._keep(name, {**FILE.rows()[name], **should})
 
     def delete(self, context: Context, name: str) -> None:  # noqa: ARG002
         """Delete a resource."""
         self._keep(name, None)
 
-    def _path(self) -> Path:
-        return Path(os.environ["BENCH"], "token.json")
-
-    def _rows(self) -> dict[str, Resource]:
-        path = self._path()
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
     def _keep(self, name: str, row: Resource | None) -> None:
-        self._note("set", [name, row])
-        rows = {key: value for key, value in {**self._rows(), name: row}.items() if value is not None}
-        self._path().write_text(json.dumps(rows), encoding="utf-8")
-
-    def _note(self, method: str, what: Any) -> None:
-        with Path(os.environ["BENCH"], "token.calls").open("a", encoding="utf-8") as file:
-            file.write(json.dumps([method, what]) + "\n")
+        FILE.note("set", [name, row])
+        FILE.put(name, row)
