@@ -19,24 +19,34 @@ from resource_api.model.values.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Command → its summary. ``--help`` prints these without importing any command; the command NAME is defined in the
-#: module ``commands/NAME.py`` (with a trailing underscore where the name is a Python keyword).
-COMMANDS: Final = {
-    "apply": "Bring the system to what a manifest says.",
-    "plan": "Show what apply would do; change nothing.",
-    "destroy": "Delete what state records as ours.",
-    "resource": "List, show or change resources of one type.",
-    "types": "List the types on the module path.",
-    "describe": "Show a type's documentation, attributes and features.",
-    "validate": "Check a manifest without touching the system.",
-    "schema": "Print a JSON Schema of manifests, for editors.",
-    "graph": "Print the relationships in a manifest.",
-    "import": "Take over an existing resource into state.",
-    "refresh": "Read everything again into state; change nothing else.",
-    "state": "Show and edit what is recorded.",
-    "output": "Show a stack's outputs.",
-    "new": "Write a new type or a new key, ready to use.",
+#: Group → command → its summary. ``--help`` prints these without importing any command; the command NAME is defined in
+#: the module ``commands/NAME.py`` (with a trailing underscore where the name is a Python keyword).
+COMMAND_GROUPS: Final = {
+    "First steps": {
+        "resource": "List, show or change resources of one type.",
+        "types": "List the types on the module path.",
+        "describe": "Show a type's documentation, attributes and features.",
+        "help": "Show the help of a command, with all its options by --all.",
+    },
+    "With a manifest": {
+        "validate": "Check a manifest without touching the system.",
+        "plan": "Show what apply would do; change nothing.",
+        "apply": "Bring the system to what a manifest says.",
+        "destroy": "Delete what state records as ours.",
+        "graph": "Print the relationships in a manifest.",
+    },
+    "What is recorded": {
+        "state": "Show and edit what is recorded.",
+        "output": "Show a stack's outputs.",
+        "import": "Take over an existing resource into state.",
+        "refresh": "Read everything again into state; change nothing else.",
+    },
+    "For authors": {
+        "new": "Write a new type or a new key, ready to use.",
+        "schema": "Print a JSON Schema of manifests, for editors.",
+    },
 }
+COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
 
 class _Commands(click.Group):
@@ -53,8 +63,10 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in COMMAND_GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -63,6 +75,8 @@ def cli() -> None:
     """Describe machines and services, see what would change, change it.
 
     Start with: resource-api resource user root
+
+    Then read: resource-api help apply
     """
 
 

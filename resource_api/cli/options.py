@@ -9,11 +9,53 @@ import click
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.state.encryption.keys import Key
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Command(click.Command):
+    """A command whose help shows examples, and its options in groups: ``cli/help_text.py`` has them."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        """Create a command of click; each of ``examples`` is a line for a shell, which a test runs."""
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what stands below the text of the help."""
+        from resource_api.cli import help_text  # noqa: PLC0415 - only for help
+
+        help_text.write_options(self, ctx, formatter)
+
+
+class Group(click.Group):
+    """A command with commands of its own, whose help shows examples."""
+
+    command_class = Command
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        """Create a group of click; ``examples`` as for a command."""
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what stands below the text of the help."""
+        from resource_api.cli import help_text  # noqa: PLC0415 - only for help
+
+        help_text.write_commands(self, ctx, formatter)
+
+
+def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that makes a function a command, called like the function unless named."""
+    return click.command(name, cls=Command, examples=examples)
+
+
+def group(*, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Group]:
+    """Return a decorator that makes a function a group of commands."""
+    return click.group(cls=Group, examples=examples)
 
 
 def _group(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -58,7 +100,7 @@ class _Directory(click.Path):
 
 def _directories(name: str, variable: str, purpose: str) -> Callable[[F], F]:
     kind = _Directory(exists=True, file_okay=False)
-    return click.option(name, multiple=True, envvar=variable, type=kind, help=purpose)
+    return click.option(name, multiple=True, envvar=variable, type=kind, metavar="DIR", help=purpose)
 
 
 common = _group(
@@ -81,7 +123,12 @@ common = _group(
 )
 
 state = _group(
-    click.option("--state", envvar="RESOURCE_API_STATE", help="Where state is kept: sqlite:PATH, or memory: for none."),
+    click.option(
+        "--state",
+        envvar="RESOURCE_API_STATE",
+        metavar="URL",
+        help="Where state is kept: sqlite:PATH, or memory: for none.",
+    ),
     click.option(
         "--key",
         envvar="RESOURCE_API_KEY",
@@ -90,9 +137,14 @@ state = _group(
         help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
     ),
     click.option(
-        "--stack", envvar="RESOURCE_API_STACK", default="default", callback=_name, help="The stack; default: default."
+        "--stack",
+        envvar="RESOURCE_API_STACK",
+        default="default",
+        callback=_name,
+        metavar="NAME",
+        help="The stack; default: default.",
     ),
-    click.option("--project", callback=_name, help="The project; default: the manifest's."),
+    click.option("--project", callback=_name, metavar="NAME", help="The project; default: the manifest's."),
     click.option(
         "--lock-timeout",
         type=click.FloatRange(min=0),
@@ -104,7 +156,14 @@ state = _group(
 
 manifest_inputs = _group(
     click.option("-i", "given", multiple=True, metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
-    click.option("--inputs", "input_files", multiple=True, type=click.Path(), help="A YAML or JSON file of inputs."),
+    click.option(
+        "--inputs",
+        "input_files",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(),
+        help="A YAML or JSON file of inputs.",
+    ),
 )
 
 selection = _group(

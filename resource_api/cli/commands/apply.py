@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.results import Plan
 
 
-@click.command()
+@options.command(examples=("resource-api apply site.yaml --noop", "resource-api apply site.yaml -i port=8080"))
 @click.argument("manifest", type=click.Path())
 @options.noop
 @options.full_run

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command()
+@options.command(examples=("resource-api describe file",))
 @click.argument("type_name", metavar="TYPE")
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @options.common

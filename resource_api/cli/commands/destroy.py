@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command()
+@options.command(
+    examples=(
+        "resource-api destroy site.yaml --noop",
+        "resource-api destroy site.yaml --target 'File[/etc/motd]' --yes",
+    )
+)
 @click.argument("manifest", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.noop

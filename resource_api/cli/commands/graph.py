@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from resource_api.render.graph import Form
 
 
-@click.command()
+@options.command(examples=("resource-api graph site.yaml --format dot > site.dot",))
 @click.argument("manifest", type=click.Path())
 @click.option("--format", "form", type=click.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it.")
 @options.manifest_inputs

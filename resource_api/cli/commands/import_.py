@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command("import")
+@options.command("import", examples=("resource-api import site.yaml 'File[/etc/motd]'",))
 @click.argument("manifest", type=click.Path())
 @click.argument("reference")
 @click.argument("name", required=False)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.group()
+@options.group(examples=("resource-api new type widget", "resource-api new key state.key"))
 def new() -> None:
     """Write something new, ready to run."""
 
@@ -24,7 +24,7 @@ def new() -> None:
 _directory = click.option("--directory", type=click.Path(file_okay=False), default=".", help="Where; default: here.")
 
 
-@new.command("type")
+@new.command("type", examples=("resource-api new type widget --directory modules",))
 @click.argument("name")
 @_directory
 @click.option("--shared", is_flag=True, help="Write a module in lib/ too, which several providers can share.")
@@ -37,7 +37,7 @@ def new_type(session: Session, name: str, directory: str, *, shared: bool, **_se
     _show(session, scaffold.new_type(name, Path(directory), shared=shared))
 
 
-@new.command("component")
+@new.command("component", examples=("resource-api new component website --directory modules",))
 @click.argument("name")
 @_directory
 @options.common
@@ -54,7 +54,7 @@ def _show(session: Session, paths: Sequence[Path]) -> None:
     session.show(lambda: {"written": written}, lambda: written)
 
 
-@new.command("key")
+@new.command("key", examples=("resource-api new key state.key",))
 @click.argument("path", type=click.Path(dir_okay=False))
 @options.common
 @with_session()

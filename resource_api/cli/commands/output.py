@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command()
+@options.command(examples=("resource-api output", "resource-api output checksum --json"))
 @click.argument("name", required=False)
 @click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
 @options.state

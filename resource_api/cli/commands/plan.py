@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command()
+@options.command(examples=("resource-api plan site.yaml", "resource-api plan site.yaml -o later.json"))
 @click.argument("manifest", type=click.Path())
 @click.option("-o", "--out", type=click.Path(dir_okay=False), help="Save the plan, to be applied later.")
 @options.full_run

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command()
+@options.command(examples=("resource-api refresh site.yaml",))
 @click.argument("manifest", type=click.Path())
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
 @options.manifest_inputs

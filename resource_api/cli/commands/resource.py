@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from resource_api.runtime.provider_selection import SelectedProvider
 
 
-@click.command()
+@options.command(
+    examples=(
+        "resource-api resource user root",
+        "resource-api resource group > groups.yaml",
+        "resource-api resource user root shell=/bin/sh --noop",
+    )
+)
 @click.argument("type_name", metavar="TYPE")
 @click.argument("name", required=False)
 @click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.type_definition import TypeDefinition
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api.model.component import ComponentDefinition
 
 
-@click.command()
+@options.command(examples=("resource-api schema > schema.json",))
 @options.common
 @with_session()
 def schema(session: Session, **_settings: Any) -> None:

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from resource_api.state.encryption.keys import Key
 
 
-@click.group()
+@options.group(examples=("resource-api state list", "resource-api state show 'File[/etc/motd]'"))
 def state() -> None:
     """Show and edit what is recorded."""
 
 
-def _command(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Return a decorator that makes a function a subcommand with the options that all of them share."""
+def _command(name: str, *examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator that makes a function a subcommand with examples and the options that all of them share."""
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        return state.command(name)(options.state(options.common(with_session()(function))))
+        return state.command(name, examples=examples)(options.state(options.common(with_session()(function))))
 
     return decorate
 
 
-@_command("list")
+@_command("list", "resource-api state list")
 def list_(session: Session, **_settings: Any) -> None:
     """List what is recorded, one reference a line."""
     if none_recorded(session):
@@ -65,7 +65,7 @@ def _summary(known: StackState, record: Record) -> dict[str, Any]:
     }
 
 
-@_command("show")
+@_command("show", "resource-api state show 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF")
 def show(session: Session, ref: str, **_settings: Any) -> None:
     """Show everything that is recorded of one resource."""
@@ -74,7 +74,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
     session.show(lambda: state_export.record_document(known, found), lambda: text.record(known, found))
 
 
-@_command("history")
+@_command("history", "resource-api state history")
 def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first."""
     stack = Stack(session)
@@ -82,13 +82,13 @@ def history(session: Session, **_settings: Any) -> None:
     session.show(lambda: runs, lambda: map(text.run, runs))
 
 
-@_command("check")
+@_command("check", "resource-api state check")
 def check(session: Session, **_settings: Any) -> None:
     """Verify everything that is kept, of all stacks."""
     _show_lines(session, "found", session.runtime.store.check())
 
 
-@_command("recover")
+@_command("recover", "resource-api state recover")
 def recover(session: Session, *, lock_timeout: float, **_settings: Any) -> None:
     """Replace a damaged database by its newest intact generation; report what is lost."""
     _show_lines(session, "done", session.runtime.store.recover(lock_timeout))
@@ -98,7 +98,7 @@ def _show_lines(session: Session, word: str, lines: Sequence[str]) -> None:
     session.show(lambda: {word: list(lines)}, lambda: map(escape, lines))
 
 
-@_command("export")
+@_command("export", "resource-api state export > web.json")
 def export(session: Session, **_settings: Any) -> None:
     """Print the whole of one stack as JSON; keep it as you keep the state itself."""
     known, key = Stack(session).state, session.runtime.key
@@ -108,7 +108,7 @@ def export(session: Session, **_settings: Any) -> None:
     session.output.print_json(state_export.to_document(known, key if known.encrypted else None))
 
 
-@_command("import")
+@_command("import", "resource-api state import web.json")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
 def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: Any) -> None:
@@ -140,7 +140,7 @@ def _read(file: str) -> str:
 # Editing
 
 
-@_command("rm")
+@_command("rm", "resource-api state rm 'File[/etc/motd]'")
 @click.argument("refs", metavar="REF...", nargs=-1, required=True)
 def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
@@ -151,7 +151,7 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
     _edit(session, "state rm", edit)
 
 
-@_command("mv")
+@_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
@@ -193,7 +193,7 @@ def _renamed(references: Sequence[str], old: str, new: str) -> list[str]:
     return [new if each == old else each for each in references]
 
 
-@_command("taint")
+@_command("taint", "resource-api state taint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF")
 def taint(session: Session, ref: str, **_settings: Any) -> None:
     """Have a resource replaced by the next apply."""
@@ -205,10 +205,10 @@ def taint(session: Session, ref: str, **_settings: Any) -> None:
     _edit(session, "state taint", edit)
 
 
-@_command("untaint")
+@_command("untaint", "resource-api state untaint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF")
 def untaint(session: Session, ref: str, **_settings: Any) -> None:
-    """Take back ``taint``."""
+    """Take back taint: the next apply does not replace the resource."""
 
     def edit(known: StackState) -> Commit:
         found = find(known, ref)
@@ -235,7 +235,7 @@ def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) 
     )
 
 
-@_command("rekey")
+@_command("rekey", "resource-api state rekey --to file:state.key")
 @click.option("--to", metavar="URL", callback=options.key, help="The key from now on; else the one of --key.")
 @click.option("--decrypt", is_flag=True, help="Keep no secrets any more, only their digests.")
 @click.option("--drop-generations", is_flag=True, help="Remove the older copies of the database, made with older keys.")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@click.command()
+@options.command(examples=("resource-api validate site.yaml",))
 @click.argument("manifest", type=click.Path())
 @options.manifest_inputs
 @options.common

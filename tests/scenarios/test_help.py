@@ -1,0 +1,137 @@
+"""Help: short enough for a screen, complete where asked for, with examples that work."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+import click
+import pytest
+
+from resource_api.cli import main as cli
+from resource_api.cli.options import Command, Group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.scenarios.conftest import Bench, Outcome
+
+
+def commands(group: click.Group = cli.cli, *names: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its name after that of the program, groups before their commands."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield " ".join((*names, name)), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *names, name)
+
+
+COMMANDS: Final = dict(commands())
+EXAMPLES: Final = sorted({line for command in COMMANDS.values() for line in getattr(command, "examples", ())})
+
+#: What has to be typed before an example, because its command needs it.
+BEFORE: Final = {
+    "resource-api state untaint 'File[/etc/motd]'": "resource-api state taint 'File[/etc/motd]'",
+    "resource-api state import web.json": "resource-api state export > web.json",
+    "resource-api state rekey --to file:state.key": "resource-api new key state.key",
+}
+
+
+class Screen:
+    """A terminal of some width that shows what the command prints, in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        """Show nothing yet."""
+        self._environment = monkeypatch
+        self._output = capsys
+
+    def shown(self, *arguments: str, columns: int = 100) -> str:
+        """Return what a command that succeeds prints."""
+        self._environment.setenv("COLUMNS", str(columns))
+        assert cli.run(arguments) == 0
+        return self._output.readouterr().out
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Screen:
+    """Yield a terminal."""
+    return Screen(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_fits_on_a_screen(screen: Screen, name: str) -> None:
+    """At most 40 lines of 100 columns; on a narrow terminal only what is to be copied is wider than that."""
+    lines = screen.shown(*name.split(), "--help").splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    narrow = screen.shown(*name.split(), "--help", columns=60).splitlines()
+    assert [line for line in narrow if len(line) > 60 and "resource-api" not in line] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_and_says_how_to_see_all_options(screen: Screen, name: str) -> None:
+    """What ``--help`` leaves out is shown by ``help COMMAND --all``, with its environment variable."""
+    command = COMMANDS[name]
+    assert isinstance(command, Command | Group)
+    short, everything = screen.shown(*name.split(), "-h"), screen.shown("help", *name.split(), "--all")
+    assert command.examples
+    assert all(f"\n  {example}\n" in short for example in command.examples)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    for option in options:
+        assert f" {option.opts[-1]}" in everything
+        assert not option.envvar or f"[{option.envvar}]" in everything
+    left_out = [each for each in options if f" {each.opts[-1]}" not in short]
+    assert (f"help {name} --all" in short) == bool(left_out)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_works(bench: Bench, example: str) -> None:
+    """It succeeds where its manifest exists, and was applied if that matters."""
+    manifest = f"""
+        project: web
+        inputs:
+          port: {{type: Integer, default: 80}}
+        resources:
+          File[/etc/motd]: {{path: {bench.home}/motd, content: "port ${{inputs.port}}"}}
+        outputs:
+          checksum: ${{File[/etc/motd].checksum}}
+    """
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    bench.write("site.yaml", manifest)
+    if {"state", "output", "import", "refresh", "destroy"}.intersection(example.split()):
+        assert bench.run("apply", "site.yaml").code == 0
+    if example in BEFORE:
+        assert typed(bench, BEFORE[example]).code == 0
+    done = typed(bench, example)
+    assert done.code == 0, done.err
+
+
+def typed(bench: Bench, line: str) -> Outcome:
+    """Run a command as a shell does; ``> FILE`` is the only thing of a shell that it may contain."""
+    program, *words = shlex.split(line)
+    assert program == "resource-api"
+    words, target = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
+    done = bench.run(*words)
+    if target:
+        bench.home.joinpath(target).write_text(done.out, encoding="utf-8")
+    return done
+
+
+def test_without_arguments_the_commands_are_shown_in_groups(bench: Bench) -> None:
+    """Each once, the first steps first."""
+    done, asked = bench.run(), bench.run("help")
+    assert (done.code, asked.code) == (64, 0)
+    assert asked.out == bench.run("--help").out
+    assert done.err.strip() == asked.out.strip()
+    places = [asked.out.index(f"\n{title}:\n") for title in cli.COMMAND_GROUPS]
+    assert places == sorted(places)
+    assert next(iter(cli.COMMAND_GROUPS)) == "First steps"
+    assert len(cli.COMMANDS) == sum(map(len, cli.COMMAND_GROUPS.values()))
+
+
+@pytest.mark.parametrize("names", ["foo", "state foo", "apply foo"])
+def test_help_of_an_unknown_command_is_wrong_usage(bench: Bench, names: str) -> None:
+    """Also of one beneath a command that has none."""
+    assert bench.run("help", *names.split()).code == 64
