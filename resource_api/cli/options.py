@@ -9,11 +9,14 @@ import click
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.state.encryption.keys import Key
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+#: What the name of an input follows in the name of its variable of the environment.
+INPUT_PREFIX: Final = "RESOURCE_API_INPUT_"
 
 
 class Command(click.Command):
@@ -23,6 +26,16 @@ class Command(click.Command):
         """Create a command of click; each of ``examples`` is a line for a shell, which a test runs."""
         super().__init__(*arguments, **settings)
         self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments that are left. Raise ``UsageError``, naming the variable that has a wrong value."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
+            if isinstance(option, click.Option) and ctx.get_parameter_source(str(option.name)) is environment:
+                error.param_hint = f"'{option.opts[-1]}' from {option.envvar}"
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what stands below the text of the help."""
@@ -118,8 +131,20 @@ common = _group(
     click.option("-v", "--verbose", is_flag=True, help="Show progress."),
     click.option("-d", "--debug", is_flag=True, help="Show everything."),
     click.option("-q", "--quiet", is_flag=True, help="Show errors only."),
-    click.option("--log-format", type=click.Choice(["console", "json"]), default="console", help="How log lines look."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."),
+    click.option(
+        "--log-format",
+        envvar="RESOURCE_API_LOG_FORMAT",
+        type=click.Choice(["console", "json"]),
+        default="console",
+        help="How log lines look.",
+    ),
+    click.option(
+        "--color",
+        envvar="RESOURCE_API_COLOR",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Colour the output.",
+    ),
 )
 
 state = _group(
@@ -147,6 +172,7 @@ state = _group(
     click.option("--project", callback=_name, metavar="NAME", help="The project; default: the manifest's."),
     click.option(
         "--lock-timeout",
+        envvar="RESOURCE_API_LOCK_TIMEOUT",
         type=click.FloatRange(min=0),
         default=0.0,
         metavar="S",
@@ -185,6 +211,7 @@ planning = _group(
 
 strict = click.option(
     "--strict",
+    envvar="RESOURCE_API_STRICT",
     type=click.Choice(["error", "warning", "off"]),
     default="error",
     help="What happens when a provider breaks its type's declaration.",
@@ -195,7 +222,12 @@ detailed_exitcodes = click.option("--detailed-exitcodes", is_flag=True, help="2:
 execution = _group(
     strict,
     click.option(
-        "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N calls side by side."
+        "--parallel",
+        envvar="RESOURCE_API_PARALLEL",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Run up to N calls side by side.",
     ),
     click.option("--fail-fast", is_flag=True, help="Start nothing after the first failure."),
     detailed_exitcodes,
@@ -251,13 +283,13 @@ def saved_plan_options(settings: Mapping[str, Any], document: Mapping[str, Any])
 
 
 def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs by name: those of files first, then those of ``-i``.
+    """Return the inputs by name: those of the environment, of files and of ``-i``; the later replace the former.
 
     Raise ``UsageError`` for a file that cannot be read, ``ManifestError`` for a wrong file of inputs.
     """
-    from resource_api.manifest.scope import FileInput, TextInput  # noqa: PLC0415 - only with a manifest
+    from resource_api.manifest.scope import EnvironmentInput, FileInput, TextInput  # noqa: PLC0415 - with a manifest
 
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {name: EnvironmentInput(value) for name, value in environment_inputs()}
     for path in settings.get("input_files") or ():
         found |= _input_file(path)
     for text in settings.get("given") or ():
@@ -267,6 +299,15 @@ def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(msg)
         found[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
     return found
+
+
+def environment_inputs() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each input in the environment; an empty variable counts as not set."""
+    import os  # noqa: PLC0415 - not for the version and help
+
+    for variable, text in os.environ.items():
+        if variable.startswith(INPUT_PREFIX) and text:
+            yield variable.removeprefix(INPUT_PREFIX), text
 
 
 def indirect_value(option: str, text: str) -> tuple[str, bool]:

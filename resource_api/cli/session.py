@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from resource_api.cli.options import environment_inputs
 from resource_api.cli.output import Output
 from resource_api.cli.signals import Interrupts, exit_despite_threads
 from resource_api.model.event import Diagnosed
@@ -51,7 +52,9 @@ class Session:
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
         self.log.mask.on_secret = self._on_secret
-        if any(settings.get(option) for option in ("given", "input_files", "key", "config")):
+        if any(settings.get(option) for option in ("given", "input_files", "key", "config")) or any(
+            environment_inputs()
+        ):
             _forbid_core_dumps()
         module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
         self.registry = Registry(module_path, settings.get("trust_path") or ())

@@ -41,7 +41,13 @@ class TextInput(str):
 
 
 class FileInput(TextInput):
-    """An input whose text was read from a file; only such a text may be a secret."""
+    """An input whose text is not on the command line but in a file; only such a text may be a secret."""
+
+    __slots__ = ()
+
+
+class EnvironmentInput(FileInput):
+    """An input from the environment, which is shared by manifests: one that does not declare it ignores it."""
 
     __slots__ = ()
 
@@ -265,8 +271,8 @@ class Scope:
         return expression.follow_keys(found, path, path.keys[1:])
 
     def _read_inputs(self, given: Mapping[str, Any]) -> None:
-        for name in given:
-            if name not in self._manifest.inputs:
+        for name, value in given.items():
+            if name not in self._manifest.inputs and not isinstance(value, EnvironmentInput):
                 hint = nearest(name, self._manifest.inputs)
                 problem = Problem(
                     None, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input", hint=hint

@@ -121,6 +121,8 @@ def test_providers_yaml_may_have_inputs(site: Site, server: Any) -> None:
     site.environment["RESOURCE_API_MODULE_PATH"] = f"{site.home}/m:{EXAMPLE}"
     run = ("resource", "inventory_host", "--provider", "lab")
     assert site.run(*run, "-i", "token=@token", "--json").document[0]["name"] == "old"
+    variable = {"RESOURCE_API_INPUT_token": site.home.joinpath("token").read_text(encoding="utf-8").strip()}
+    assert site.run(*run, "--json", **variable).document[0]["name"] == "old"
     missing = site.run(*run)
     assert (missing.code, f"{path}:1:10: input 'token': is not given" in missing.err) == (65, True), missing.err
     site.write("m/providers.yaml", dedent(text) + "resources: {}\n")

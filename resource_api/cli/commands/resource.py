@@ -57,7 +57,9 @@ def resource(session: Session, type_name: str, name: str | None, changes: tuple[
         definition.name,
         provider=settings["provider"],
         manifest=settings["manifest"],
-        inputs=options.inputs(settings) if settings["given"] or settings["input_files"] else None,
+        inputs=options.inputs(settings)
+        if any(settings[option] for option in ("given", "input_files", "provider"))
+        else None,
         config=_configuration(definition, settings["config"]) if settings["config"] else None,
     )
     if selected is not None:

@@ -1,0 +1,86 @@
+"""The environment: inputs of manifests, and the variables of options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+_SITE = """
+    inputs:
+      size: {type: Integer, default: 1}
+    resources:
+      Widget[a]: {size: "${inputs.size}"}
+    outputs:
+      size: ${inputs.size}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "options", "size"),
+    [
+        ("", (), 1),
+        ("2", (), 2),
+        ("2", ("--inputs", "three.yaml"), 3),
+        ("2", ("--inputs", "three.yaml", "--inputs", "four.yaml"), 4),
+        ("2", ("-i", "size=5", "--inputs", "three.yaml"), 5),
+    ],
+)
+def test_the_later_source_of_an_input_wins(bench: Bench, variable: str, options: tuple[str, ...], size: int) -> None:
+    """In the order default, environment, files of inputs, command line."""
+    bench.write("three.yaml", "size: 3\n")
+    bench.write("four.yaml", "size: 4\n")
+    bench.write("site.yaml", _SITE)
+    done = bench.run("apply", "site.yaml", *options, RESOURCE_API_INPUT_size=variable)
+    assert (done.code, done.out.splitlines()[0]) == (0, f"size: {size}"), done.err
+
+
+def test_an_input_of_the_environment_is_checked_and_one_that_is_not_declared_ignored(bench: Bench) -> None:
+    """The text becomes the declared data type or is refused with the line of the declaration."""
+    bench.write("site.yaml", _SITE)
+    assert bench.run("validate", "site.yaml", RESOURCE_API_INPUT_other="x").code == 0
+    wrong = bench.run("validate", "site.yaml", RESOURCE_API_INPUT_size="many")
+    assert wrong.code == 65
+    assert "site.yaml:2" in wrong.err
+    assert "input 'size'" in wrong.err
+
+
+def test_a_secret_may_come_from_the_environment_and_never_from_the_command_line(bench: Bench) -> None:
+    """It is masked like every other."""
+    site = bench.write(
+        "site.yaml",
+        """
+        inputs: {password: {type: "Sensitive[String]"}}
+        resources: {}
+        outputs: {password: "${inputs.password}"}
+        """,
+    )
+    given = bench.run("apply", site, RESOURCE_API_INPUT_password="hunter2 hunter2")
+    assert (given.code, given.out.splitlines()[0]) == (0, "password: <sensitive>")
+    assert bench.run("apply", site, "-i", "password=hunter2 hunter2").code == 64
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "refused"),
+    [("PARALLEL", "0", "--parallel"), ("STRICT", "never", "--strict"), ("LOCK_TIMEOUT", "-1", "--lock-timeout")],
+)
+def test_a_wrong_variable_of_an_option_is_wrong_usage(bench: Bench, variable: str, value: str, refused: str) -> None:
+    """It names the variable as well as the option."""
+    bench.write("site.yaml", "resources: {}\n")
+    done = bench.run("apply", "site.yaml", **{f"RESOURCE_API_{variable}": value})
+    assert done.code == 64
+    assert refused in done.err
+    assert f"RESOURCE_API_{variable}" in done.err
+
+
+def test_the_command_line_replaces_the_environment(bench: Bench) -> None:
+    """An option is taken from its variable unless it is given."""
+    bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
+    done = bench.run("apply", "site.yaml", "--noop", RESOURCE_API_LOG_FORMAT="json")
+    assert '"Widget[a]"' in done.err
+    done = bench.run("apply", "site.yaml", "--noop", "--log-format", "console", RESOURCE_API_LOG_FORMAT="json")
+    assert done.err.startswith("Notice: Widget[a]: created (noop)")
+    assert "\x1b[" in bench.run("apply", "site.yaml", "--noop", RESOURCE_API_COLOR="always").out
