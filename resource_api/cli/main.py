@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: the module ``commands/NAME.py`` (with a trailing underscore where the name is a Python keyword).
 COMMAND_GROUPS: Final = {
     "First steps": {
-        "resource": "List, show or change resources of one type.",
+        "resource": "List, show or change resources without a manifest.",
         "types": "List the types on the module path.",
         "describe": "Show a type's documentation, attributes and features.",
         "help": "Show the help of a command, with all its options by --all.",

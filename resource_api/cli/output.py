@@ -19,7 +19,7 @@ from resource_api.provider.context import current
 from resource_api.system.log import Log, console, line_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.values.errors import Problem
     from resource_api.system.process.output_filter import OutputFilter
@@ -109,6 +109,16 @@ class Output:
         text = lines if isinstance(lines, str) else "\n".join(lines)
         self._write(self.log.mask(text) + "\n" if text else "")
 
+    def print_paged(self, lines: Sequence[str]) -> None:
+        """Write lines to stdout; in the pager where stdout is a terminal that does not hold them at once."""
+        if self.stdout.isatty() and (command := _pager()) and not _fits(lines, self.stdout):
+            from resource_api.system.process.interactive import page  # noqa: PLC0415 - only on a terminal
+
+            self.flush()
+            if page(self.log.mask("\n".join(lines)) + "\n", command, self.stdout.fileno()):
+                return
+        self.print(lines)
+
     def print_json(self, document: Any) -> None:
         """Write the only document of a command with ``--json``."""
         self._write(self._json(document, indent=2))
@@ -196,6 +206,20 @@ def _open_closed_streams() -> None:
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - open until the process ends
             setattr(sys, name, stream)
+
+
+def _pager() -> str:
+    """Return the command of the pager; empty: there is to be none."""
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return ""
+    command = os.environ.get("PAGER", "less").strip()
+    return "" if command == "cat" else command
+
+
+def _fits(lines: Iterable[str], stream: TextIO) -> bool:
+    """Return whether a terminal holds the lines and the next prompt; one of unknown size does."""
+    width, height = os.get_terminal_size(stream.fileno())
+    return not height or not width or sum(max(1, -(-len(line) // width)) for line in lines) < height
 
 
 def _colored(choice: str, stream: TextIO) -> bool:

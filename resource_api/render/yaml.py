@@ -36,24 +36,34 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
     ``read_only`` values are comments, and so is the reason why a resource or value cannot be declared. Resources of a
     configured provider name it.
     """
-    provider = split_instance(definition.instance)[1]
+    return manifest([(definition, rows)])
+
+
+def manifest(listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]]) -> Iterator[str]:
+    """Yield the lines of a manifest that declares the rows of several types, as ``resources`` does for one."""
     yield "resources:"
     found = False
-    attributes = sorted(definition.attributes.items(), key=_rank)
-    for text, row in sorted((title(definition, row), row) for row in rows):
-        if why := _undeclarable(definition, text, row):
-            yield f"  # {escape(str(Reference(definition.name, text)))} is left out: {escape(why)}"
-            continue
-        found = True
-        own = text if len(definition.namevars) == 1 else None
-        lines = list(_attributes(attributes, own, row))
-        if provider:
-            lines.insert(0, f"    provider: {_key(provider)}")
-        bare = not lines or lines[0].startswith("    #")  # comments come last
-        yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
-        yield from lines
+    for definition, rows in listed:
+        attributes = sorted(definition.attributes.items(), key=_rank)
+        for text, row in sorted((title(definition, row), row) for row in rows):
+            if why := _undeclarable(definition, text, row):
+                yield f"  # {escape(str(Reference(definition.name, text)))} is left out: {escape(why)}"
+                continue
+            found = True
+            yield from _resource(definition, attributes, text, row)
     if not found:
         yield "  {}"
+
+
+def _resource(
+    definition: TypeDefinition, attributes: Sequence[tuple[str, Attribute]], text: str, row: Mapping[str, Any]
+) -> Iterator[str]:
+    lines = list(_attributes(attributes, text if len(definition.namevars) == 1 else None, row))
+    if provider := split_instance(definition.instance)[1]:
+        lines.insert(0, f"    provider: {_key(provider)}")
+    bare = not lines or lines[0].startswith("    #")  # comments come last
+    yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
+    yield from lines
 
 
 def title(definition: TypeDefinition, row: Mapping[str, Any]) -> str:

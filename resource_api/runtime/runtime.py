@@ -228,7 +228,7 @@ class Runtime(ResourceReader):
         with self._planned(chosen, lambda run: self._plan_empty(source, inputs or {}, run)) as (plan, _):
             return plan
 
-    def change(self, source: Mapping[str, Any], **options: Unpack[ExecutionOptions]) -> Report:
+    def change(self, source: Mapping[str, Any] | Manifest, **options: Unpack[ExecutionOptions]) -> Report:
         """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""
         chosen, run = to_options(options), _run_id()
         with (
@@ -322,7 +322,7 @@ class Runtime(ResourceReader):
         options = apply_options(plan.options, run.options)
         return self._plan_catalog(plan.catalog._replace(entries=declared), run._replace(options=options))
 
-    def _plan_unrecorded(self, source: Source, run: _Planning) -> planning.Plan:
+    def _plan_unrecorded(self, source: Source | Manifest, run: _Planning) -> planning.Plan:
         catalog = self.catalog(source, {}, run.snapshot.providers)
         return self._decide(catalog, StackState(*self.name(catalog)), run)
 

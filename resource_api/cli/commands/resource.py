@@ -1,4 +1,4 @@
-"""``resource``: list, show or change resources of one type, without a manifest."""
+"""``resource``: list, show or change resources without a manifest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.model.codec import plain
 from resource_api.model.values.errors import ManifestError, UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive, reveal
@@ -17,6 +16,7 @@ from resource_api.render import yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.cli.resource_list import Listed
     from resource_api.cli.session import Session
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.runtime.provider_selection import SelectedProvider
@@ -27,11 +27,22 @@ if TYPE_CHECKING:
         "resource-api resource user root",
         "resource-api resource group > groups.yaml",
         "resource-api resource user root shell=/bin/sh --noop",
+        "resource-api resource user --filter 'uid >= 1000' --format table",
     )
 )
-@click.argument("type_name", metavar="TYPE")
+@click.argument("type_name", metavar="[TYPE,...]", required=False)
 @click.argument("name", required=False)
 @click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1)
+@click.option("--all", "every_type", is_flag=True, help="List the resources of every type that can be listed.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="'ATTR OP VALUE'",
+    help="Only these resources; OP is one of = != < <= > >= ~; repeatable.",
+)
+@click.option("--format", "form", type=click.Choice(["yaml", "json", "table", "csv"]), help="How to write them.")
+@click.option("--edit", is_flag=True, help="Edit them in $VISUAL or $EDITOR, and apply what has been changed.")
 @click.option("--provider", metavar="NAME", help="A configured provider, of --manifest or of providers.yaml.")
 @click.option("--manifest", type=click.Path(), help="The manifest that declares the provider.")
 @click.option(
@@ -47,9 +58,14 @@ if TYPE_CHECKING:
 @options.detailed_exitcodes
 @options.provider_calls
 @with_session()
-def resource(session: Session, type_name: str, name: str | None, changes: tuple[str, ...], **settings: Any) -> int:
+def resource(
+    session: Session, type_name: str | None, name: str | None, changes: tuple[str, ...], **settings: Any
+) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
-    definition = session.find_definition(session.registry.type, type_name)
+    _check_form(session)
+    if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
+        return _list_types(session, type_name, several=name is None)
+    definition = session.find_definition(session.registry.type, type_name or "")
     if not definition.attributes:
         msg = f"{capitalize_type(definition.name)}: its type has functions and no resources"
         raise UsageError(msg)
@@ -64,25 +80,74 @@ def resource(session: Session, type_name: str, name: str | None, changes: tuple[
     )
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
-    if name is None:
-        return _list(session, definition, selected)
-    given = _attributes(definition, name, changes)
+    given = _attributes(definition, name, changes) if name is not None else {}
+    if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
+        return _list(session, definition, selected, name, changes)
     identity, code = _identity(session, definition, name, given, selected), 0
     if not given.keys() <= set(definition.namevars):
+        _refuse_with_changes(settings)
         code = _change(session, definition, Reference(definition.name, name), identity, given, selected=selected)
         if code not in {0, 2}:
             return code
-    _show(session, definition, _read(session, definition, identity, selected))
-    return code
+    rows = _read(session, definition, identity, selected)
+    return _finish(session, [(definition, rows)], None, selected) or code
 
 
-def _list(session: Session, definition: TypeDefinition, selected: SelectedProvider | None) -> int:
+def _check_form(session: Session) -> None:
+    """Raise ``UsageError`` where ``--format`` contradicts another option; ``--format json`` is ``--json``."""
+    form = session.settings["form"]
+    if form is not None and session.json and form != "json":
+        msg = f"--json and --format {form} exclude each other"
+        raise UsageError(msg)
+    session.json = session.json or form == "json"
+    if session.settings["edit"] and (form or session.json):
+        msg = "--edit shows YAML; leave out --format and --json"
+        raise UsageError(msg)
+
+
+def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
+    for option in ("filters", "edit"):
+        if settings[option]:
+            msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
+            raise UsageError(msg)
+
+
+def _list_types(session: Session, text: str | None, *, several: bool) -> int:
+    """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
+    from resource_api.cli import resource_list  # noqa: PLC0415 - only for several types
+
+    every_type, settings = session.settings["every_type"], session.settings
+    if every_type and text is not None:
+        msg = "--all lists every type; leave out TYPE, or --all"
+        raise UsageError(msg)
+    if given := next((name for name in ("provider", "manifest", "config") if settings[name]), None):
+        msg = f"--{given} needs exactly one TYPE"
+        raise UsageError(msg)
+    if not several:
+        msg = "NAME and ATTR=VALUE need exactly one TYPE"
+        raise UsageError(msg)
+    found = resource_list.listable_types(session) if every_type else resource_list.find_types(session, text or "")
+    listed, complete = resource_list.read_types(session, list(found), optional=every_type)
+    code = _finish(session, listed, None, None)
+    return code if complete else code or 1
+
+
+def _list(
+    session: Session,
+    definition: TypeDefinition,
+    selected: SelectedProvider | None,
+    pattern: str | None,
+    changes: Sequence[str],
+) -> int:
+    if changes:
+        msg = f"'{pattern}' is a pattern, and ATTR=VALUE changes one resource; give {definition.namevars[0]}=NAME too"
+        raise UsageError(msg)
     strict = session.settings["strict"]
     rows, failures = session.reader.read(definition.name, strict=strict, selected=selected)
-    _show(session, definition, rows)
+    code = _finish(session, [(definition, rows)], pattern, selected)
     for reference, why in failures.items():
         session.log.write("err", reference, why, definition.name, reference=reference, status="failed")
-    return 1 if failures else 0
+    return code or (1 if failures else 0)
 
 
 def _read(
@@ -92,13 +157,21 @@ def _read(
     return session.reader.read_all(definition.name, [identity], strict=strict, selected=selected)
 
 
-def _show(session: Session, definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> None:
-    session.show(lambda: _documents(definition, rows), lambda: yaml.resources(definition, rows))
+def _finish(session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None) -> int:
+    """Show resources, those that the options select, or edit them; return the exit code."""
+    settings = session.settings
+    if not (pattern or session.json or any(settings[option] for option in ("filters", "form", "edit"))):
+        session.output.print_paged(list(yaml.manifest(listed)))
+        return 0
+    from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
 
+    found = resource_list.select(listed, pattern, settings["filters"])
+    if settings["edit"]:
+        from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-def _documents(definition: TypeDefinition, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = [{"title": yaml.title(definition, row), **plain(row)} for row in rows]
-    return sorted(found, key=lambda each: each["title"])
+        return edit(session, found, _escaped(selected.section) if selected is not None else {})
+    resource_list.show(session, found, settings["form"] or "yaml")
+    return 0
 
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Resources as a table for people, and as CSV (RFC 4180) for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.text import escape, escape_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Row = Mapping[str, Any]
+
+#: Characters of a value that a table shows.
+_WIDEST: Final = 40
+_GAP: Final = "  "
+
+
+def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
+    """Yield the lines of a table of ``rows``, which have been made plain, in their order.
+
+    A column stands for each key that has a value in any row, the first key first. Of more columns than ``width``
+    characters hold (None: any number) the last are left out, and the last line names them.
+    """
+    names = _columns(rows)
+    cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    count = len(widths)
+    while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
+        count -= 1
+    for line in cells:
+        padded = (cell.ljust(size) for cell, size in zip(line[:count], widths[:count], strict=True))
+        yield _GAP.join(padded).rstrip()
+    if count < len(names):
+        yield f"# not shown: {', '.join(names[count:])}"
+
+
+def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:
+    """Yield the lines of ``rows``, which have been made plain, as CSV: a header, and a value of each key that any has.
+
+    What has no value is empty; lists and mappings are JSON. Values are escaped on a ``terminal`` only.
+    """
+    names = _columns(rows)
+    for values in (names, *([_value(row.get(name)) for name in names] for row in rows)):
+        written = StringIO()
+        csv.writer(written, lineterminator="").writerow(values)
+        yield escape_lines(written.getvalue()) if terminal else written.getvalue()
+
+
+def _columns(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name, value in row.items() if value is not None))
+
+
+def _cell(value: Any) -> str:
+    text = escape(_value(value))
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def _value(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,51 @@
+"""Run a program that the user has named and that uses the terminal: a pager or an editor.
+
+It gets the user's own environment and search path. Programs that manage resources are run by ``process``.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def page(text: str, command: str, stdout: int) -> bool:
+    """Show ``text`` with the pager ``command`` on the descriptor ``stdout``; return whether the pager could be started.
+
+    A pager that ends before it has read everything is no error.
+    """
+    environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+    try:
+        pager = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=stdout, env=environment)  # noqa: S603 - the user's own choice
+    except (OSError, ValueError):
+        return False
+    with _left_to_the_program(), suppress(BrokenPipeError):
+        pager.communicate(text.encode(errors="backslashreplace"))
+    return True
+
+
+def edit(path: str, command: str, stdout: int) -> int:
+    """Edit a file with the editor ``command``, wait until it has ended, and return its exit code.
+
+    Raise ``OSError`` where it cannot be started, ``ValueError`` for a command whose quotes are not closed.
+    """
+    editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout)  # noqa: S603 - the user's own choice
+    with _left_to_the_program():
+        return editor.wait()
+
+
+@contextmanager
+def _left_to_the_program() -> Iterator[None]:
+    """Ignore Ctrl-C: it is meant for the program, which has started and has the terminal."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

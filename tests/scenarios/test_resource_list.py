@@ -1,0 +1,191 @@
+"""``resource`` beyond one resource: several types, patterns, filters, formats, the pager and the editor."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import shlex
+import sys
+import termios
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+
+@pytest.fixture
+def widgets(bench: Bench) -> Bench:
+    """Return a bench with four widgets and an account."""
+    bench.put(
+        "widget",
+        alpha={"name": "alpha", "ensure": "present", "size": 5, "colour": "red", "parts": ["bolt", "nut"]},
+        beta={"name": "beta", "ensure": "present", "size": 10, "colour": "dark red", "mixed": True},
+        gamma={"name": "gamma", "ensure": "present", "weight": 0.5, "labels": {"a": 1}},
+        delta={"name": "delta", "ensure": "present", "size": 50, "colour": 'a "b",\nc'},
+    )
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["widget", "--filter", "sise = 1"], "unknown attribute 'sise' of Widget; did you mean 'size'?"),
+        (
+            ["widget,pair", "--filter", "sise = 1"],
+            "unknown attribute 'sise' of any of these types; did you mean 'size'?",
+        ),
+        (["widget,pair", "alpha"], "NAME and ATTR=VALUE need exactly one TYPE"),
+        (["widget", "a*", "size=3"], "'a*' is a pattern"),
+        (["widget", "alpha", "size=3", "--filter", "size = 5"], "--filter cannot be combined with ATTR=VALUE"),
+        (["widget", "--all"], "--all lists every type; leave out TYPE, or --all"),
+        (["nosuch*"], "nosuch* matches no type"),
+        ([","], "name a type, several as TYPE,TYPE, or all with --all"),
+        (["widget", "--json", "--format", "csv"], "--json and --format csv exclude each other"),
+        (["widget", "--edit", "--format", "csv"], "--edit shows YAML"),
+        (["widget", "--edit"], "--edit needs a terminal, or an editor in $VISUAL or $EDITOR"),
+    ],
+)
+def test_options_that_make_no_sense_are_wrong_usage(widgets: Bench, arguments: list[str], message: str) -> None:
+    """Exit code 64, a sentence, and nothing on stdout."""
+    done = widgets.run("resource", *arguments)
+    assert (done.code, message in done.err) == (64, True), done
+    assert not done.out or "--json" in arguments
+    assert widgets.things("widget")["alpha"]["size"] == 5
+
+
+def test_a_pattern_lists_the_names_that_match(widgets: Bench) -> None:
+    """``*`` and ``?`` are the only wildcards; a name that contains them is given as its attribute."""
+    found = widgets.run("resource", "widget", "?e*a", "--filter", "size > 9", "--filter", "size < 50", "--json")
+    assert [each["title"] for each in found.document] == ["beta"]
+    assert widgets.run("resource", "widget", "z*").out == "resources:\n  {}\n"
+    assert "Widget[a*]" in widgets.run("resource", "widget", "x", "name=a*").out
+
+
+def test_several_types_are_one_manifest(widgets: Bench) -> None:
+    """Each object of JSON then has its reference, and a table and CSV have it too."""
+    widgets.put("pair", x={"package": "vim", "manager": "apt"})
+    shown = widgets.run("resource", "wid*,pair").out
+    assert shown.count("resources:") == 1
+    assert widgets.run("apply", widgets.write("all.yaml", shown), "--noop", "--detailed-exitcodes").code == 0
+    found = widgets.run("resource", "widget,pair", "--json").document
+    assert [each["reference"] for each in found][:2] == ["Widget[alpha]", "Widget[beta]"]
+    assert "Widget:\ntitle  ensure" in widgets.run("resource", "widget,pair", "--format", "table").out
+
+
+def test_a_table_has_a_line_for_each_resource(widgets: Bench) -> None:
+    """Columns without a value are left out, control characters are escaped."""
+    done = widgets.run("resource", "widget", "--filter", "size < 50", "--format", "table")
+    assert done.out.splitlines() == [
+        "title  ensure   size  colour    parts            mixed",
+        'alpha  present  5     red       ["bolt", "nut"]',
+        "beta   present  10    dark red                   true",
+    ]
+
+
+def test_csv_holds_the_values_as_they_are(widgets: Bench) -> None:
+    """Quotes and line breaks survive a CSV reader."""
+    rows = list(csv.DictReader(widgets.run("resource", "widget", "--format", "csv").out.splitlines(keepends=True)))
+    assert {row["title"]: row["colour"] for row in rows}["delta"] == 'a "b",\nc'
+    assert json.loads(rows[0]["parts"]) == ["bolt", "nut"]
+
+
+def test_all_that_can_be_listed_applies_without_change(widgets: Bench) -> None:
+    """What cannot be listed, is imperative or needs a configuration is left out, with a reason for those who ask."""
+    widgets.environment["RESOURCE_API_MODULE_PATH"] += f":{widgets.home}/empty"
+    (widgets.home / "empty").mkdir()
+    done = widgets.run("resource", "--all", "-v")
+    assert done.code == 0, done
+    assert "Info: file: is left out: files cannot be listed; name them" in done.lines
+    assert "Info: exec: is left out: what it does cannot be read back" in done.lines
+    applied = widgets.run("apply", widgets.write("machine.yaml", done.out), "--noop", "--detailed-exitcodes")
+    assert applied.code == 0, applied
+
+
+def test_one_type_that_cannot_be_read_hides_no_other(widgets: Bench) -> None:
+    """It is an error, and the others are listed."""
+    widgets.probe("def get(self, context, names=None):\n    raise OSError('no answer')\ndef set(self, *a): pass")
+    done = widgets.run("resource", "probe,widget")
+    assert done.code == 1
+    assert "no answer" in done.err
+    assert "Widget[alpha]" in done.out
+
+
+def editor(bench: Bench, *edits: str) -> dict[str, str]:
+    """Return the environment with an editor that makes one of the ``edits``, of Python, each time."""
+    bench.write(
+        "editor.py",
+        f"""
+        import sys
+        from pathlib import Path
+        edits, count, file = {list(edits)!r}, Path("count"), Path(sys.argv[1])
+        number = int(count.read_text()) if count.exists() else 0
+        count.write_text(str(number + 1))
+        text = file.read_text()
+        Path(f"seen{{number}}").write_text(text)
+        file.write_text(eval(edits[number]) if number < len(edits) else text)
+        """,
+    )
+    return {"EDITOR": shlex.join([sys.executable, str(bench.home / "editor.py")])}
+
+
+def test_what_is_edited_is_applied(widgets: Bench) -> None:
+    """Only resources whose text has changed, and a text with a problem is opened again with the message."""
+    environment = editor(widgets, "text.replace('size: 5\\n', 'sise: 6\\n')", "text.replace('sise', 'size')")
+    done = widgets.run("resource", "widget", "--edit", **environment)
+    assert (done.code, done.out[-24:]) == (0, "1 updated, 0 unchanged.\n"), done
+    seen = (widgets.home / "seen1").read_text().splitlines()
+    assert seen[0].startswith("#! resources.yaml:5:5: Widget[alpha]: unknown attribute 'sise'")
+    assert seen[4] == "    sise: 6"
+    assert list(widgets.calls("widget", "set")[0]) == ["alpha"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "code", "message"),
+    [
+        (["text"], 0, "nothing has been edited"),
+        (["''"], 0, "nothing has been edited"),
+        (["text.replace('size: 5', 'size: big')"], 65, "resources.yaml:"),
+        (["'site: {}'"], 65, "nothing else beside it"),
+        (["text + '\\t'"], 65, "resources.yaml:"),
+        (["sys.exit(3)"], 1, "ended with exit code 3; nothing is changed"),
+    ],
+)
+def test_an_edit_that_is_given_up_changes_nothing(widgets: Bench, edits: list[str], code: int, message: str) -> None:
+    """Neither an unchanged text, nor a problem that stays, nor an editor that fails."""
+    done = widgets.run("resource", "widget", "--edit", **editor(widgets, *edits))
+    assert (done.code, message in done.err) == (code, True), done
+    assert widgets.calls("widget", "set") == []
+
+
+def on_terminal(bench: Bench, tmp_path: Path, rows: int, *arguments: str) -> tuple[str, bool]:
+    """Return what a command shows on a terminal of so many rows, and whether it went through the pager."""
+    pager = bench.write("pager.sh", f"#!/bin/sh\ntouch {tmp_path}/paged\nexec cat\n")
+    pager.chmod(0o755)
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    try:
+        termios.tcsetwinsize(theirs, (rows, 100))
+        environment = bench.environment | {"PAGER": str(pager), "TERM": "xterm"}
+        done = command.run(list(arguments), cwd=bench.home, env=environment, stdout=theirs)
+        assert done.returncode == 0, done
+        shown = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return shown, (tmp_path / "paged").exists()
+
+
+@pytest.mark.parametrize(("rows", "how"), [(10, "paged"), (100, "printed")])
+def test_what_does_not_fit_on_the_terminal_is_paged(widgets: Bench, tmp_path: Path, rows: int, how: str) -> None:
+    """And only that: a pipe never is, nor what fits."""
+    shown, was_paged = on_terminal(widgets, tmp_path, rows, "resource", "widget")
+    assert "Widget[gamma]" in shown
+    assert was_paged == (how == "paged")
