@@ -19,7 +19,6 @@ from resource_api.model.values.text import escape, escape_lines, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
@@ -64,8 +63,6 @@ _MARGIN: Final = "    "
 _WIDEST: Final = 20
 #: The fewest columns that text is wrapped at.
 _NARROWEST: Final = 40
-#: The page that lists the others.
-INDEX: Final = "README.md"
 
 
 class _Code(str):
@@ -317,31 +314,6 @@ def _marked(docs: str) -> Iterator[str]:
             yield f"```yaml\n{textwrap.dedent(chr(10).join(block))}\n```"
         else:
             yield re.sub(r"(`[^`]*`)|<", lambda found: found[1] or "&lt;", "\n".join(block))
-
-
-def reference_pages(registry: Registry) -> Mapping[str, str]:
-    """Return name → text of the reference: a Markdown page for each type, and ``README.md``, which lists them.
-
-    Raise ``DefinitionError`` when a type is broken: a reference without it would hide that.
-    """
-    definitions = [registry.type(name) for name in registry.names()]
-    lines = [f"- [{each.name}]({each.name}.md): {summary(each)}" for each in definitions]
-    what = "Each page is the output of `resource-api describe TYPE --format markdown`, without the origin."
-    index = "\n".join(["# Types", "", what, "", *lines])
-    pages = {INDEX: index} | {f"{each.name}.md": markdown(each) for each in definitions}
-    return {name: f"{page}\n" for name, page in pages.items()}
-
-
-def write_reference(directory: Path, registry: Registry) -> list[Path]:
-    """Write the reference into ``directory``, remove pages of types that no longer exist, and return the files."""
-    pages = reference_pages(registry)
-    directory.mkdir(parents=True, exist_ok=True)
-    for stale in directory.glob("*.md"):
-        if stale.name not in pages:
-            stale.unlink()
-    for name, page in pages.items():
-        (directory / name).write_text(page, encoding="utf-8")
-    return [directory / name for name in pages]
 
 
 # As data

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from resource_api import Attribute, Registry, TypeDefinition
 from resource_api.model.attribute import KINDS
 from resource_api.model.type_definition import FEATURES
-from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import describe
+from tests import reference
+from tests.reference import REGISTRY
 
-#: The types that come with the package, whatever else is installed.
-REGISTRY: Final = Registry(ModulePath([BUNDLED], distributions=False))
-ROOT: Final = Path(__file__).resolve().parents[3]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 DOCS: Final = """Keep widgets. They are e.g. round; see `size`.
 
     Widget[a]:
@@ -202,16 +202,14 @@ def test_every_bundled_type_is_documented(name: str) -> None:
 
 def test_the_reference_is_up_to_date() -> None:
     """``docs/reference`` is generated from the types, and again after a change of one."""
-    directory = ROOT / "docs" / "reference"
-    found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.md")}
-    again = 'describe.write_reference(Path("docs/reference"), Registry.from_path())'
-    assert found == describe.reference_pages(REGISTRY), f"outdated; run {again}"
+    found = {path.name: path.read_text(encoding="utf-8") for path in reference.DIRECTORY.glob("*.md")}
+    assert found == reference.pages(), "outdated; run python -m tests.reference"
 
 
 def test_writing_the_reference_removes_pages_of_missing_types(tmp_path: Path) -> None:
     """The page of a type that no longer exists is removed; other files remain."""
     for name in ("gone.md", "kept.txt"):
         (tmp_path / name).touch()
-    written = describe.write_reference(tmp_path, REGISTRY)
-    assert {path.name for path in tmp_path.iterdir()} == {"kept.txt", *(path.name for path in written)}
+    reference.write(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"kept.txt", *reference.pages()}
     assert (tmp_path / "README.md").read_text(encoding="utf-8").count("\n- [") == len(REGISTRY.names())
