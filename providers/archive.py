@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -71,6 +71,18 @@ class Provider(BaseProvider):
             except (OSError, ResourceError) as error:
                 context.failed(path, message=files.describe_error(error, path))
         return rows
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for an unpacked archive: the directory above it, its owner, its group."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for path, should in changes.items():
+            missing = [
+                *prerequisites.missing_parent(None, path),
+                *prerequisites.missing_user("owner", should.get("owner")),
+                *prerequisites.missing_group("group", should.get("group")),
+            ]
+            yield from ((path, problem) for problem in missing)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Unpack, or remove what was unpacked, one archive after another."""

@@ -101,6 +101,15 @@ class Provider(BaseProvider):
                 elif (accepted := context.type.accepted_row(rows[0])) is not None:
                     yield accepted
 
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a job: crontab(1), and the user."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]
+            missing += prerequisites.missing_user("user", name[1])
+            yield from ((name, problem) for problem in missing)
+
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Install one table per user, each whatever happens to the others, and then raise the first failure."""
         owned_lines.edit_files(changes, lambda name: (name[1], name[0]), self._edit)

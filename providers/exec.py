@@ -8,6 +8,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from lib import prerequisites
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ class Provider(BaseProvider):
         """Return whether all guards allow the command, and why."""
         self._declared[name] = should
         return not should["refreshonly"] and _allowed(should)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a command: its user, its directory, its program."""
+        for name, should in changes.items():
+            missing = [
+                *prerequisites.missing_user("user", should.get("user")),
+                *prerequisites.missing_directory("cwd", should.get("cwd")),
+                *_missing_program(should),
+            ]
+            yield from ((name, problem) for problem in missing)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Run the command."""
@@ -158,6 +169,21 @@ def _locate(program: str, path: str | None, cwd: str | None) -> str:
             return found
     msg = f"command '{program}' not found in {path}"
     raise ResourceError(msg)
+
+
+def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem if the program of a command is nowhere to be found."""
+    command = _commands(should, "command")[0]
+    if "shell" not in should or not (argv := _argv(command, shell=should["shell"])):
+        return
+    attribute = None if should.get("command") is None else "command"
+    path = should.get("path")
+    try:
+        program = _locate(argv[0], ":".join(path) if isinstance(path, list) else path, should.get("cwd"))
+    except ResourceError as error:
+        yield Problem(attribute, str(error))
+    else:
+        yield from prerequisites.missing_program(attribute, program)
 
 
 def _argv(command: str | list[str], *, shell: bool) -> list[str]:

@@ -130,6 +130,19 @@ class Provider(BaseProvider):
                     continue
                 yield row
 
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a file: its directory, its owner, its group, its source."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for path, should in changes.items():
+            missing = [
+                *prerequisites.missing_parent(None, path),
+                *prerequisites.missing_user("owner", should.get("owner")),
+                *prerequisites.missing_group("group", should.get("group")),
+                *prerequisites.missing_file("source", _reveal(should.get("source"))),
+            ]
+            yield from ((path, problem) for problem in missing)
+
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change all files in one batch, which is flushed at its end and before a written file is read as a source."""
         self._ids.clear()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command, CommandError, ResourceError
+from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -23,6 +24,8 @@ INCOMPLETE = frozenset({"half-installed", "unpacked"})
 REMOVED = frozenset({"config-files", "not-installed"})
 #: Replace configuration files that were not edited, and keep edited ones, without a question.
 KEEP_FILES = ("--force-confdef", "--force-confold")
+#: A version in the table of ``apt-cache policy``, with its priority.
+VERSION = re.compile(r" (?:\*\*\*|   ) (\S+) -?\d+")
 #: apt reads names as names, not as regular expressions, and waits up to 120 seconds for dpkg's lock.
 OPTIONS = (
     *("-q", "-y", "-o", "APT::Cmd::Pattern-Only=true", "-o", "DPkg::Lock::Timeout=120"),
@@ -86,6 +89,19 @@ class Provider(BaseProvider):
                 row["candidate"] = candidates.get(row["name"].removesuffix(f":{native}"))
         return rows
 
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield the packages and versions that apt cannot install with the lists that it has."""
+        native = self._records()[0]
+        known = self._versions(list(changes))
+        for name, should in changes.items():
+            versions, ensure = known.get(name.removesuffix(f":{native}")), should["ensure"]
+            if versions is None:
+                hint = "" if _lists() else "; it has no lists of packages, run 'apt-get update'"
+                yield name, Problem(None, f"apt knows no package '{name}'{hint}")
+            elif ensure not in {"present", "latest", *versions}:
+                known_versions = ", ".join(versions) or "none"
+                yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {known_versions}")
+
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Install and remove in one transaction for each set of options, then purge in one more."""
         transactions: dict[tuple[str, ...], list[str]] = {}
@@ -148,6 +164,18 @@ class Provider(BaseProvider):
                 name = line.removesuffix(":")
             elif line.startswith("  Candidate: "):
                 found[name] = line.removeprefix("  Candidate: ")
+        return found
+
+    def _versions(self, names: list[str]) -> dict[str, list[str]]:
+        """Return the versions that apt knows by name; a name that it does not know is missing."""
+        found: dict[str, list[str]] = {}
+        name = ""
+        for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
+            if not line.startswith(" "):
+                name = line.removesuffix(":")
+                found[name] = []
+            elif version := VERSION.fullmatch(line):
+                found[name].append(version[1])
         return found
 
 

@@ -14,7 +14,7 @@ from lib import owned_lines
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -74,6 +74,13 @@ class Provider(BaseProvider):
                     owned_lines.report_unreadable(context, [(name, target, user)], why, names)
                 elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a key: its user."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""

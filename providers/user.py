@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command, ResourceError, Sensitive
+from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -75,6 +75,19 @@ class Provider(BaseProvider):
             if user.pw_name and user.pw_name[0] not in "+-"  # entries for NIS are not users
         )
         return list(context.accepted(rows))
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a user: groups, and the program that is the shell."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name, should in changes.items():
+            missing = [
+                *prerequisites.missing_group("gid", should.get("gid")),
+                *prerequisites.missing_file("shell", should.get("shell") or None),
+            ]
+            for group in should.get("groups") or ():
+                missing += prerequisites.missing_group("groups", group)
+            yield from ((name, problem) for problem in missing)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one user after another."""

@@ -78,5 +78,5 @@ files together: a reader may see old and new files side by side.
         "gid": Attribute("Optional[Integer]", "The number of the group.", kind="read_only"),
     },
     autorequires={"file": directories, "user": "$owner", "group": "$group"},
-    features={"canonicalize", "custom_insync", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

@@ -51,5 +51,5 @@ TYPE = TypeDefinition(
     },
     title_patterns=[{"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"user": "$user", "package": "cron"},
-    features={"canonicalize", "simple_get_filter", "validate"},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
 )

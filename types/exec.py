@@ -99,5 +99,5 @@ metaparameter `timeout` replaces the limit of 300 seconds.
         ),
     },
     autorequires={"user": "$user", "file": files},
-    features={"imperative", "refreshable", "simple_get_filter", "validate"},
+    features={"imperative", "preflight", "refreshable", "simple_get_filter", "validate"},
 )

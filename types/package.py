@@ -44,5 +44,5 @@ the configuration files of a package that was removed before.
         ),
         "status": Attribute("Optional[String]", "The state of the package in dpkg's words.", kind="read_only"),
     },
-    features={"canonicalize", "custom_insync", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter"},
 )

@@ -63,5 +63,5 @@ TYPE = TypeDefinition(
         {"pattern": r"(?P<name>[\s\S]+)\z"},
     ],
     autorequires={"user": "$user", "file": files},
-    features={"canonicalize", "simple_get_filter", "validate"},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
 )

@@ -62,5 +62,5 @@ removes that group if it has no other member.
         ),
     },
     autorequires={"group": ["$gid", "$groups"]},
-    features={"canonicalize", "custom_insync", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter"},
 )

@@ -44,6 +44,7 @@ FEATURES: Final = frozenset(
         "plan",
         "upgrade",
         "parallel",
+        "preflight",
     }
 )
 _KEYWORDS: Final = (

@@ -21,7 +21,7 @@ from resource_api.plugins.provider_interface import by_preference
 from resource_api.provider.base import collect_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
@@ -133,6 +133,11 @@ class Implementations:
     def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
         """Return whether an imperative resource is to be run."""
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
+
+    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[Any]:
+        """Yield what the changes need and this machine lacks, as each implementation finds it."""
+        for implementation, some in self._by_implementation(changes).items():
+            yield from self._call(context, implementation, "preflight", {name: changes[name] for name in some}) or ()
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
         """Configure the implementation that manages the resources of this instance; others at their first call."""

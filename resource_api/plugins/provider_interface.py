@@ -30,6 +30,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "validate": "context, should",
     "plan": "context, name, is_, should",
     "upgrade": "version, values",
+    "preflight": "context, changes",
     "configure": "context, config",
     "check_config": "context, config",
     "diff_config": "context, is_, should",

@@ -27,6 +27,7 @@ FEATURE_METHODS: Final[Mapping[str, str]] = {
     "validate": "validate",
     "plan": "plan",
     "upgrade": "upgrade",
+    "preflight": "preflight",
 }
 
 #: The methods for the configuration of a type with ``config``; ``configure`` is required, the others are optional.
@@ -77,6 +78,12 @@ class BaseProvider:
     3. ``diff_config(context, is_, should)`` returns the names of attributes whose change makes resources of the
        configuration ``is_`` unreachable with ``should``: these resources are replaced. Secrets of which only a digest
        is recorded are left out of ``is_``.
+
+    With the feature ``preflight``, ``preflight(context, changes)`` gets the names that a plan would create, change or
+    run, each with its ``should`` as far as it is known, and returns pairs of a name and a
+    ``Problem(attribute, message, needs=None)``: what the change needs and this machine lacks, such as an owner, a
+    program or a package. It only reads, and is called only for plans and under noop. ``needs`` is the reference of the
+    resource that would provide it, such as ``User[deploy]``. Each is a warning, unless an earlier step provides it.
 
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
     It changes nothing, and returns a value of the function's data type.

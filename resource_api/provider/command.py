@@ -82,6 +82,15 @@ class Command:
         """Run the program and return how it ended, whatever its exit code. Raise ``CommandError`` if it cannot end."""
         return self._result(self._prepare(arguments, **options))
 
+    def locate(self) -> str:
+        """Return the full path of the program, and run nothing.
+
+        Raise ``CommandError`` for one that is missing, not executable, or that another user could change.
+        """
+        from resource_api.system.process.trusted_path import locate  # noqa: PLC0415 - most runs start no program
+
+        return locate(self.program)
+
     def lines(self, *arguments: Argument, **options: Unpack[CallOptions]) -> Generator[str, None, None]:
         """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.
 

@@ -18,6 +18,7 @@ from resource_api.manifest.sections import project_name
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.options import CacheRequest, apply_options, to_options
 from resource_api.model.record import StackState
+from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.values import is_secret
@@ -300,6 +301,8 @@ class Runtime(ResourceReader):
                 providers.check_policies = policies.check_resource if policies else None
                 snapshot = Snapshot(providers, options.strict)
                 plan = Plan(*make(_Planning(options, snapshot, policies)))
+                if options.shown or options.noop:
+                    self._check_prerequisites(plan, providers)
             yield plan, snapshot
 
     def _plan_manifest(
@@ -350,6 +353,14 @@ class Runtime(ResourceReader):
         if snapshot.providers.several:
             planned = planned._replace(in_sync=_recorded_in_sync(planned, snapshot.providers))
         return policies.check_plan(planned) if policies else planned
+
+    def _check_prerequisites(self, plan: Plan, providers: ProviderPool) -> None:
+        """Report what the changes of a plan need and this machine lacks."""
+        if any(step.decision is not SAME and "preflight" in step.definition.features for step in plan.steps):
+            from resource_api.runtime import preflight  # noqa: PLC0415 - only for plans with such changes
+
+            for warning in preflight.warnings(plan, providers):
+                self.notify(Diagnosed(warning))
 
     def _policies(self) -> PolicyEvaluator | None:
         """Return the evaluator of the policies, None where there are none. Raise ``DefinitionError``."""

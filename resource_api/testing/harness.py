@@ -24,6 +24,7 @@ from resource_api.model.values.values import reveal, same_value
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import Subject
+from resource_api.runtime import preflight
 from resource_api.runtime.runtime import Runtime
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system import process_guard
@@ -203,6 +204,10 @@ class Harness:
         except Exception:  # noqa: BLE001 - whatever it raises
             return None
         return None if any(outcome.status == "failed" for outcome in context.outcomes.values()) else rows
+
+    def preflight(self, *resources: Mapping[str, Any]) -> list[str]:
+        """Return the warnings of ``preflight`` in a plan of ``resources``."""
+        return [problem.message for problem in preflight.warnings(self.plan(*resources), self._providers())]
 
     def context(self, *, reading: bool = False) -> Context:
         """Return the context of a call of its own."""

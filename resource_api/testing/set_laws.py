@@ -57,6 +57,14 @@ class SetLaws(FoundationLaws):
             harness.apply(least)  # only the record of a run has what get never returns
         harness.assert_converged(least)
 
+    def test_preflight_reports_nothing_about_what_succeeds(self, harness: Harness) -> None:
+        """``preflight`` changes nothing, and reports nothing about the examples: they can be created."""
+        harness.require("preflight")
+        examples = harness.examples.all
+        with harness.assert_unchanged("preflight"):
+            found = harness.preflight(*examples)
+        assert not found, f"a plan would warn of what succeeds: {found}"
+
     def test_update_changes_only_what_differs(self, harness: Harness) -> None:
         """An update sets the new values, leaves all others unchanged, and the next plan is empty."""
         harness.require("readable", "updated")

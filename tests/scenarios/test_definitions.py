@@ -122,6 +122,7 @@ PROMISES: list[tuple[list[str], str, list[str]]] = [
     (["validate"], PROVIDER, ["validate"]),
     (["plan"], PROVIDER, ["plan"]),
     (["upgrade"], PROVIDER, ["upgrade"]),
+    (["preflight"], PROVIDER, ["preflight"]),
     (["simple_get_filter"], PROVIDER, ["names"]),
     (["noop_handler"], PROVIDER, ["noop"]),
     ([], "def get(self, context): return []", ["no method 'set'"]),

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 class Problem(NamedTuple):
     """One thing that is wrong, as data; a stage collects problems and raises them at once.
 
-    A provider's ``validate`` returns the first three fields; the runtime adds the position. ``line`` and ``column``
-    count from 1; 0 means unknown.
+    A provider's ``validate`` returns the first three fields, and its ``preflight`` also ``needs``, the reference of the
+    resource that would provide what is missing; the runtime adds the position. ``line`` and ``column`` count from 1;
+    0 means unknown.
     """
 
     attribute: str | None
@@ -44,6 +45,7 @@ class Problem(NamedTuple):
     column: int = 0
     code: str = "invalid"
     hint: str = ""
+    needs: str | None = None
 
     def __str__(self) -> str:
         """Return ``site.yaml:14:5: File[/etc/motd]: unknown attribute 'x'; did you mean 'y'?``."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
-_PASSED_ON: Final = frozenset({"suitable", "get", "refresh", "due", "canonicalize", "plan"})
+_PASSED_ON: Final = frozenset({"suitable", "get", "refresh", "due", "canonicalize", "plan", "preflight"})
 #: The log level of what a worker writes to its standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
 
 #: Methods that need a configured provider.
-_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due"})
+_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight"})
 #: Methods of which one frame holds the questions about many resources.
 _BATCHED: Final = frozenset({"validate", "insync"})
 #: Methods that a provider may leave out.
@@ -245,6 +245,8 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
         return collect_rows(definition, answer)
     if method == "refresh":
         return None
+    if method == "preflight":
+        return list(answer or ())
     if method == "validate":
         found = [answer] if isinstance(answer, (str, Problem)) else () if answer is None else answer
         return [each if isinstance(each, Problem) else Problem(None, str(each)) for each in found]

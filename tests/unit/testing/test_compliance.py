@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pytest
 
 import resource_api
-from resource_api import Registry, ResourceError, files
+from resource_api import Problem, Registry, ResourceError, files
 from resource_api.plugins import loader
 from resource_api.testing import Neighbour, ProviderCompliance
 from resource_api.testing.examples import Examples, similar_resources
@@ -413,6 +413,13 @@ class Refusing(Memory):
         raise ResourceError(msg)
 
 
+class Anxious(Memory):
+    """``preflight`` reports what is no obstacle."""
+
+    def preflight(self, _context: Context, changes: Mapping[str, Any]) -> list[tuple[str, Problem]]:
+        return [(name, Problem("owner", "there is no such owner")) for name in changes]
+
+
 class Fickle(MemoryRun):
     """``due`` alternates."""
 
@@ -496,6 +503,7 @@ FAULTS = [
     Fault("test_neighbours_do_not_disturb_what_exists", Disturbed, "the next plan would not be empty"),
     Fault("test_what_cannot_be_read_fails_alone", Hidden, "is taken for done or absent with link in"),
     Fault("test_what_cannot_be_read_fails_alone", Contagious, "of one user fails the resources of others"),
+    Fault("test_preflight_reports_nothing_about_what_succeeds", Anxious, "a plan would warn of what succeeds"),
     Fault("test_due_is_repeatable", Fickle, "due returns something else when called again"),
     Fault("test_a_resource_that_has_run_is_not_due_again", Restless, "it would run in every apply"),
     Fault("test_noop_runs_nothing", Hasty, "noop changes the system"),
@@ -636,7 +644,7 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     done = run(pytester, "--basetemp=left")
-    done.assert_outcomes(passed=21, skipped=14)
+    done.assert_outcomes(passed=21, skipped=15)
     assert "as a separate test, 21 for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
@@ -649,7 +657,7 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     assert line in code
     provider.write_text(code.replace(line, ""))
     done = run(pytester)
-    done.assert_outcomes(failed=2, passed=19, skipped=14)
+    done.assert_outcomes(failed=2, passed=19, skipped=15)
     done.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
@@ -660,7 +668,7 @@ def test_a_type_with_isolation_obeys_every_law(pytester: pytest.Pytester) -> Non
     """The laws call its provider in the process of the test, and one law uses its worker."""
     declaration = guide(pytester) / "types" / "greeting.py"
     declaration.write_text(declaration.read_text().replace("    features=", '    isolation="process",\n    features='))
-    run(pytester).assert_outcomes(passed=22, skipped=13)
+    run(pytester).assert_outcomes(passed=22, skipped=14)
     provider = pytester.path / "providers" / "greeting.py"
     code = "        if os.getpid() == os.getsid(0):\n            os._exit(3)\n"
     provider.write_text(provider.read_text().replace("import CannotList", "import CannotList", 1))
@@ -680,7 +688,7 @@ def test_after_a_failed_foundation_the_other_laws_are_not_checked(pytester: pyte
     provider = guide(pytester) / "providers" / "greeting.py"
     provider.write_text(provider.read_text().replace('"path": name, ', ""))
     done = run(pytester, "-rs")
-    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=32)
+    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=33)
     done.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
 
 

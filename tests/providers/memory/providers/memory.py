@@ -46,6 +46,10 @@ class Provider(BaseProvider):
                     if not noop:
                         self.stored[name] = row
 
+    def preflight(self, _context: Context, _changes: Mapping[str, Any]) -> list[Any]:
+        """Return nothing: memory needs nothing of a machine."""
+        return []
+
     def refresh(self, _context: Context, _names: Collection[str]) -> None:
         """Do nothing: what is in memory is effective at once."""
 

@@ -17,5 +17,8 @@ TYPE = TypeDefinition(
         "force": Attribute("Boolean", "A parameter without effect.", kind="parameter", default=False),
         "serial": Attribute("Optional[Integer]", "A number.", kind="read_only"),
     },
-    features={"canonicalize", "custom_insync", "noop_handler", "parallel", "refreshable", "simple_get_filter"},
+    features={
+        *("canonicalize", "custom_insync", "noop_handler", "parallel"),
+        *("preflight", "refreshable", "simple_get_filter"),
+    },
 )
