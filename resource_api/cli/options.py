@@ -180,6 +180,8 @@ state = _group(
     ),
 )
 
+manifest = click.argument("manifest", type=click.Path())
+
 manifest_inputs = _group(
     click.option("-i", "given", multiple=True, metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
     click.option(

@@ -5,6 +5,7 @@ What the commands do is in ``commands/``.
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,9 +30,11 @@ from resource_api.runtime.resource_reader import ResourceReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.report import Report, Summary
     from resource_api.plugins.implementations import Suitability
+    from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
@@ -56,7 +59,8 @@ class Session:
             environment_inputs()
         ):
             _forbid_core_dumps()
-        module_path = ModulePath.resolve(settings.get("module_path") or (), settings.get("manifest"))
+        file = settings.get("manifest")
+        module_path = ModulePath.resolve(settings.get("module_path") or (), None if file == "-" else file)
         self.registry = Registry(module_path, settings.get("trust_path") or ())
         self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate")) or None
@@ -81,6 +85,31 @@ class Session:
             step_events=self._streams,
             run=self.run,
         )
+
+    def source(self, manifest: str) -> Source:
+        """Return what ``MANIFEST`` of the command line means: the path of a file, or for ``-`` what stdin holds.
+
+        Raise ``ManifestError`` for what stdin holds, ``UsageError`` where neither it nor an option names the project.
+        """
+        if manifest != "-":
+            return manifest
+        found = self.stdin_manifest()
+        if not (found.project_given or self.settings.get("project")):
+            option = ", or give --project NAME" if "project" in self.settings else ""
+            msg = f"a manifest on standard input needs a project: write 'project: NAME' into it{option}"
+            raise UsageError(msg)
+        return found
+
+    def stdin_manifest(self) -> Manifest:
+        """Return the manifest on stdin. Raise ``ManifestError``."""
+        from resource_api.manifest.read import STDIN, read_stdin  # noqa: PLC0415 - only for a manifest on stdin
+        from resource_api.model.values.document import MAX_BYTES, manifest_error  # noqa: PLC0415 - the same
+
+        try:
+            raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise manifest_error(STDIN, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
+        return read_stdin(raw)
 
     @property
     def use_cache(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import MAPPING, assemble
@@ -40,6 +41,8 @@ def _json(raw: bytes, file: str) -> Document:
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
 
 
+#: What a manifest on standard input is called in messages.
+STDIN: Final = "<stdin>"
 #: The sections of a file of configured providers.
 _PROVIDER_SECTIONS: Final = ("inputs", "providers", "values")
 
@@ -63,6 +66,28 @@ def read(
     if copied.data.get("include") is not None:
         raise document.manifest_error(MAPPING, (0, 0), "include", "include needs a file that it is relative to")
     return assemble([copied])
+
+
+def read_stdin(raw: bytes) -> Manifest:
+    """Read a manifest from the bytes of standard input, JSON or YAML; includes are relative to the working directory.
+
+    Raises ``ManifestError``.
+    """
+    loader = _Loader(READERS, {})
+    loader.parse(raw, _json_or_yaml, STDIN, "", 0)
+    return assemble(loader.documents, loader.problems)
+
+
+def _json_or_yaml(raw: bytes, file: str) -> Document:
+    """Read what begins like JSON as JSON, unless it is a mapping in braces of YAML; anything else as YAML."""
+    if raw.lstrip()[:1] != b"{" or raw.lstrip()[1:].lstrip()[:1] not in {b'"', b"}"}:
+        return _yaml(raw, file)
+    try:
+        return _json(raw, file)
+    except ManifestError as error:
+        with suppress(ManifestError):
+            return _yaml(raw, file)
+        raise error from None
 
 
 def read_providers(path: str) -> Manifest:
@@ -161,23 +186,26 @@ class _Loader:
         if identity in self._seen:
             return ""
         self._seen.add(identity)
-        try:
-            read = self._readers[_suffix(path)](raw, shown)
-        except ManifestError as error:
-            self.problems.extend(error.problems)
-            return ""
-        self._load_included(read, path, depth)
-        self.documents.append(read)
+        self.parse(raw, self._readers[_suffix(path)], shown, os.path.dirname(path), depth)  # noqa: PTH120 - as above
         return ""
 
-    def _load_included(self, read: Document, path: str, depth: int) -> None:
+    def parse(self, raw: bytes, reader: Reader, shown: str, root: str, depth: int) -> None:
+        """Parse the bytes of one file, and read the files that it includes, which lie beneath ``root``."""
+        try:
+            read = reader(raw, shown)
+        except ManifestError as error:
+            self.problems.extend(error.problems)
+            return
+        self._load_included(read, root, depth)
+        self.documents.append(read)
+
+    def _load_included(self, read: Document, root: str, depth: int) -> None:
         names = read.data.get("include") if type(read.data) is dict else None
         if names is None:
             return
         if type(names) is not list:
             self._add(read, ("include",), "include must be a list of files", "write include: [other.yaml]")
             return
-        root = os.path.dirname(path)  # noqa: PTH120 - as above
         for number, name in enumerate(names):
             reason, hint = _refusal(root, name, depth)
             if not reason:

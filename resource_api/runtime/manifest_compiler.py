@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from resource_api.system.filesystem.assets import AssetReader
     from resource_api.system.log import Log
 
-#: Where a manifest comes from: the path of a file, or a mapping like the YAML's.
-Source = str | os.PathLike[str] | Mapping[str, Any]
+#: Where a manifest comes from: the path of a file, a mapping like the YAML's, or a manifest that has been read.
+Source = str | os.PathLike[str] | Mapping[str, Any] | Manifest
 
 
 class ManifestCompiler:
@@ -42,7 +42,7 @@ class ManifestCompiler:
 
     def compile(
         self,
-        source: Source | Manifest,
+        source: Source,
         inputs: Mapping[str, Any],
         providers: ProviderPool,
         *,
@@ -55,6 +55,7 @@ class ManifestCompiler:
         """
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
         from_file = from_file or isinstance(source, (str, os.PathLike)) or bool(catalog.manifest.saved_in)
+        from_file = from_file or catalog.manifest.file == reading.STDIN
         return self._warn_of_writers(catalog) if from_file else catalog
 
     def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
@@ -76,7 +77,7 @@ class ManifestCompiler:
                 self._log.write("info", "", f"the providers of the manifest are ignored: {error}")
         return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
 
-    def read(self, source: Source | Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
+    def read(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
         """Return a manifest, with ``providers`` set to the versions and implementations that it declares."""
 
         def python(raw: bytes, file: str) -> Document:

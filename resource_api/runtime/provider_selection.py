@@ -115,7 +115,7 @@ class ProviderSelector:
         return SelectedProvider(type_name, provider_config.default_config(functions, given))
 
     def _from_manifest(
-        self, type_name: str, provider: str, source: Source | Manifest, inputs: Mapping[str, Any], pool: ProviderPool
+        self, type_name: str, provider: str, source: Source, inputs: Mapping[str, Any], pool: ProviderPool
     ) -> SelectedProvider:
         manifest = self._compiler.read(source, inputs, pool)
         try:

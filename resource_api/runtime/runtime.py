@@ -229,7 +229,7 @@ class Runtime(ResourceReader):
         with self._planned(chosen, lambda run: self._plan_empty(source, inputs or {}, run)) as (plan, _):
             return plan
 
-    def change(self, source: Mapping[str, Any] | Manifest, **options: Unpack[ExecutionOptions]) -> Report:
+    def change(self, source: Source, **options: Unpack[ExecutionOptions]) -> Report:
         """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""
         chosen, run = to_options(options), _run_id()
         with (
@@ -246,7 +246,7 @@ class Runtime(ResourceReader):
                         self.log.write("warning", reference, text, entry.type, reference=reference)
             return self._execute(plan, snapshot, "resource", run, record=False)
 
-    def catalog(self, source: Source | Manifest, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
+    def catalog(self, source: Source, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest for one run with ``providers``; report its warnings, mask its secrets."""
         with self.log.bind(phase="compile"):
             return self._reported(self._compiler.compile(source, inputs or {}, providers))
@@ -307,7 +307,7 @@ class Runtime(ResourceReader):
 
     def _plan_manifest(
         self,
-        source: Source | Manifest,
+        source: Source,
         inputs: Mapping[str, Any],
         run: _Planning,
         request: CacheRequest | None = None,
@@ -325,7 +325,7 @@ class Runtime(ResourceReader):
         options = apply_options(plan.options, run.options)
         return self._plan_catalog(plan.catalog._replace(entries=declared), run._replace(options=options))
 
-    def _plan_unrecorded(self, source: Source | Manifest, run: _Planning) -> planning.Plan:
+    def _plan_unrecorded(self, source: Source, run: _Planning) -> planning.Plan:
         catalog = self.catalog(source, {}, run.snapshot.providers)
         return self._decide(catalog, StackState(*self.name(catalog)), run)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.render import text
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api apply site.yaml --noop", "resource-api apply site.yaml -i port=8080"))
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @options.noop
 @options.full_run
 @with_session(runs=True)
@@ -32,13 +30,14 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         if settings["noop"] and not session.json:
             session.output.print(text.plan(plan, color=session.output.color))
 
-    if (document := saved_plan.read(manifest)) is not None:
+    source = session.source(manifest)
+    if isinstance(source, str) and (document := saved_plan.read(source)) is not None:
         given = options.saved_plan_options(settings, document)
         report = saved_plan.apply(session.runtime, document, manifest, given, on_plan)
     else:
         inputs, given = options.inputs(settings), options.run_options(settings)
         gc.disable()
-        report = session.runtime.apply(manifest, inputs, on_plan=on_plan, use_cache=session.use_cache, **given)
+        report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=session.use_cache, **given)
     if not session.json:
         session.output.print(text.outputs(report.outputs))
     return session.show_report(report)

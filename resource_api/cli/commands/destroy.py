@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         "resource-api destroy site.yaml --target 'File[/etc/motd]' --yes",
     )
 )
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.noop
 @options.manifest_inputs
@@ -36,13 +36,14 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
         msg = "destroy needs --yes when standard input is no terminal"
         raise UsageError(msg)
     inputs, given = options.inputs(settings), options.run_options({**settings, "noop": noop})
+    source = session.source(manifest)
     if noop or not (yes or session.json):
-        planned = session.runtime.plan_destroy(manifest, inputs, **given)
+        planned = session.runtime.plan_destroy(source, inputs, **given)
         if not session.json:
             session.output.print(text.plan(planned, color=session.output.color))
         if not noop and planned.summary.changed and not _confirmed(session):
             return 1
-    return session.show_report(session.runtime.destroy(manifest, inputs, **given))
+    return session.show_report(session.runtime.destroy(source, inputs, **given))
 
 
 def _confirmed(session: Session) -> bool:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api graph site.yaml --format dot > site.dot",))
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @click.option("--format", "form", type=click.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it.")
 @options.manifest_inputs
 @options.common
 @with_session()
 def graph(session: Session, manifest: str, form: Form, **settings: Any) -> None:
     """Print the relationships in MANIFEST."""
-    catalog = session.runtime.compile(manifest, options.inputs(settings))
+    catalog = session.runtime.compile(session.source(manifest), options.inputs(settings))
     session.output.print(rendering.render(catalog, "json" if session.json else form).rstrip("\n"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @options.command("import", examples=("resource-api import site.yaml 'File[/etc/motd]'",))
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @click.argument("reference")
 @click.argument("name", required=False)
 @options.manifest_inputs
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @with_session()
 def import_(session: Session, manifest: str, reference: str, name: str | None, **settings: Any) -> None:
     """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
-    summary = import_resource(session.runtime, manifest, reference, name, options.inputs(settings))
+    summary = import_resource(session.runtime, session.source(manifest), reference, name, options.inputs(settings))
     session.show(
         lambda: {"reference": reference, "summary": documents.summary(summary, 0)},
         lambda: f"{escape(reference)}: {'imported' if summary.imported else 'recorded as ours already'}.",

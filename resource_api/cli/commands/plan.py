@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api plan site.yaml", "resource-api plan site.yaml -o later.json"))
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @click.option("-o", "--out", type=click.Path(dir_okay=False), help="Save the plan, to be applied later.")
 @options.full_run
 @with_session()
@@ -26,7 +26,8 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
     """Show what apply would do with MANIFEST; change nothing."""
     gc.disable()
     inputs, use_cache = options.inputs(settings), session.use_cache and out is None
-    planned = session.runtime.plan(manifest, inputs, use_cache=use_cache, **options.run_options(settings))
+    source = session.source(manifest)
+    planned = session.runtime.plan(source, inputs, use_cache=use_cache, **options.run_options(settings))
     if out is not None:
         sources = (document.file for document in planned.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))

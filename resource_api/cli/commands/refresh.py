@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api refresh site.yaml",))
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
 @options.manifest_inputs
 @options.provider_calls
 @with_session()
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    drifted = refreshing.refresh(session.runtime, manifest, options.inputs(settings))
+    drifted = refreshing.refresh(session.runtime, session.source(manifest), options.inputs(settings))
     session.show(
         lambda: {"refreshed": drifted, "exit_code": 0},
         lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed."],

@@ -72,7 +72,7 @@ def resource(
     selected = session.reader.select(
         definition.name,
         provider=settings["provider"],
-        manifest=settings["manifest"],
+        manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
         inputs=options.inputs(settings)
         if any(settings[option] for option in ("given", "input_files", "provider"))
         else None,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 
@@ -14,14 +12,15 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api validate site.yaml",))
-@click.argument("manifest", type=click.Path())
+@options.manifest
 @options.manifest_inputs
 @options.common
 @with_session()
 def validate(session: Session, manifest: str, **settings: Any) -> None:
     """Check everything in MANIFEST that can be checked without touching the system."""
-    count = len(session.runtime.validate(manifest, options.inputs(settings)).entries)
+    catalog = session.runtime.validate(session.source(manifest), options.inputs(settings))
+    count, file = len(catalog.entries), catalog.manifest.file
     session.show(
         lambda: {"valid": True, "resources": count, "diagnostics": []},
-        lambda: f"{manifest} is valid: {count} resource{'' if count == 1 else 's'}.",
+        lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
     )
