@@ -235,6 +235,14 @@ execution = _group(
     detailed_exitcodes,
 )
 
+diff = click.option(
+    "--diff",
+    envvar="RESOURCE_API_DIFF",
+    type=click.Choice(["short", "full", "none"]),
+    default="short",
+    help="How much is shown of a text that changes: 40 lines, all, or how many lines.",
+)
+
 isolate = click.option(
     "--isolate", is_flag=True, envvar="RESOURCE_API_ISOLATE", help="Run every provider in a process of its own."
 )
@@ -243,7 +251,7 @@ isolate = click.option(
 provider_calls = _group(state, isolate, common)
 
 #: What ``plan`` and ``apply`` have, and no other command.
-full_run = _group(manifest_inputs, selection, planning, execution, provider_calls)
+full_run = _group(manifest_inputs, selection, planning, execution, diff, provider_calls)
 
 noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Change nothing; show what would be done.")
 

@@ -21,7 +21,9 @@ from resource_api.system.log import Log, console, line_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from resource_api.model.event import LogEvent
     from resource_api.model.values.errors import Problem
+    from resource_api.render.changes import Style
     from resource_api.system.process.output_filter import OutputFilter
 
 #: Characters that are shown of a problem in one line.
@@ -56,7 +58,8 @@ class Output:
         #: Log lines come from any thread of a provider.
         self._lock = RLock()
         self._json_log = settings.get("log_format") == "json"
-        self.color = _colored(settings.get("color", "auto"), self.stdout)
+        self._color = _colored(settings.get("color", "auto"), self.stdout)
+        self._diff = settings.get("diff") or "short"
         self.log = Log(_threshold(settings), self._sink(settings))
         sys.stdout, sys.stderr = (
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
@@ -71,7 +74,20 @@ class Output:
             from resource_api.system.structured_log import json_lines  # noqa: PLC0415 - imports structlog later
 
             return json_lines(self.stderr)
-        return console(self.stderr, color=_colored(settings.get("color", "auto"), self.stderr))
+        return console(self.stderr, self._log_lines, color=_colored(settings.get("color", "auto"), self.stderr))
+
+    def _log_lines(self, event: LogEvent, *, color: bool) -> str:
+        """Return the lines of a log event whose change is too large for one."""
+        from resource_api.render.changes import log_lines  # noqa: PLC0415 - only for such a change
+
+        return log_lines(event, self.style._replace(color=color))
+
+    @property
+    def style(self) -> Style:
+        """How changes are shown on stdout."""
+        from resource_api.render.changes import Style  # noqa: PLC0415 - only where there are changes
+
+        return Style(self._color, self._diff, self.log.mask)
 
     def _private(self, number: int, *, by_line: bool) -> TextIO:
         """Return a stream for a copy of a standard descriptor, which provider code does not have."""
@@ -140,6 +156,8 @@ class Output:
         try:
             with self._lock:
                 self.stdout.write(text)
+                # Where stdout and stderr are one file, what is logged later also stands later.
+                self.stdout.flush()
         except (OSError, ValueError) as error:
             self._note(error)
             self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends

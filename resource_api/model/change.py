@@ -51,6 +51,8 @@ class Action(StrEnum):
 CREATING: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 
+#: The values of a log line have at most so many characters or elements; larger ones are laid out where they are shown.
+_LARGE: Final = 100
 #: Stands for a missing element of a hash or an array.
 _NOTHING: Final = object()
 
@@ -212,8 +214,30 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     if message:
         return f"{attribute}: {message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
-    secret = _is_secret(definition, difference)
-    return f"{verb} <sensitive>" if secret else f"{verb} from {show(is_)} to {show(should)}"
+    if _is_secret(definition, difference):
+        return f"{verb} <sensitive>"
+    if is_text_change(difference):
+        from resource_api.model.values.line_diff import count_changes  # noqa: PLC0415 - only for such a text
+
+        return f"{verb} {count_changes(is_, should)}"
+    return f"{verb} from {show(is_)} to {show(should)}"
+
+
+def is_text_change(difference: Difference) -> bool:
+    """Return whether a difference is shown line by line: one of its values is a text of several lines."""
+    values = difference[1:3]
+    if not all(value is None or isinstance(value, str) for value in values):
+        return False
+    # One line break at the end does not count.
+    return any(value is not None and value.find("\n", 0, -1) >= 0 for value in values)
+
+
+def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
+    """Return a difference whose values are too large for a log line as they are; None for any other, and a secret."""
+    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in difference[1:3])
+    if difference.message or not (large or is_text_change(difference)) or _is_secret(definition, difference):
+        return None
+    return difference
 
 
 def _is_secret(definition: TypeDefinition, difference: Difference) -> bool:

@@ -28,13 +28,15 @@ LOG_FIELDS: Final = (
 class LogEvent(NamedTuple):
     """One line of the log: its level, its subject (a reference, a type, or empty), the text, and its fields.
 
-    ``fields`` are plain JSON data, without secrets; they are empty where no sink shows them.
+    ``fields`` are plain JSON data, without secrets; they are empty where no sink shows them. ``change`` is the change
+    that the text is about if its values are too large for a line; its secrets are not masked.
     """
 
     level: str
     subject: str
     text: str
     fields: Mapping[str, Any] = {}
+    change: Difference | None = None
 
 
 class PlannedChange(NamedTuple):

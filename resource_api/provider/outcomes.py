@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import difference_fields
+from resource_api.model.change import difference_fields, large_change
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import Reference, capitalize_type, make_urn
@@ -152,7 +152,8 @@ class CallOutcomes(dict["Name", Outcome]):
             msg = f"{attribute} is reported after the resource's status"
             raise ProviderError(msg)
         outcome.attributes.append(difference)
-        self.log_change([name], text, **difference_fields(self._definition, difference))
+        large = large_change(self._definition, difference)
+        self.log_change([name], text, **difference_fields(self._definition, difference), change=large)
 
     def without_status(self, names: list[Name]) -> list[Name]:
         """Return those of ``names`` that have no status yet."""

@@ -19,7 +19,9 @@ class Plan(planner.Plan):
 
     def __str__(self) -> str:
         """Return the text of the plan, without a last line break."""
-        return "\n".join(text.plan(self))
+        from resource_api.render import plan  # noqa: PLC0415 - only for its text
+
+        return "\n".join(plan.lines(self))
 
     def __repr__(self) -> str:
         """Return the counts on one short line, whatever the number of steps."""

@@ -19,6 +19,7 @@ from resource_api.model.values.masking import Mask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.model.change import Difference
     from resource_api.system.process.line_splitter import LineSplitter
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
@@ -107,11 +108,13 @@ class Log:
         text: str,
         resource_type: str = "",
         about: Callable[[], Mapping[str, Any]] | None = None,
+        *,
+        change: Difference | None = None,
         **fields: Any,
     ) -> None:
         """Log one line about ``subject``, which is of ``resource_type`` where it is a resource or a type.
 
-        The event has ``fields``, those that ``about`` returns, and those that are bound.
+        The event has ``fields``, those that ``about`` returns, and those that are bound; ``change`` as in ``LogEvent``.
         """
         takers = self._takers(level, resource_type)
         if not takers:
@@ -121,6 +124,8 @@ class Log:
             event = self.event(level, subject, text, **{**own, **(about() if about is not None else {}), **fields})
         else:
             event = LogEvent(level, subject, text)
+        if change is not None:
+            event = event._replace(change=change)
         with self._lock:
             if self._pending is None:
                 if self.mask and not self._shows_fields:
@@ -165,7 +170,7 @@ def _masked(event: LogEvent, mask: Mask) -> LogEvent:
 
     Subject and text are searched together, because nearly none has any.
     """
-    level, subject, text, fields = event
+    level, subject, text, fields, change = event
     if not fields and (not mask or (both := f"{subject}\n{text}") is mask(both)):
         return event
     if fields:
@@ -173,7 +178,7 @@ def _masked(event: LogEvent, mask: Mask) -> LogEvent:
 
         data = {key: plain(value) for key, value in fields.items()}
         fields = _masked_data(data, mask) if mask else data
-    return LogEvent(level, mask(subject), mask(text), fields)
+    return LogEvent(level, mask(subject), mask(text), fields, change)
 
 
 def _masked_data(value: Any, mask: Mask) -> Any:
@@ -189,13 +194,20 @@ def _masked_data(value: Any, mask: Mask) -> Any:
     return mask(text)
 
 
-def console(stream: TextIO, *, color: bool = False) -> StreamSink:
-    """Return a sink that writes lines for people. A closed stream does not stop the run."""
+def console(stream: TextIO, large: Callable[..., str] | None = None, *, color: bool = False) -> StreamSink:
+    """Return a sink that writes lines for people. A closed stream does not stop the run.
+
+    ``large``, called with an event and ``color``, returns the text of an event whose change is too large for a line.
+    """
 
     def write(events: Sequence[LogEvent]) -> None:
         from resource_api.system.log_renderers import line  # noqa: PLC0415 - with the first line
 
-        stream.write("".join([f"{line(event, color=color)}\n" for event in events]))
+        lines = [
+            line(event, color=color) if event.change is None or large is None else large(event, color=color)
+            for event in events
+        ]
+        stream.write("".join([f"{each}\n" for each in lines]))
         stream.flush()
 
     return StreamSink(write, shows_fields=False)

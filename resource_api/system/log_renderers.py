@@ -16,7 +16,7 @@ _RESET: Final = "\x1b[0m"
 
 def line(event: LogEvent, *, color: bool = False) -> str:
     """Return ``Notice: Widget[a]: created``."""
-    level, subject, text, _ = event
+    level, subject, text = event[:3]
     shown = escape(f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}")
     start = _COLORS.get(level) if color else None
     return f"{start}{shown}{_RESET}" if start else shown

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, describe_difference, difference_fields
+from resource_api.model.change import Action, describe_difference, difference_fields, large_change
 from resource_api.model.event import StepEnd, StepStart
 
 if TYPE_CHECKING:
@@ -53,13 +53,20 @@ class Events:
         if self._listener is not None:
             self._listener(StepEnd(report))
 
-    def log(self, level: str, run: OperationRun, text: str, **fields: Any) -> None:
-        """Log a line about the resource of an operation."""
-        self._write(level, run, text, lambda: {**run.log_fields(), **fields})
+    def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: Any) -> None:
+        """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
+        self._write(level, run, text, lambda: {**run.log_fields(), **fields}, change)
 
-    def _write(self, level: str, run: OperationRun, text: str, about: Callable[[], Mapping[str, Any]]) -> None:
+    def _write(
+        self,
+        level: str,
+        run: OperationRun,
+        text: str,
+        about: Callable[[], Mapping[str, Any]],
+        change: Difference | None = None,
+    ) -> None:
         entry = run.step.entry
-        self._log.write(level, entry.reference_text, text, entry.definition.name, about)
+        self._log.write(level, entry.reference_text, text, entry.definition.name, about, change=change)
 
     def log_change(self, run: OperationRun) -> None:
         """Log the changes that were made, or under noop would be, and that the provider has not logged itself."""
@@ -72,7 +79,8 @@ class Events:
             for difference in unlogged_differences(run):
                 text = describe_difference(step.definition, difference) + end
                 fields = difference_fields(step.definition, difference)
-                self.log(level, run, text, **end_fields(run, status), **fields)
+                large = large_change(step.definition, difference)
+                self.log(level, run, text, large, **end_fields(run, status), **fields)
         elif run.result.reported is None:
             self._write(level, run, verb + end, lambda: {**run.log_fields(), **end_fields(run, status)})
 

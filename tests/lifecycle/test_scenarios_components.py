@@ -10,7 +10,7 @@ import pytest
 from resource_api import Attribute, ComponentDefinition, DefinitionError, Sensitive
 from resource_api.model.values.errors import ManifestError, UsageError
 from resource_api.render import json as documents
-from resource_api.render import text as render
+from resource_api.render import plan as plan_text
 from tests.lifecycle.world import Bench, acted, manifest, planned
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ def test_secrets_given_to_a_component_stay_secret(bench: Bench) -> None:
     add(bench, "safe", safe, code="Sensitive[String]", later="Sensitive[String]")
     site = {"Thing[t]": {}, "Safe[a]": {"code": "secret1", "later": "${Thing[t].serial}"}}
     plan = bench.plan(site)
-    assert "secret1" not in "".join(render.plan(plan)) + json.dumps(documents.plan(plan))
+    assert "secret1" not in "".join(plan_text.lines(plan)) + json.dumps(documents.plan(plan))
     bench.runtime.apply(manifest(site))
     rows = bench.world.things["thing"]
     assert [rows[name]["colour"].reveal() for name in "xyz"] == ["code secret1", "S-t", "S-t!"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.render import text
+from resource_api.render import plan as plan_text
 from tests.lifecycle.world import acted
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_the_plan_shows_that_nothing_would_be_pruned(bench: Bench) -> None:
     bench.apply({**OLD, "Thing[new]": {"image": "x"}})
     site = {"Thing[new]": {"image": "y"}}
     plan = bench.plan(site, prune=True)
-    assert "- Thing[old] (no longer declared; skipped because Thing[new] fails)" in list(text.plan(plan))
+    assert "- Thing[old] (no longer declared; skipped because Thing[new] fails)" in list(plan_text.lines(plan))
     assert plan.summary._replace(noop=False) == bench.apply(site, prune=True).summary
     assert (plan.summary.deleted, plan.summary.skipped, plan.summary.failed) == (0, 2, 1)
     assert bench.plan(site, prune_always=True).summary.deleted == 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.render import text as render
+from resource_api.render import plan as plan_text
 from tests.lifecycle.world import acted
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def test_a_plan_shows_steps_that_a_failure_blocks(bench: Bench) -> None:
         "Thing[d]": {},
     }
     plan = bench.plan(site)
-    assert "+ Thing[b] (skipped because Thing[a] fails)" in list(render.plan(plan))
+    assert "+ Thing[b] (skipped because Thing[a] fails)" in list(plan_text.lines(plan))
     assert plan.summary._replace(noop=False) == bench.apply(site).summary
     assert (plan.summary.created, plan.summary.skipped, plan.summary.failed) == (1, 2, 1)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.render import text as render
+from resource_api.render import plan as plan_text
 from tests.lifecycle.world import acted, planned
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_the_plan_says_what_forbids_it(bench: Bench) -> None:
     site["Thing[H]"]["lifecycle"] = {**FIRST, "protect": True}
     bench.apply(site)
     site["Gizmo[D]"]["size"] = 2
-    lines = list(render.plan(bench.plan(site)))
+    lines = list(plan_text.lines(bench.plan(site)))
     assert "-/+ Thing[H] (only if image changes; fails then: is protected and would be replaced)" in lines
 
 

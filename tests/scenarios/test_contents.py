@@ -131,7 +131,7 @@ def test_inputs_values_and_references_carry_contents(bench: Bench, motd: Path) -
         },
     }
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
-    assert "source: undef → (known after apply)" in bench.run("plan", "site.json").out
+    assert "source: (none) → (known after apply)" in bench.run("plan", "site.json").out
     assert bench.run("apply", "site.json").code == 0
     found = [(bench.home / f"out{number}").read_text(encoding="utf-8") for number in ("", "2", "3", "4")]
     assert found == ["one\n", "one\n", "three\n", digest("three\n")]

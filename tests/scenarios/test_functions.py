@@ -115,7 +115,7 @@ def test_a_function_of_a_configured_provider_returns_a_value_of_the_service(site
           Inventory_host[new]: {{provider: lab, address: "${{values.address}}"}}
         """,
     )
-    assert "address: undef → 10.0.0.2" in site.run("plan", "site.yaml").out
+    assert "address: (none) → 10.0.0.2" in site.run("plan", "site.yaml").out
     assert site.run("apply", "site.yaml").code == 0
     again = site.run("apply", "site.yaml", "--detailed-exitcodes")
     assert (again.code, names(server)) == (0, ["new", "old"]), again.err
@@ -137,7 +137,7 @@ def test_a_function_is_not_called_with_unknown_inputs(dns: Site) -> None:
         """,
     )
     planned = dns.run("plan", "site.yaml")
-    assert ("role: undef → (known after apply)" in planned.out, asked(dns)) == (True, []), planned.err
+    assert ("role: (none) → (known after apply)" in planned.out, asked(dns)) == (True, []), planned.err
     applied = dns.run("apply", "site.yaml")
     assert (applied.code, asked(dns)) == (0, ["host-000001"]), applied.err
     assert [host.get("role") for host in server.inventory.find(["b"])] == ["host-000001.example.org"]

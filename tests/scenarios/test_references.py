@@ -99,7 +99,7 @@ def test_an_unknown_value_is_never_passed_to_a_provider(bench: Bench) -> None:
     manifest = "resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}"
     planned = bench.plan(manifest)
     assert planned.code == 0
-    assert "tint: undef → (known after apply)" in planned.out
+    assert "tint: (none) → (known after apply)" in planned.out
     document = bench.plan(manifest, "--json").document
     step = next(each for each in document["steps"] if each["reference"] == "Token[1]")
     assert step["unknown"] == ["tint"]

@@ -28,7 +28,9 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         gc.freeze()
         gc.enable()
         if settings["noop"] and not session.json:
-            session.output.print(text.plan(plan, color=session.output.color))
+            from resource_api.render import plan as plan_text  # noqa: PLC0415 - only to show it
+
+            session.output.print(plan_text.lines(plan, session.output.style))
 
     source = session.source(manifest)
     if isinstance(source, str) and (document := saved_plan.read(source)) is not None:

@@ -10,7 +10,6 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.render import text
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.selection
 @options.execution
+@options.diff
 @options.provider_calls
 @with_session(runs=True)
 def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
@@ -40,7 +40,9 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
     if noop or not (yes or session.json):
         planned = session.runtime.plan_destroy(source, inputs, **given)
         if not session.json:
-            session.output.print(text.plan(planned, color=session.output.color))
+            from resource_api.render import plan as plan_text  # noqa: PLC0415 - only to show it
+
+            session.output.print(plan_text.lines(planned, session.output.style))
         if not noop and planned.summary.changed and not _confirmed(session):
             return 1
     return session.show_report(session.runtime.destroy(source, inputs, **given))

@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.render import text
+from resource_api.render import plan as plan_text
 from resource_api.runtime import saved_plan
 from resource_api.runtime.plan_notices import report_findings
 
@@ -31,7 +31,7 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
     if out is not None:
         sources = (document.file for document in planned.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))
-    session.show(planned.to_dict, lambda: text.plan(planned, color=session.output.color))
+    session.show(planned.to_dict, lambda: plan_text.lines(planned, session.output.style))
     if out is not None:
         saved_plan.write(planned, out, session.runtime.key)
     report_findings(planned, session.log)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 @options.noop
 @options.strict
 @options.detailed_exitcodes
+@options.diff
 @options.provider_calls
 @with_session()
 def resource(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.change import Difference
 from resource_api.model.event import LOG_FIELDS
 from resource_api.plugins.worker.process import WorkerLost
 from resource_api.plugins.worker.protocol import decode_error
@@ -142,7 +143,9 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
     body = frame.body
     if frame.kind == "line":
         fields = {name: body["fields"][name] for name in LOG_FIELDS if name in body["fields"]}
-        run.log.write(body["level"], body["subject"], body["text"], context.type.name, lambda: fields)
+        change = body.get("change")
+        line = body["level"], body["subject"], body["text"], context.type.name, lambda: fields
+        run.log.write(*line, change=change if isinstance(change, Difference) else None)
     elif frame.kind == "status":
         context.outcomes.copy_status(body["name"], body["status"], body["reason"])
     elif frame.kind == "attribute":

@@ -11,6 +11,7 @@ from unittest import mock
 from resource_api import Registry, Runtime
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.module_path import BUNDLED, ModulePath
+from resource_api.render import plan as plan_text
 from resource_api.render import text as render
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
@@ -85,7 +86,7 @@ class CachedSite:
                 end = self._end(runtime, kind, inputs or {}, plans.append, **options)
             except ResourceAPIError as error:
                 return Seen([], log, f"{type(error).__name__}: {error}")
-        return Seen(list(render.plan(plans[0])), log, end, plans[0].cached_unchanged)
+        return Seen(list(plan_text.lines(plans[0])), log, end, plans[0].cached_unchanged)
 
     def _end(
         self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **options: Any

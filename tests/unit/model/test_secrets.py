@@ -13,7 +13,7 @@ from resource_api.model.codec import Sealed, digest_secret
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.values import Sensitive
 from resource_api.render import json as documents
-from resource_api.render import text as render
+from resource_api.render import plan as plan_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -92,7 +92,7 @@ class Library:
 
     def texts(self, plan: Plan) -> str:
         """Return a plan as text and as JSON."""
-        return "\n".join(render.plan(plan)) + json.dumps(documents.plan(plan))
+        return "\n".join(plan_text.lines(plan)) + json.dumps(documents.plan(plan))
 
     def recorded(self) -> dict[str, Mapping[str, Any]]:
         """Return the recorded values of each page as read."""

@@ -1,0 +1,140 @@
+"""A plan as text for people: each step that acts, with its attributes, then the drift and the counts.
+
+Text shows nothing that the JSON form does not show too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.change import CREATING, Action, is_text_change
+from resource_api.model.values.assets import Content
+from resource_api.model.values.text import escape
+from resource_api.model.values.values import Sensitive
+from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
+from resource_api.render.text import plan_summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from resource_api.model.change import Difference
+    from resource_api.model.step import Step
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.plan.drift import Drift
+    from resource_api.plan.planner import Plan
+
+#: Colours that can be read on a dark and on a light ground; only the sign of a step has one.
+_COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=": "36", ">": "36", "!": "36"}
+_BOLD: Final = "1"
+_RED: Final = "31"
+_MARGIN: Final = "    "
+#: What a step with one of these actions does depends on its parameters.
+_WITH_PARAMETERS: Final = CREATING | {Action.RUN, Action.DELETE}
+_PLAIN: Final = Style()
+
+
+def lines(planned: Plan, style: Style = _PLAIN) -> Iterator[str]:
+    """Yield the lines of a plan; steps with attributes have a blank line around them."""
+    long = False
+    for number, block in enumerate(_blocks(planned, style)):
+        if number and (long or len(block) > 1):
+            yield ""
+        long = len(block) > 1
+        yield from block
+    if long:
+        yield ""
+    yield style.paint(plan_summary(planned.summary), _BOLD)
+
+
+def _blocks(planned: Plan, style: Style) -> Iterator[Sequence[str]]:
+    """Yield the lines of each step that acts, then those about each resource that has drifted."""
+    blocked = planned.blocked
+    for step in planned.steps:
+        if step.decision.error:
+            yield [style.paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", _RED)]
+        elif step.action is not Action.SAME or step.deferred or step.previous:
+            notes = []
+            if (cause := blocked.get(step.entry.index)) is not None:
+                notes.append(f"skipped because {escape(cause)} fails")
+            if step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
+                notes.append("cannot be refreshed: notify and subscribe only order")
+            yield [_head(step, notes, style), *_details(step, style)]
+    for drift in planned.drift:
+        yield list(_drift(drift, style))
+
+
+def _head(step: Step, more: Sequence[str], style: Style) -> str:
+    symbol = step.action.symbol
+    if step.action is Action.REPLACE and step.entry.meta.lifecycle.replace == "create_first":
+        symbol = "+/-"
+    notes = [*map(escape, step.decision.reasons)]
+    if step.previous:
+        notes.append(f"was {escape(step.previous)}")
+    if step.noop:
+        notes.append("noop")
+    if step.refreshed_by:
+        notes.append("refreshed by " + ", ".join(map(escape, step.refreshed_by)))
+    notes += more
+    end = f" ({'; '.join(notes)})" if notes else ""
+    return f"{style.paint(symbol, _COLORS.get(symbol, ''))} {style.paint(escape(str(step.reference)), _BOLD)}{end}"
+
+
+def _details(step: Step, style: Style) -> Iterator[str]:
+    if step.deferred:
+        yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
+        return
+    parameters = _parameters(step) if step.action in _WITH_PARAMETERS else {}
+    width = max(map(len, (*parameters, *(each.attribute for each in step.changes))), default=0)
+    left = SCREEN
+    for difference in step.changes:
+        shown = list(_attribute(step.definition, difference, width, style, left))
+        left = max(0, left - (len(shown) - 1))
+        yield from shown
+    for name, value in parameters.items():
+        yield f"{_MARGIN}{name:>{width}}: {style.value(value)}"
+    for attribute in step.decision.replaces_because:
+        yield f"{_MARGIN}# a change of {attribute} replaces it"
+
+
+def _parameters(step: Step) -> dict[str, Any]:
+    """Return the parameters that are declared; secrets are wrapped."""
+    declared, definition = step.entry.inputs, step.definition
+    found = {name: step.should.get(name) for name in definition.names_of_kind("parameter") if name in declared}
+    return {name: _concealed(definition, name, value) for name, value in found.items()}
+
+
+def _concealed(definition: TypeDefinition, name: str, value: Any) -> Any:
+    attribute = definition.attributes.get(name)
+    secret = attribute is not None and (attribute.datatype.sensitive or attribute.write_only)
+    return Sensitive(value) if secret else value
+
+
+def _attribute(
+    definition: TypeDefinition, difference: Difference, width: int, style: Style, most: int
+) -> Iterator[str]:
+    """Yield the lines of one attribute; names end in the same column, so that ``name: is → should`` stays together."""
+    name, is_, should, message = difference
+    start, end = f"{_MARGIN}{name:>{width}}", f" ({escape(message)})" if message else ""
+    if any(isinstance(_concealed(definition, name, value), Sensitive) for value in (is_, should)):
+        yield f"{start}: <sensitive>"
+    elif isinstance(should, Content):
+        before = style.value(is_) if is_ is None or isinstance(is_, Content) else "other content"
+        yield f"{start}: {escape(message) or f'{before} → {style.value(should)}'}"
+    elif is_text_change(difference):
+        yield f"{start} changed {count_lines(difference)}{end}"
+        yield from (f"      {line}" for line in text_diff(difference, style, most=most))
+    else:
+        yield f"{start}: {style.value(is_)} → {style.value(should)}{end}"
+
+
+def _drift(drift: Drift, style: Style) -> Iterator[str]:
+    """Yield the lines about a resource that has drifted: what was recorded and what is there."""
+    words = [
+        f"{each.attribute} changed {count_lines(each)}"
+        if is_text_change(each)
+        else f"{each.attribute} was {style.value(each.is_)}, is {style.value(each.should)}"
+        for each in drift.changes
+    ]
+    yield escape(f"# {drift.reference} has drifted: {'; '.join(words)}")
+    for each in filter(is_text_change, drift.changes):
+        yield from (f"{_MARGIN}{line}" for line in text_diff(each, style, names=("was", "is")))

@@ -1,0 +1,98 @@
+"""How changes are shown, in plans, drift and the log: texts line by line, and nothing that fills the screen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+LINES = [f"line {number}" for number in range(3_000)]
+
+
+def manifest(bench: Bench, text: str, **attributes: str) -> str:
+    """Write a manifest of one widget and return its path."""
+    resources = {"Widget[a]": {"colour": text, **attributes}}
+    return str(bench.write("site.json", json.dumps({"project": "web", "resources": resources})))
+
+
+def text_of(*lines: str) -> str:
+    """Return lines as a text."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_a_text_of_several_lines_is_shown_alike_in_plan_log_and_drift(bench: Bench) -> None:
+    """Each counts the lines, and shows the unified diff below."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    site = manifest(bench, text_of("one", "two", "three"))
+    bench.run("apply", site)
+    bench.put("widget", a={"colour": text_of("one", "2", "three")})
+    planned, diff = bench.run("plan", site).out, "@@ -1,3 +1,3 @@\n{0} one\n{0}-{1}\n{0}+{2}\n{0} three\n"
+    assert "    colour changed (+1 -1 lines)\n      --- is\n      +++ should\n" in planned
+    assert diff.format("      ", "2", "two") in planned
+    assert "# Widget[a] has drifted: colour changed (+1 -1 lines)\n    --- was\n    +++ is\n" in planned
+    assert diff.format("    ", "two", "2") in planned
+    logged = bench.run("apply", site).err
+    assert "Notice: Widget[a]: colour changed (+1 -1 lines)\n  --- is\n  +++ should\n  " in logged
+    assert diff.format("  ", "2", "two") in logged
+
+
+def test_a_large_text_with_few_changes_is_a_short_plan(bench: Bench) -> None:
+    """A text of 3,000 lines with two changed ones needs less than 30 lines."""
+    bench.put("widget", a={"colour": text_of(*LINES)})
+    site = manifest(bench, text_of(*LINES[:99], "x", *LINES[100:2_899], "y", *LINES[2_900:]))
+    done = bench.run("apply", site, "--noop")
+    assert "colour changed (+2 -2 lines)" in done.out
+    assert (len(done.out.splitlines()) < 30, len(done.err.splitlines()) < 30) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "lines", "last"),
+    [("short", 41, "  … 2963 more lines (--diff full)"), ("full", 3_003, "  +line 2999"), ("none", 0, "")],
+)
+def test_diff_decides_how_much_of_a_text_is_shown(bench: Bench, choice: str, lines: int, last: str) -> None:
+    """40 lines, all, or only how many lines change."""
+    bench.put("widget", a={"colour": ""})
+    _, first, *rest = bench.run("apply", manifest(bench, text_of(*LINES)), "--diff", choice).lines
+    assert first == "Notice: Widget[a]: colour changed (+3000 -0 lines)"
+    assert len(rest) == lines
+    assert rest[-1:] == ([last] if last else [])
+
+
+def test_long_lines_are_cut_and_end_in_their_length(bench: Bench) -> None:
+    """In a value of one line and in a text of several ones; JSON has everything."""
+    bench.put("widget", a={"colour": "x" * 120_000})
+    site = manifest(bench, "y" * 100_000)
+    assert max(map(len, bench.run("plan", site).out.splitlines())) < 500
+    _, line = bench.run("apply", site).lines
+    assert f"changed from {'x' * 200}… (120000 characters) to {'y' * 200}… (100000 characters)" in line
+    (end,) = bench.run("apply", manifest(bench, "z" * 300 + "\nz\n"), "--json").events("step_end")
+    assert end["changes"][0]["should"] == "z" * 300 + "\nz\n"
+    bench.put("widget", a={"colour": ""})
+    assert f"  +{'z' * 199}… (301 characters)" in bench.run("apply", "site.json").lines
+
+
+def test_a_secret_is_masked_before_a_line_is_cut(bench: Bench, tmp_path: Path) -> None:
+    """No part of it is left at the end of a line, nor in a diff of the text that contains it."""
+    (tmp_path / "secret").write_text("Fz81Kq0Lm2Wd")
+    text = "x" * 195 + "${inputs.word}\\n" + "second\\n"
+    bench.put("widget", a={"colour": "old"})
+    site = bench.write(
+        "site.yaml",
+        f"""
+        inputs: {{word: {{type: "Sensitive[String]"}}, plain: {{type: String, default: ""}}}}
+        resources:
+          Widget[b]: {{colour: "${{inputs.word}}"}}
+          Widget[a]: {{colour: "{text.replace("${inputs.word}", "Fz81Kq0Lm2Wd")}"}}
+        """,
+    )
+    shown = bench.run("apply", site, "--noop", "-i", f"word=@{tmp_path}/secret")
+    shown_again = bench.run("apply", site, "-i", f"word=@{tmp_path}/secret")
+    assert "colour changed (+2 -1 lines)" in shown_again.err
+    for text in (shown.out, shown.err, shown_again.err):
+        assert "Fz81" not in text
