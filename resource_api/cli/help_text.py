@@ -62,8 +62,12 @@ def summary(command: click.Command) -> str:
 
 def write_options(command: Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     """Write the examples and the groups of options of a command, and how to see the options that are left out."""
-    everything = bool(context.meta.get(ALL))
     _write_examples(command.examples, formatter)
+    _write_groups(command, context, formatter)
+
+
+def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+    everything = bool(context.meta.get(ALL))
     found = groups(command, context)
     for title, members in found.items():
         if shown := [each for each in members if everything or each.name not in _RARE]:
@@ -84,6 +88,8 @@ def write_commands(group: Group, context: click.Context, formatter: click.HelpFo
     _write_examples(group.examples, formatter)
     with formatter.section("Commands"):
         formatter.write_dl([(name, f"{summary(each)}.") for name, each in sorted(group.commands.items())])
+    if group.params:
+        _write_groups(group, context, formatter)
     _write_line(f"Options of a command: resource-api help {_name(context)} COMMAND", formatter)
 
 

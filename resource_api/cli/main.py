@@ -38,6 +38,8 @@ COMMAND_GROUPS: Final = {
     "What is recorded": {
         "state": "Show and edit what is recorded.",
         "output": "Show a stack's outputs.",
+        "history": "List the runs; show one, or what was different between two.",
+        "report": "Print what a run did, as text or JSON.",
         "import": "Take over an existing resource into state.",
         "refresh": "Read everything again into state; change nothing else.",
     },

@@ -66,9 +66,9 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Ca
     return click.command(name, cls=Command, examples=examples)
 
 
-def group(*, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Group]:
+def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[..., Any]], Group]:
     """Return a decorator that makes a function a group of commands."""
-    return click.group(cls=Group, examples=examples)
+    return click.group(cls=Group, examples=examples, **settings)
 
 
 def _group(*decorators: Callable[[F], F]) -> Callable[[F], F]:

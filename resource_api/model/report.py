@@ -13,7 +13,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.step import Step
+    from resource_api.model.step import Operation, Step
     from resource_api.model.values.errors import Problem
 
 
@@ -93,6 +93,24 @@ class Summary(NamedTuple):
         )  # fmt: skip
 
 
+class ProviderCall(NamedTuple):
+    """One call of a provider's ``set`` or ``refresh``, and the operations that it was for.
+
+    ``started`` is in seconds since the run began, ``thread`` the identifier of the thread that made it.
+    """
+
+    instance: str
+    method: str
+    operations: Sequence[Operation]
+    started: float
+    seconds: float
+    thread: int
+
+    def __repr__(self) -> str:
+        """Show the method, the provider instance and the number of resources."""
+        return f"<ProviderCall {self.method} of {self.instance}: {len(self.operations)} resources>"
+
+
 class Report(NamedTuple):
     """The result of one run; ``seconds`` is its duration, ``run`` its id in the journal."""
 
@@ -104,6 +122,8 @@ class Report(NamedTuple):
     run: str = ""
     #: What is wrong with outputs: a function that failed, a missing key.
     problems: Sequence[Problem] = ()
+    #: The calls of providers, in the order in which they ended.
+    calls: Sequence[ProviderCall] = ()
 
     def __repr__(self) -> str:
         """Show the counts that are not 0."""

@@ -28,7 +28,7 @@ _PLANNED: Final[Mapping[str, str]] = {
     "refreshed": "to refresh",
 }
 #: The counts that the line of a finished run shows.
-_CHANGES: Final = frozenset((*_PLANNED, "failed", "skipped"))
+CHANGES: Final = (*_PLANNED, "failed", "skipped")
 
 
 def plan_summary(summary: Summary) -> str:
@@ -85,18 +85,22 @@ def record(state: StackState, found: Record) -> Iterator[str]:
 
 def run(found: Mapping[str, Any]) -> str:
     """Return a finished run of the history on one line: when it began, its number, its command, and its counts."""
-    line = (
-        f"{_time(found.get('started'))}  {escape(str(found.get('run', '')))}  {escape(str(found.get('command', '')))}"
-    )
+    return f"{time_of(found.get('started'))}  {escape(str(found.get('run', '')))}  {run_outcome(found)}"
+
+
+def run_outcome(found: Mapping[str, Any]) -> str:
+    """Return the command of a finished run and its counts: ``apply: 2 created, 1 failed (exit code 1)``."""
+    command = escape(str(found.get("command", "")))
     counts = found.get("summary")
     if not counts:
-        return line
-    changes = ", ".join(f"{counts[name]} {name}" for name in counts if counts[name] and name in _CHANGES)
+        return command
+    changes = ", ".join(f"{counts[name]} {name}" for name in CHANGES if counts.get(name))
     code = counts.get("exit_code")
-    return f"{line}: {changes or 'nothing changed'}{f' (exit code {code})' if code else ''}"
+    return f"{command}: {changes or 'nothing changed'}{f' (exit code {code})' if code else ''}"
 
 
-def _time(seconds: Any) -> str:
+def time_of(seconds: Any) -> str:
+    """Return a time in UTC, given in seconds since 1970; another value as it is."""
     if not isinstance(seconds, (int, float)):
         return str(seconds or "")
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -439,12 +439,24 @@ class Runtime(ResourceReader):
         if not unrecorded:
             summary = {**report.summary._asdict(), "exit_code": report.exit_code}
             times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
-            self.store.finish_run(name, {"run": run, "command": command, **times, "summary": summary})
+            about = {"run": run, "command": command, **times, "summary": summary, "drifted": len(plan.drift)}
+            self.store.finish_run(name, about)
+            if report.summary.changed or report.exit_code:
+                self._save_run(plan, report, {**name._asdict(), **about})
         snapshot.providers.close(interrupted=transaction.stopped is not None)
         for problem in report.problems:
             self.notify(Diagnosed(problem))
         self.notify(Finished(report))
         return report
+
+    def _save_run(self, plan: Plan, report: Report, about: Mapping[str, Any]) -> None:
+        """Keep what a run has done; without room for that, it has still been done and recorded."""
+        from resource_api.render import run_document  # noqa: PLC0415 - only for a run that has changed something
+
+        try:
+            self.store.save_run(report.run, run_document.encode(plan, report, about, self.log.mask).encode())
+        except OSError as error:
+            self.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
 
 
 def _run_id() -> str:

@@ -76,6 +76,9 @@ class StateStore(Protocol):
     7. ``load_conclusion`` returns what ``save_conclusion`` was given only as long as nothing else has been written to
        that stack and nothing is in doubt; it may return None at any time, and never raises for what was saved.
 
+    8. ``load_run`` returns what ``save_run`` was given, or None: what runs record of themselves may vanish at any time,
+       and no failure to write or read it raises anything but ``OSError``.
+
     Every method that writes is called while ``lock`` is held. A write that raises has written nothing; after
     ``StateError`` nothing more can be written under the same lock.
     """
@@ -106,6 +109,18 @@ class StateStore(Protocol):
 
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
         """Return the last finished runs of a stack, the oldest first."""
+        ...
+
+    def save_run(self, run: str, content: bytes) -> None:
+        """Save what a run has recorded of itself, without secrets, after its last commit. Raises ``OSError``."""
+        ...
+
+    def load_run(self, run: str) -> bytes | None:
+        """Return what was saved of a run; None where nothing is kept. Raises ``OSError``."""
+        ...
+
+    def saved_runs(self) -> Sequence[str]:
+        """Return the ids of the runs of which something is kept, the oldest first. Raises ``OSError``."""
         ...
 
     def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
@@ -191,6 +206,17 @@ class MemoryStore:
     def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
         """Return the finished runs of a stack, the oldest first."""
         return [run for run in self._runs if (run["project"], run["stack"]) == name]
+
+    def save_run(self, run: str, content: bytes) -> None:
+        """Save nothing: the program has the run's report."""
+
+    def load_run(self, run: str) -> bytes | None:  # noqa: ARG002 - the protocol's
+        """Return None."""
+        return None
+
+    def saved_runs(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
 
     def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
         """Save nothing: reading this store is fast enough."""

@@ -174,6 +174,18 @@ class StateCompliance:
             assert [run["run"] for run in found] == ["1", "3"]
             assert found[0]["summary"] == {"created": 1}
 
+    def test_what_a_run_has_recorded_of_itself_comes_back_or_is_not_kept(self) -> None:
+        """A store may keep nothing; it never returns anything else."""
+        with self.held() as (store, reopen):
+            store.commit(WEB, Commit([record()]))
+            store.save_run("1a", b"one")
+            store.save_run("2b", b"two")
+            other = reopen()
+            kept = list(other.saved_runs())
+            assert kept in ([], ["1a", "2b"])
+            assert [other.load_run(run) for run in kept] == [b"one", b"two"][: len(kept)]
+            assert other.load_run("3c") is None
+
     def test_a_whole_state_can_be_overwritten(self) -> None:
         """Lineage, serial and order are replaced too; nothing of the former state remains, and commits continue."""
         with self.held() as (store, reopen):
@@ -261,6 +273,7 @@ class SharedStateCompliance(StateCompliance):
                 lambda store: store.commit(WEB, Commit([record()])),
                 lambda store: store.record_intents(WEB, [Intent("1", "file", "/a", "/a", "create")]),
                 lambda store: store.finish_run(WEB, {}),
+                lambda store: store.save_run("1", b""),
                 lambda store: store.overwrite(WEB, store.load(WEB)),
             ]
             for write in writes:

@@ -7,9 +7,11 @@ a report is not decided here.
 from __future__ import annotations
 
 import time
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Action, Changes
+from resource_api.model.report import ProviderCall
 from resource_api.model.values.errors import reason
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -37,10 +39,11 @@ class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through th
 class ProviderCaller:
     """Calls the provider instance of one type."""
 
-    def __init__(self, definition: TypeDefinition, providers: ProviderPool) -> None:
-        """Prepare to call; the provider is made at the first call."""
+    def __init__(self, definition: TypeDefinition, providers: ProviderPool, calls: list[ProviderCall]) -> None:
+        """Prepare to call; the provider is made at the first call. Each call is appended to ``calls``."""
         self._definition = definition
         self._providers = providers
+        self._calls = calls
         #: The names that a ``set`` of this caller has got to: with no other has anything begun.
         self.begun: set[Name] = set()
 
@@ -60,7 +63,7 @@ class ProviderCaller:
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:
-            return self._call(runs, context, lambda provider: provider.set(context, offered, **extra))
+            return self._call(runs, context, "set", lambda provider: provider.set(context, offered, **extra))
         finally:
             self.begun |= offered.begun
 
@@ -69,7 +72,8 @@ class ProviderCaller:
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
-        return self._call(runs, context, lambda provider: provider.refresh(context, [run.name for run in runs]))
+        names = [run.name for run in runs]
+        return self._call(runs, context, "refresh", lambda provider: provider.refresh(context, names))
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
         """Return the context of a call; ``action`` None: what is decided for each operation."""
@@ -86,7 +90,10 @@ class ProviderCaller:
         }
         return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
 
-    def _call(self, runs: Sequence[OperationRun], context: Context, call: Callable[[Any], None]) -> Exception | None:
+    def _call(
+        self, runs: Sequence[OperationRun], context: Context, method: str, call: Callable[[Any], None]
+    ) -> Exception | None:
+        started = time.monotonic()
         try:
             provider = self._providers.instance(self._definition.instance)
             with self._providers.run.provider_call(), process_guard.protected(), context.activate(provider):
@@ -97,6 +104,9 @@ class ProviderCaller:
         except BaseException as error:
             raise CallStopped(error) from error
         finally:
+            operations, seconds = [run.operation for run in runs], time.monotonic() - started
+            instance = self._definition.instance
+            self._calls.append(ProviderCall(instance, method, operations, started, seconds, get_ident()))
             _note_reports(runs, context)
         return None
 

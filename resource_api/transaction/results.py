@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
+    from resource_api.model.report import ProviderCall
     from resource_api.plan.planner import Plan
     from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
@@ -51,6 +52,8 @@ class Results:
         self._events = events
         #: The steps that acted, failed, were skipped or were noop, in the order in which they ended.
         self.reports: list[StepReport] = []
+        #: The calls of providers, in the order in which they ended; ``started`` is in seconds of ``time.monotonic``.
+        self.calls: list[ProviderCall] = []
         #: Failed and skipped operations, each with the reference of the failure that caused it.
         self.failures: dict[int, str] = {}
         #: Operations that have changed something.

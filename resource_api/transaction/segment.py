@@ -53,7 +53,7 @@ class Segment:
         self._recorder = parts.recorder
         self._options = parts.plan.options
         self._orphans = parts.plan.prior.orphans
-        self._caller = ProviderCaller(self._definition, parts.snapshot.providers)
+        self._caller = ProviderCaller(self._definition, parts.snapshot.providers, parts.results.calls)
         self._blocked = Prerequisites(self._runs, parts.plan.waits, parts.results.failures).blocked
         #: By number, the rows that were read after the call and of which certainly nothing is missing.
         self._verified: Mapping[int, Mapping[str, Any]] = {}

@@ -112,7 +112,8 @@ class Transaction:
         if outputs:
             self._events.send(Outputs(outputs))
         seconds = time.monotonic() - started
-        return Report(self._results.reports, summary, exit_code, seconds, outputs, problems=problems)
+        calls = [call._replace(started=call.started - started) for call in self._results.calls]
+        return Report(self._results.reports, summary, exit_code, seconds, outputs, problems=problems, calls=calls)
 
     def _nothing_to_do(self) -> bool:
         steps = self._plan.steps

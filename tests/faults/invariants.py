@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.faults.tracer import Outcome
 
 #: What may stand in the state's directory; of what was being made when a run was cut, see the test of its own.
-_KEPT: Final = re.compile(r"state\.db(\.(lock|marker|converged|[123]|(0|new)(-journal|-wal|-shm)?))?")
+_KEPT: Final = re.compile(r"state\.db(\.(lock|marker|converged|runs|[123]|(0|new)(-journal|-wal|-shm)?))?")
 CUT: Final = "in doubt: the last run did not see"
 
 

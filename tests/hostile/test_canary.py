@@ -48,6 +48,9 @@ COMMANDS: Final = (
     "state show Leaky[a] --json",
     "state list --json",
     "state history",
+    "history --json",
+    "history show",
+    "report --format json",
     "state check",
     "state mv Leaky[a] Leaky[z]",
     "state taint Leaky[a]",
@@ -155,7 +158,7 @@ def test_the_search_finds_a_secret_in_any_encoding(canary: Canary) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_shows_a_secret(either: Canary, command: str) -> None:
     """Not in its output, its log, the state, or a file that it writes."""
-    if command.startswith(("state", "output", "resource", "refresh", "destroy")):
+    if command.startswith(("state", "output", "history", "report", "resource", "refresh", "destroy")):
         assert either.run("apply site.yaml", "nothing").code == 0
     done = either.run(command, "nothing")
     assert "No such command" not in done.text
@@ -168,7 +171,7 @@ def test_no_secret_is_recorded_in_clear(either: Canary) -> None:
     assert either.run("apply site.yaml", "nothing").code == 0
     shown = either.run("state show Leaky[b]", "nothing").out.decode()
     assert "echo: <sensitive>" in shown
-    assert either.found(*(path.read_bytes() for path in (either.box.path / "state").iterdir())) == []
+    assert either.found(*(path.read_bytes() for path in (either.box.path / "state").rglob("*") if path.is_file())) == []
 
 
 def test_neither_the_old_nor_the_new_secret_is_shown(either: Canary) -> None:

@@ -35,6 +35,7 @@ EXAMPLES: Final = sorted({line for command in COMMANDS.values() for line in geta
 BEFORE: Final = {
     "resource-api state untaint 'File[/etc/motd]'": "resource-api state taint 'File[/etc/motd]'",
     "resource-api state import web.json": "resource-api state export > web.json",
+    "resource-api history diff last-1 last": "resource-api apply site.yaml -i port=81",
     "resource-api state rekey --to file:state.key": "resource-api new key state.key",
 }
 
@@ -100,7 +101,7 @@ def test_an_example_works(bench: Bench, example: str) -> None:
     """
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
     bench.write("site.yaml", manifest)
-    if {"state", "output", "import", "refresh", "destroy"}.intersection(example.split()):
+    if {"state", "output", "import", "refresh", "destroy", "history", "report"}.intersection(example.split()):
         assert bench.run("apply", "site.yaml").code == 0
     if example in BEFORE:
         assert typed(bench, BEFORE[example]).code == 0

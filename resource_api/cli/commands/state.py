@@ -74,12 +74,14 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
     session.show(lambda: state_export.record_document(known, found), lambda: text.record(known, found))
 
 
-@_command("history", "resource-api state history")
-def history(session: Session, **_settings: Any) -> None:
-    """List the finished runs, the oldest first."""
-    stack = Stack(session)
-    runs = list(stack.store.history(stack.name))
-    session.show(lambda: runs, lambda: map(text.run, runs))
+@state.command("history", examples=("resource-api state history",))
+@options.state
+@options.common
+def history(**settings: Any) -> int:
+    """List the finished runs, the oldest first; another name of the command ``history``."""
+    from resource_api.cli.commands.history import list_runs  # noqa: PLC0415 - only for this subcommand
+
+    return list_runs(**settings)
 
 
 @_command("check", "resource-api state check")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from resource_api.state.sqlite.session import OpenState
     from resource_api.state.sqlite.stack_rows import Header, Stack
 
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 #: The file with the identity of the database file at the end of the last session.
 _IDENTITY: Final = "left"
 #: How many entries are kept, the newest: each run may use another label.
@@ -58,7 +55,7 @@ def save(opened: OpenState, label: str, stack: Stack, keys: Sequence[Key], conte
         return
     with suppress(OSError):
         os.makedirs(_directory(path), 0o700, exist_ok=True)
-        if _is_private_directory(path):
+        if private_files.is_private_directory(_directory(path)):
             _write(path, _file_name(label), Entry(stack.name, _digest_header(header), ids, content))
             _remove_oldest(path)
 
@@ -97,7 +94,7 @@ def load_records(opened: OpenState, entry: Entry, positions: Iterable[int]) -> S
 def validate(path: str) -> None:
     """Make the saved entries valid for the database file as it is now; its last connection must be closed."""
     with suppress(OSError):
-        if _is_private_directory(path):
+        if private_files.is_private_directory(_directory(path)):
             _write(path, _IDENTITY, _identity(path))
 
 
@@ -134,12 +131,9 @@ def _remove_oldest(path: str) -> None:
 def _read(path: str, name: str) -> Any:
     """Return the content of a file; None when it is missing, damaged, or could be another user's."""
     with suppress(OSError, ValueError, RecursionError):
-        if not _is_private_directory(path):
+        if not private_files.is_private_directory(_directory(path)):
             return None
-        with os.fdopen(os.open(f"{_directory(path)}/{name}", _FLAGS), "rb") as file:
-            if not _is_private(os.fstat(file.fileno()), stat.S_IFREG):
-                return None
-            digest, _, body = file.read().partition(b"\n")
+        digest, _, body = (private_files.read(f"{_directory(path)}/{name}") or b"").partition(b"\n")
         if digest == _digest(body):
             return json.loads(body.decode("utf-8", "surrogatepass"))
     return None
@@ -151,14 +145,6 @@ def _write(path: str, name: str, content: Any) -> None:
     with os.fdopen(private_files.create(new), "wb") as file:
         file.write(_digest(body) + b"\n" + body)
     os.rename(new, new.removesuffix(".new"))
-
-
-def _is_private_directory(path: str) -> bool:
-    return _is_private(os.lstat(_directory(path)), stat.S_IFDIR)
-
-
-def _is_private(found: os.stat_result, kind: int) -> bool:
-    return stat.S_IFMT(found.st_mode) == kind and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS
 
 
 def _digest(body: bytes) -> bytes:

@@ -6,10 +6,13 @@ Every function raises ``OSError``. What the files contain must not enter here.
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from typing import Final
 
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create(path: str) -> int:
@@ -45,3 +48,18 @@ def rename(old: str, new: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def is_private_directory(path: str) -> bool:
+    """Return whether a directory is ours and nobody else's."""
+    return _is_private(os.lstat(path), stat.S_IFDIR)
+
+
+def read(path: str) -> bytes | None:
+    """Return the content of a file; None where another user could have written it."""
+    with os.fdopen(os.open(path, _READ), "rb") as file:
+        return file.read() if _is_private(os.fstat(file.fileno()), stat.S_IFREG) else None
+
+
+def _is_private(found: os.stat_result, kind: int) -> bool:
+    return stat.S_IFMT(found.st_mode) == kind and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS

@@ -1,0 +1,130 @@
+"""Recorded runs: what is kept of a run beside the state, ``history``, ``report``, and the difference of two runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+SITE = """
+project: web
+resources:
+  Widget[a]: {size: 1}
+  Daemon[d]: {subscribe: "Widget[a]"}
+"""
+FAILING = """
+project: web
+resources:
+  Widget[a]: {size: 2}
+  Widget[a2]: {size: 1}
+  Probe[bad]: {size: 1}
+  Widget[c]: {size: 1, require: "Probe[bad]"}
+"""
+
+
+@pytest.fixture
+def kept(bench: Bench) -> Path:
+    """Keep state in the bench's directory; return where runs are kept."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    bench.put("daemon", d={"name": "d", "ensure": "running"})
+    bench.probe("def set(self, context, changes): raise RuntimeError('broken')")
+    return bench.home / "state" / "state.db.runs"
+
+
+def ids(bench: Bench) -> list[str]:
+    """Return the ids of the recorded runs."""
+    return [run["run"] for run in bench.run("history", "--json").document]
+
+
+def test_only_a_run_that_did_something_is_kept(bench: Bench, kept: Path) -> None:
+    """Readable by its owner alone; a run without changes and a noop leave nothing."""
+    bench.apply(SITE, "--noop")
+    assert not kept.exists()
+    bench.apply(SITE)
+    bench.apply(SITE)
+    (file,) = kept.iterdir()
+    assert (kept.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+    assert [run["kept"] for run in bench.run("history", "--json").document] == [True, False]
+
+
+def test_without_state_nothing_is_kept(bench: Bench) -> None:
+    """``memory:`` has no history, and says so."""
+    bench.apply(SITE)
+    done = bench.run("report")
+    assert (done.code, done.err) == (64, "Error: nothing is recorded yet\n")
+
+
+def test_a_report_shows_failures_first(bench: Bench, kept: Path) -> None:
+    """With their places, then what was skipped, what changed, and the longest chain of calls."""
+    bench.apply(SITE)
+    assert bench.apply(FAILING).code == 1
+    assert kept.exists()
+    lines = bench.run("report").out.splitlines()
+    titles = [line for line in lines if line.endswith(": 1")]
+    assert titles == ["Failed: 1", "Skipped: 1"]
+    assert lines.index("Failed: 1") < lines.index("Skipped: 1") < lines.index("Changed: 2")
+    assert any(
+        line.startswith("  + Probe[bad]: RuntimeError: broken") and line.endswith("site.yaml:5)") for line in lines
+    )
+    assert "      size: 1 → 2" in lines
+    assert any(line.startswith("Longest chain of calls: ") for line in lines)
+
+
+def test_the_document_of_a_run_has_what_its_stream_had(bench: Bench, kept: Path) -> None:
+    """Steps with changes, outcomes and calls; who refreshed whom."""
+    ends = bench.stream(SITE).ends()
+    assert kept.exists()
+    found = bench.run("report", "--format", "json").document
+    assert {step["reference"] for step in found["steps"]} == ends.keys()
+    for step in found["steps"]:
+        assert {name: step[name] for name in ("action", "status", "changes", "error", "corrective")} == {
+            name: ends[step["reference"]][name] for name in ("action", "status", "changes", "error", "corrective")
+        }
+    assert [found["calls"][step["call"]]["method"] for step in found["steps"]] == ["set", "refresh"]
+    assert found["critical_path"] == [0, 1]
+    assert found["notifications"] == [{"from": "Widget[a]", "to": "Daemon[d]"}]
+
+
+def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, kept: Path) -> None:
+    """What only one of them did, and what both did differently; equal runs have no difference."""
+    bench.apply(SITE)
+    bench.apply(FAILING)
+    assert kept.exists()
+    first, second = ids(bench)
+    found = bench.run("history", "diff", first, second, "--json").document
+    assert [each["reference"] for each in found["only_in_a"]] == ["Daemon[d]"]
+    assert [each["reference"] for each in found["only_in_b"]] == ["Widget[a2]", "Probe[bad]", "Widget[c]"]
+    (different,) = found["different"]
+    assert (different["reference"], different["action"]) == ("Widget[a]", ["create", "update"])
+    assert different["attributes"]["size"][1]["should"] == 2
+    text = bench.run("history", "diff", first[:8], second[:8]).out
+    assert "~ Widget[a]\n    action: create → update\n" in text
+    assert "The same" in bench.run("history", "diff", second, second).out
+
+
+def test_an_unknown_run_is_an_error_that_says_where_to_look(bench: Bench, kept: Path) -> None:
+    """And one whose file is gone still has its line in the history."""
+    bench.apply(SITE)
+    done = bench.run("report", "x")
+    assert (done.code, "'resource-api history' lists the runs" in done.err) == (64, True)
+    for damage in (b"", b"[]", b'{"format_version": 1}', b'{"format_version": 2}'):
+        for file in kept.iterdir():
+            file.write_bytes(damage)
+        shown = bench.run("report")
+        assert (shown.code, "Nothing more is kept" in shown.out) == (0, True)
+
+
+def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, kept: Path) -> None:
+    """What it did is done and recorded."""
+    kept.parent.mkdir(mode=0o700)
+    kept.mkdir(mode=0o700)
+    kept.chmod(0o777)
+    done = bench.apply(SITE)
+    assert f"Warning: no report of this run is kept: {kept} is no directory of this user alone\n" in done.err
+    assert (done.code, list(kept.iterdir())) == (0, [])
+    assert bench.run("history", "--json").document[-1]["summary"]["created"] == 1
