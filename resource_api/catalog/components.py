@@ -96,7 +96,7 @@ class Expander:
         given = {**defaults_of(self._manifest, component.declaration), **component.declaration.attributes}
         known = definition.attributes
         for name in given.keys() - known.keys():
-            hint = nearest(name, known.keys() | METAPARAMETERS)
+            hint = nearest(name, known.keys() | METAPARAMETERS, "attribute")
             self._error(component, name, f"unknown input '{name}'", "unknown_attribute", hint)
         found = {}
         for name, attribute in known.items():

@@ -54,7 +54,7 @@ def _problems(
         return
     for name, written in given.items():
         if name not in known.attributes:
-            hint = nearest(name, known.attributes.keys() | METAPARAMETERS)
+            hint = nearest(name, known.attributes.keys() | METAPARAMETERS, "attribute", type_name)
             yield Problem(name, f"unknown attribute '{name}'", code="unknown_attribute", hint=hint)
         elif known.attributes[name].kind == "read_only":
             yield Problem(name, f"'{name}' is read_only; it is reported, never set", code="read_only")

@@ -267,9 +267,11 @@ class ResourceBuilder:
         definition, value = entry.definition, given[name]
         if name not in definition.attributes:
             message, code = f"unknown attribute '{name}'", "unknown_attribute"
-            hint = nearest(name, definition.attributes.keys() | METAPARAMETERS)
+            hint = nearest(name, definition.attributes.keys() | METAPARAMETERS, "attribute", definition.name)
         elif definition.attributes[name].kind == "read_only" and value is not None:
-            message, code, hint = f"'{name}' is read_only; it is reported, never set", "read_only", ""
+            message, code = f"'{name}' is read_only; it is reported, never set", "read_only"
+            settable = [each for each, attribute in definition.attributes.items() if attribute.kind != "read_only"]
+            hint = nearest(name, settable, "read_only", definition.name)
         elif name not in definition.reference_types:
             return
         else:

@@ -87,7 +87,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code: Any = cli.main(args=arguments, prog_name="resource-api", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        from resource_api.cli.usage_advice import with_advice  # noqa: PLC0415 - only where the command line is wrong
+
+        with_advice(error, sys.argv[1:] if arguments is None else arguments).show()
         return 64
     except (click.Abort, KeyboardInterrupt):
         return 130

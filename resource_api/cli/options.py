@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,8 @@ class Command(click.Command):
         except click.BadParameter as error:
             option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
             if isinstance(option, click.Option) and ctx.get_parameter_source(str(option.name)) is environment:
-                error.param_hint = f"'{option.opts[-1]}' from {option.envvar}"
+                name = next(each for each in option.opts if each.startswith("--"))
+                error.param_hint = f"'{name}' from {option.envvar}"
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -116,6 +117,16 @@ def _directories(name: str, variable: str, purpose: str) -> Callable[[F], F]:
     return click.option(name, multiple=True, envvar=variable, type=kind, metavar="DIR", help=purpose)
 
 
+class Choice(click.Choice[str]):
+    """One of several words; the nearest is suggested for another one."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return click's message and the suggestion."""
+        message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
+        hint = nearest(str(value), self.choices)
+        return f"{message}; {hint}" if hint else f"{message}."
+
+
 common = _group(
     _directories(
         "--module-path",
@@ -134,14 +145,14 @@ common = _group(
     click.option(
         "--log-format",
         envvar="RESOURCE_API_LOG_FORMAT",
-        type=click.Choice(["console", "json"]),
+        type=Choice(["console", "json"]),
         default="console",
         help="How log lines look.",
     ),
     click.option(
         "--color",
         envvar="RESOURCE_API_COLOR",
-        type=click.Choice(["auto", "always", "never"]),
+        type=Choice(["auto", "always", "never"]),
         default="auto",
         help="Colour the output.",
     ),
@@ -214,7 +225,7 @@ planning = _group(
 strict = click.option(
     "--strict",
     envvar="RESOURCE_API_STRICT",
-    type=click.Choice(["error", "warning", "off"]),
+    type=Choice(["error", "warning", "off"]),
     default="error",
     help="What happens when a provider breaks its type's declaration.",
 )
@@ -253,7 +264,15 @@ provider_calls = _group(state, isolate, common)
 #: What ``plan`` and ``apply`` have, and no other command.
 full_run = _group(manifest_inputs, selection, planning, execution, diff, provider_calls)
 
-noop = click.option("--noop", is_flag=True, envvar="RESOURCE_API_NOOP", help="Change nothing; show what would be done.")
+noop = click.option(
+    "--noop",
+    "-n",
+    "--dry-run",
+    "--check",
+    is_flag=True,
+    envvar="RESOURCE_API_NOOP",
+    help="Change nothing; show what would be done.",
+)
 
 
 #: Parameters that decide what a plan contains; they cannot be given with a saved plan.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.values import document
-from resource_api.model.values.errors import ManifestError, Problem, UsageError
+from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,7 +132,7 @@ def load_documents(
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
-        raise UsageError(msg)
+        raise UsageError(f"{msg}; {hint}" if (hint := nearest(_suffix(path), readers, "suffix")) else msg)
     loader = _Loader(readers, {".py": open_code} if open_code is not None else {})
     loader.load(path, path, 0)
     return loader.documents, loader.problems

@@ -326,5 +326,5 @@ def _refuse_resource(path: Path) -> Any:
 
 
 def _unknown_name(path: Path, kind: str, known: Any) -> ValueError:
-    hint = nearest(path.keys[0], known)
+    hint = nearest(path.keys[0], known, kind)
     return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'" + (f"; {hint}" if hint else ""))

@@ -138,7 +138,7 @@ class ManifestBuilder:
         if violation := validate.document_violation(data):
             self._report(violation)
             return
-        self._check_keys((), data, SECTIONS)
+        self._check_keys((), data, SECTIONS, "section")
         self._add_project(data.get("project"), first=first)
         for name, body in self._section("inputs", data).items():
             if self._is_new("inputs", name):
@@ -173,8 +173,8 @@ class ManifestBuilder:
     def _duplicate(self, path: Path, message: str, first: Origin | Declaration) -> None:
         self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
 
-    def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> None:
-        for violation in validate.unknown_keys(path, mapping, known):
+    def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> None:
+        for violation in validate.unknown_keys(path, mapping, known, place):
             self._report(violation, code="unknown_key")
 
     def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class ManifestBuilder:
         if type(body) is not dict:
             self._error(path, "an input must be a mapping", "write {type: String, default: ...}")
             return
-        self._check_keys(path, body, _INPUT_KEYS)
+        self._check_keys(path, body, _INPUT_KEYS, "input declaration")
         given = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
         for key, value in given.items():
             if type(value) is not str:
@@ -237,7 +237,7 @@ class ManifestBuilder:
         if type(body) is not dict:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
-        self._check_keys(path, body, _PROVIDER_KEYS)
+        self._check_keys(path, body, _PROVIDER_KEYS, "provider")
         given: dict[str, Any] = {"type": name, "version": "", "implementation": ""}
         given |= {key: value for key, value in body.items() if value is not None}
         for key in ("type", "version", "implementation"):
@@ -299,7 +299,8 @@ class ManifestBuilder:
             return
         if type(body) is not dict:
             if body is not None:
-                hint = "write each on its own line as attribute: value"
+                arrow = type(body) is str and "=>" in body
+                hint = f"write each on its own line as attribute: value{', without arrows' if arrow else ''}"
                 self._error(path, "the attributes of a resource must be a mapping", hint, str(named))
             body = _EMPTY
         attributes, meta = body, _EMPTY
@@ -351,7 +352,7 @@ class ManifestBuilder:
                 hint = 'write {from: "Type[old]", to: "Type[new]"}'
                 self._error(path, "an item of moved must be a mapping with from and to", hint)
                 continue
-            self._check_keys(path, pair, ("from", "to"))
+            self._check_keys(path, pair, ("from", "to"), "moved")
             origin = self._reference((*path, "from"), pair["from"])
             target = self._reference((*path, "to"), pair["to"])
             if origin and target:

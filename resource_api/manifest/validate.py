@@ -57,11 +57,11 @@ def is_valid_reference(name: str, value: Any) -> bool:
     return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
 
 
-def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...]) -> Iterator[Violation]:
-    """Yield a violation for each key that is not ``known``, with the nearest known one."""
+def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> Iterator[Violation]:
+    """Yield a violation for each key that is not ``known``, with the nearest known one; ``place`` as in ``suggest``."""
     for key in mapping:
         if key not in known:
-            hint = nearest(key, known) or f"known are {', '.join(known)}"
+            hint = nearest(key, known, place) or f"known are {', '.join(known)}"
             yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint)
 
 
@@ -146,7 +146,7 @@ def _tag(path: Path, value: Any) -> Iterator[Violation]:
 def _one_of(words: tuple[str, ...]) -> Check:
     def check(path: Path, value: Any) -> Iterator[Violation]:
         if value not in words:
-            hint = nearest(value, words) if type(value) is str else ""
+            hint = nearest(value, words, "value", _name(path)) if type(value) is str else ""
             yield Violation(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
 
     return check
@@ -161,7 +161,7 @@ def _timeout(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not dict:
         yield from _seconds(path, value)
         return
-    yield from unknown_keys(path, value, OPERATIONS)
+    yield from unknown_keys(path, value, OPERATIONS, "timeout")
     for name in OPERATIONS:
         if value.get(name) is not None:
             yield from _seconds((*path, name), value[name])
@@ -171,7 +171,7 @@ def _lifecycle(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not dict:
         yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return
-    yield from unknown_keys(path, value, tuple(_LIFECYCLE))
+    yield from unknown_keys(path, value, tuple(_LIFECYCLE), "lifecycle")
     for name, check in _LIFECYCLE.items():
         if value.get(name) is not None:
             yield from check((*path, name), value[name])

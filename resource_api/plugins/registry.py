@@ -318,7 +318,7 @@ class Registry:
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
-        hint = nearest(name, [*self.names(), *self.component_names()])
+        hint = nearest(name, [*self.names(), *self.component_names()], "type")
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @options.command(examples=("resource-api describe file",))
 @click.argument("type_name", metavar="TYPE")
-@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="How to write it.")
+@click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @options.common
 @with_session()
 def describe(session: Session, type_name: str, form: str, **_settings: Any) -> None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @options.command(examples=("resource-api graph site.yaml --format dot > site.dot",))
 @options.manifest
-@click.option("--format", "form", type=click.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it.")
+@click.option(
+    "--format", "form", type=options.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it."
+)
 @options.manifest_inputs
 @options.common
 @with_session()

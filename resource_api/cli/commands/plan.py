@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
+def _file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Refuse Terraform's ``-out=FILE``, which would be a file called ``ut=FILE``."""
+    if value and value.startswith("ut="):
+        msg = f"write -o {value[3:]} or --out {value[3:]}"
+        raise click.BadParameter(msg)
+    return value
+
+
 @options.command(examples=("resource-api plan site.yaml", "resource-api plan site.yaml -o later.json"))
 @options.manifest
-@click.option("-o", "--out", type=click.Path(dir_okay=False), help="Save the plan, to be applied later.")
+@click.option(
+    "-o", "--out", type=click.Path(dir_okay=False), callback=_file, help="Save the plan, to be applied later."
+)
 @options.full_run
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:

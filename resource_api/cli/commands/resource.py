@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     metavar="'ATTR OP VALUE'",
     help="Only these resources; OP is one of = != < <= > >= ~; repeatable.",
 )
-@click.option("--format", "form", type=click.Choice(["yaml", "json", "table", "csv"]), help="How to write them.")
+@click.option("--format", "form", type=options.Choice(["yaml", "json", "table", "csv"]), help="How to write them.")
 @click.option("--edit", is_flag=True, help="Edit them in $VISUAL or $EDITOR, and apply what has been changed.")
 @click.option("--provider", metavar="NAME", help="A configured provider, of --manifest or of providers.yaml.")
 @click.option("--manifest", type=click.Path(), help="The manifest that declares the provider.")
@@ -272,7 +272,7 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
             msg = f"'{pair}': write ATTR=VALUE"
             raise UsageError(msg)
         if attribute not in definition.attributes:
-            hint = nearest(attribute, definition.attributes)
+            hint = nearest(attribute, definition.attributes, "attribute", definition.name)
             msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
             raise UsageError(msg)
         try:

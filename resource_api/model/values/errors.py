@@ -57,12 +57,11 @@ class Problem(NamedTuple):
         return f"{head}: {text}" if head else text
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the hint ``did you mean 'x'?`` for the nearest known word, or an empty string."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
+def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
+    """Return the hint ``did you mean 'x'?`` for the known word that is meant, or an empty string; see ``suggest``."""
+    from resource_api.model.values.suggestions import suggest  # noqa: PLC0415 - only when something is wrong
 
-    found = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return f"did you mean '{found[0]}'?" if found else ""
+    return suggest(word, known, place, about)
 
 
 #: The name under which a module of a module path holds its file, relative to it: ``providers/dns.py``.

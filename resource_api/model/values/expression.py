@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
 _SCOPE: Final = regex(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
+_WORD: Final = regex(r"[A-Za-z_]+")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
 _REST: Final = regex(r"((?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
@@ -101,6 +102,9 @@ def _path(text: str, start: int) -> tuple[Path, int]:
             f"'{shown}' is not a reference; write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
             " ${Type[title].attribute}, or $${ for a literal ${"
         )
+        word = _WORD.match(text, start)
+        if word and (hint := nearest(word[0], ("inputs", "values", "facts"), "scope")):
+            msg = f"{msg}; {hint}"
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])
     return Path(target, (tail[1], *_keys(rest[1]))), rest.end()

@@ -1,0 +1,61 @@
+"""Advice on a command line that cannot be parsed: the option or the command that is meant.
+
+An option that deletes or replaces something, or shows a secret, is never suggested.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from resource_api.model.values.errors import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Options that delete, replace, or show a secret.
+NEVER_SUGGESTED: Final = frozenset(
+    {"--yes", "--force", "--replace", "--prune", "--prune-always", "--reveal", "--decrypt", "--drop-generations"}
+)
+
+
+def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
+    """Return the error for a command line, with advice where there is some."""
+    if isinstance(error, click.NoSuchOption):
+        name = _as_written(error.option_name, arguments)
+        return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)
+    if isinstance(error, click.NoSuchCommand):
+        group = error.ctx.command if error.ctx else None
+        known = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
+        about = str(error.ctx.info_name) if error.ctx and error.ctx.parent else ""
+        hint = nearest(error.command_name, known, "command", about)
+        return _usage_error(f"No such command '{error.command_name}'", hint, error.ctx)
+    if type(error) is click.UsageError:
+        hint = next(filter(None, (nearest(each, (), "argument") for each in arguments)), "")
+        return _usage_error(error.message, hint, error.ctx) if hint else error
+    return error
+
+
+def _as_written(name: str, arguments: Sequence[str]) -> str:
+    """Return the option as the user wrote it; click splits ``-var`` into ``-v``, ``-a`` and ``-r``."""
+    words = [each.partition("=")[0] for each in arguments if each.startswith("-")]
+    if name in words or name.startswith("--"):
+        return name
+    return next((each for each in words if not each.startswith("--") and name[1:] in each), name)
+
+
+def _advice_on_option(name: str, context: click.Context | None) -> str:
+    command = context.command if context else None
+    known = [option for each in command.params for option in each.opts] if command else []
+    if context:
+        known += context.help_option_names
+    known = [each for each in known if each.startswith("-") and each not in NEVER_SUGGESTED]
+    if f"-{name}" in known:
+        return f"did you mean '-{name}'?"
+    hint = nearest(name, known, "option", str(command.name) if command else "")
+    return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
+
+
+def _usage_error(message: str, hint: str, context: click.Context | None) -> click.UsageError:
+    return click.UsageError(f"{message}; {hint}" if hint else f"{message}.", context)

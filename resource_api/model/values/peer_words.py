@@ -1,0 +1,516 @@
+"""The words of Puppet, Ansible, Salt, Terraform and Pulumi that users write from habit, and what they are called here.
+
+Data only; ``suggestions`` looks words up. An entry is the word here and a sentence about it, either of them may be
+empty. Never a command-line option that deletes or replaces something.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LOOP: Final = ("", "a YAML manifest has no loops: write each resource, or use a loop in a Python manifest")
+_CONDITION: Final = ("", "a YAML manifest has no conditions: use 'if' in a Python manifest, or choose by tags")
+_RIGHTS: Final = ("", "the whole run has the rights of the user who starts it: start it by sudo")
+_GUARD: Final = ("", "a resource changes only what differs, so that it needs no guard; only an exec has one")
+_REPORT: Final = ("", "the type decides what is a change and what is a failure")
+_RETRY: Final = ("", "no step is repeated; an exec has 'tries' and 'try_sleep'")
+_HOSTS: Final = ("", "a run is about the machine that it runs on")
+_REGISTER: Final = ("", "attributes of another resource are referred to, as in ${File[/etc/motd].checksum}")
+_HANDLER: Final = (
+    "",
+    "every resource can be notified: write it under resources, and notify: Service[nginx] where needed",
+)
+_ONE_EACH: Final = ("", "a resource is one thing: declare a resource for each name")
+_TREE: Final = ("", "a resource is one file or directory: declare each, or unpack a tree with the type 'archive'")
+_TEMPLATE: Final = ("content", "It may contain ${inputs.x}; other templates are for a Python manifest")
+_LINE: Final = ("", "a resource is a whole file: declare its 'content'")
+_LISTS: Final = ("", "apt-get update is never called: run it by an exec before the package")
+_DOWNLOAD: Final = ("source", "A download needs its SHA-256: source: {archive: {url: ..., sha256: ...}}")
+_MEMBERSHIP: Final = ("", "'groups' is the complete list: the user is removed from all others")
+_REQUIRE: Final = ("require", "As in require: Package[nginx]")
+_SUBSCRIBE: Final = ("subscribe", "As in subscribe: File[/etc/nginx/nginx.conf]")
+_NOTIFY: Final = ("notify", "As in notify: Service[nginx]")
+_BEFORE: Final = ("before", "As in before: Service[nginx]")
+_PRESENT: Final = ("present", "")
+_ABSENT: Final = ("absent", "")
+_RUNNING: Final = ("running", "")
+_STOPPED: Final = ("stopped", "")
+_RESTART: Final = ("", "it is no state: write 'running', and subscribe to what shall restart it")
+_ENABLED: Final = ("", "it is no state: write enable: true")
+_ENTRY: Final = ("resources", "Each key in it is a reference such as Package[nginx]")
+_PLAYS: Final = ("resources", "A manifest has no plays: it lists resources, and their order is the order of execution")
+_ASKS_NOT: Final = ("", "this command asks nothing; leave it out")
+_INPUT: Final = ("-i", "As in -i NAME=VALUE")
+_TARGET: Final = ("--target", "As in --target 'File[/etc/motd]'; a run is about the machine that it runs on")
+_NOOP: Final = ("--noop", "")
+_ROOT: Final = ("", "the run has the rights of the user who starts it: start it by sudo")
+_READS_ONLY: Final = ("", "this command changes nothing; leave it out")
+_CONFIRMS: Final = ("", "destroy shows what it would delete, and asks on a terminal; its help has the other way")
+_LOCK: Final = ("", "one run at a time changes state; its lock ends with its process")
+_VAULT: Final = ("", "secrets are sensitive inputs: -i NAME=@FILE; --key encrypts those in state")
+_NO_INIT: Final = ("", "nothing has to be prepared: 'plan MANIFEST' and 'apply MANIFEST' are enough")
+_VALIDATE: Final = ("validate", "")
+_STATE_LIST: Final = ("state", "As in 'state list'")
+
+#: Salt's modules as keys under a name: the type is part of the reference.
+_SALT: Final = {
+    "file.managed": ("", "the type is part of the reference: File[/etc/motd], and 'source' or 'content' under it"),
+    "file.directory": ("", "the type is part of the reference: File[/srv/www], and ensure: directory under it"),
+    "file.symlink": ("", "the type is part of the reference: File[/srv/www], and 'target' under it"),
+    "file.absent": ("", "the type is part of the reference: File[/etc/motd], and ensure: absent under it"),
+    "pkg.installed": ("", "the type is part of the reference: Package[nginx], and ensure: present under it"),
+    "pkg.latest": ("", "the type is part of the reference: Package[nginx], and ensure: latest under it"),
+    "pkg.removed": ("", "the type is part of the reference: Package[nginx], and ensure: absent under it"),
+    "pkg.purged": ("", "the type is part of the reference: Package[nginx], and ensure: purged under it"),
+    "service.running": ("", "the type is part of the reference: Service[nginx], and ensure: running under it"),
+    "service.dead": ("", "the type is part of the reference: Service[nginx], and ensure: stopped under it"),
+    "service.enabled": ("", "the type is part of the reference: Service[nginx], and enable: true under it"),
+    "cmd.run": ("", "the type is part of the reference: Exec[NAME], and 'command' under it"),
+    "cmd.wait": ("", "the type is part of the reference: Exec[NAME], and refreshonly: true under it"),
+    "user.present": ("", "the type is part of the reference: User[alice]"),
+    "group.present": ("", "the type is part of the reference: Group[staff]"),
+    "cron.present": ("", "the type is part of the reference: Cron[NAME], and 'command' under it"),
+    "host.present": ("", "the type is part of the reference: Host[NAME], and 'ip' under it"),
+}
+
+#: Metaparameters: they are the same for every type.
+_META: Final = {
+    **_SALT,
+    **dict.fromkeys(("depends_on", "dependson", "requires", "needs", "dependencies", "after"), _REQUIRE),
+    **dict.fromkeys(("watch", "listen", "onchanges", "subscribes", "triggers"), _SUBSCRIBE),
+    **dict.fromkeys(("watch_in", "listen_in", "onchanges_in", "notifies"), _NOTIFY),
+    **dict.fromkeys(("require_in", "required_by", "prereq_in", "preceeds"), _BEFORE),
+    **dict.fromkeys(("when", "if", "_if", "only_if", "not_if", "condition"), _CONDITION),
+    **dict.fromkeys(("loop", "with_items", "with_dict", "with_list", "with_fileglob", "loop_control", "until"), _LOOP),
+    **dict.fromkeys(("for_each", "foreach", "count", "each", "dynamic"), _LOOP),
+    **dict.fromkeys(("become", "become_user", "become_method", "sudo", "_sudo", "_sudo_user"), _RIGHTS),
+    **dict.fromkeys(("runas", "run_as", "su", "_su_user"), _RIGHTS),
+    **dict.fromkeys(("onlyif", "unless", "creates", "refreshonly", "check_cmd"), _GUARD),
+    **dict.fromkeys(("changed_when", "failed_when", "ignore_errors", "ignore_unreachable", "onfail"), _REPORT),
+    **dict.fromkeys(("retries", "retry", "delay", "poll", "async"), _RETRY),
+    **dict.fromkeys(("delegate_to", "run_once", "hosts", "connection", "local_action", "throttle"), _HOSTS),
+    **dict.fromkeys(("register", "output", "outputs", "set_fact"), _REGISTER),
+    **dict.fromkeys(("handlers", "handler"), _HANDLER),
+    **dict.fromkeys(("names", "items"), _ONE_EACH),
+    "tags": ("tag", "A string or a list"),
+    "check_mode": ("noop", ""),
+    "dry_run": ("noop", ""),
+    "no_log": ("", "a value is kept out of logs where it comes from an input of the type Sensitive[String]"),
+    "aliases": ("alias", "Former names are under lifecycle: {aliases: [...]}"),
+    "prevent_destroy": ("lifecycle", "As in lifecycle: {protect: true}"),
+    "protect": ("lifecycle", "As in lifecycle: {protect: true}"),
+    "ignore_changes": ("lifecycle", "As in lifecycle: {ignore_changes: [content]}"),
+    "create_before_destroy": ("lifecycle", "As in lifecycle: {replace: create_first}"),
+    "replace_on_changes": ("lifecycle", "As in lifecycle: {replace_on_changes: [uid]}"),
+    "replace_triggered_by": ("lifecycle", 'As in lifecycle: {replace_triggered_by: ["File[/etc/motd]"]}'),
+    "timeouts": ("timeout", "Seconds, or as in timeout: {create: 600}"),
+    "options": ("", "there are no resource options: metaparameters stand beside the attributes"),
+    "properties": ("", "attributes stand directly under the reference"),
+    "parameters": ("", "attributes stand directly under the reference"),
+    "args": ("", "attributes stand directly under the reference"),
+    "order": ("", "the order in the file is the order of execution, corrected by relationships"),
+    "priority": ("", "the order in the file is the order of execution, corrected by relationships"),
+    "stage": ("", "the order in the file is the order of execution, corrected by relationships"),
+    "schedule": ("", "a run does all that it selects; run it by cron or a timer when it shall run"),
+    "audit": ("lifecycle", "As in lifecycle: {external: true}, which reads the resource and never changes it"),
+    "failhard": ("", "--fail-fast ends a run after the first failure"),
+    "any_errors_fatal": ("", "--fail-fast ends a run after the first failure"),
+    "block": _ONE_EACH,
+    "rescue": ("", "a failed resource skips those that depend on it, and nothing else runs instead"),
+    "always": ("", "a failed resource skips those that depend on it, and nothing else runs instead"),
+    "vars": ("", "variables are under 'values' or 'inputs', and referred to as ${values.x} or ${inputs.x}"),
+    "provisioner": ("", "a command is a resource of its own: Exec[NAME]"),
+    "show_diff": ("", "a sensitive value is never shown; all other changes are"),
+    "state": ("ensure", "It is usually present or absent"),
+    "running": ("ensure", "As in ensure: running"),
+    "installed": ("ensure", "As in ensure: present"),
+    "present": ("ensure", "As in ensure: present"),
+    "exists": ("ensure", "As in ensure: present"),
+    "enabled": ("enable", "As in enable: true"),
+}
+
+#: Place, or place and what it is about → word → (the word here, a sentence).
+WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "attribute": _META,
+    "attribute file": {
+        "state": ("ensure", "It is present, file, directory, link or absent"),
+        **dict.fromkeys(("dest", "destination", "name", "filename"), ("path", "Without it, the title is the path")),
+        "type": ("ensure", "It is present, file, directory, link or absent"),
+        "src": ("source", "A file of this machine, or an asset; the target of a link is 'target'"),
+        **dict.fromkeys(("template", "templatefile"), _TEMPLATE),
+        **dict.fromkeys(("contents", "text", "body", "data", "inline"), ("content", "")),
+        **dict.fromkeys(("recurse", "recurselimit", "source_dir", "sourceselect", "file_mode", "dir_mode"), _TREE),
+        **dict.fromkeys(("permissions", "perms", "file_permission"), ("mode", 'As in mode: "0644"')),
+        "user": ("owner", ""),
+        **dict.fromkeys(("link", "link_target", "to"), ("target", "It makes a link")),
+        **dict.fromkeys(("line", "regexp", "insertafter", "match", "replace", "append", "marker"), _LINE),
+        "makedirs": ("", "a directory is a resource of its own: File[/srv/www], with ensure: directory"),
+        "parents": ("", "a directory is a resource of its own: File[/srv/www], with ensure: directory"),
+        "purge": ("", "what is not declared stays as it is"),
+        "remote_src": ("", "'source' is always a file of this machine; leave it out"),
+        "backup": ("", "no copy of the old content is kept"),
+        "validate": ("", "a content is not checked by a program; write an exec that tests it after the file"),
+        "validate_cmd": ("", "a content is not checked by a program; write an exec that tests it after the file"),
+        **dict.fromkeys(("source_hash", "checksum_value", "sha256"), ("source", "{asset: {url: ..., sha256: ...}}")),
+        "url": ("source", "A download needs its SHA-256: source: {asset: {url: ..., sha256: ...}}"),
+        "follow": ("", "a link is managed as a link; name the file that it leads to"),
+    },
+    "attribute archive": {
+        **dict.fromkeys(("dest", "extract_path", "extract_to", "name"), ("path", "Without it, the title is the path")),
+        "src": ("source", "As in source: {archive: {file: app.tar.gz}}"),
+        **dict.fromkeys(("url", "checksum", "source_hash", "sha256"), _DOWNLOAD),
+        "creates": ("", "an archive is unpacked where something differs, and needs no guard"),
+        "extract": ("", "an archive is always unpacked; leave it out"),
+        "remote_src": ("", "a file in 'source' is always on this machine; leave it out"),
+        "user": ("owner", ""),
+    },
+    "attribute exec": {
+        **dict.fromkeys(("cmd", "_raw_params", "argv", "run", "script", "commands"), ("command", "")),
+        **dict.fromkeys(("chdir", "dir", "workdir", "working_dir", "directory"), ("cwd", "")),
+        **dict.fromkeys(("become_user", "runas", "run_as", "sudo_user", "_sudo_user"), ("user", "")),
+        "executable": ("shell", "With shell: true, /bin/sh runs the command"),
+        "removes": ("onlyif", "As in onlyif: test -e /etc/motd"),
+        "test": ("unless", "It runs only if this command fails"),
+        "stdin": ("input", ""),
+        **dict.fromkeys(("env", "env_vars", "environ"), ("environment", "")),
+        **dict.fromkeys(("retries", "retry"), ("tries", "")),
+        **dict.fromkeys(("delay", "poll", "interval"), ("try_sleep", "")),
+        **dict.fromkeys(("rc", "exit_code", "success_retcodes", "valid_exit_codes"), ("returns", "")),
+        **dict.fromkeys(("only_if", "if", "when", "_if"), ("onlyif", "It is a command that must succeed")),
+        "not_if": ("unless", ""),
+        "triggers": ("subscribe", "With refreshonly: true it runs only when it is notified"),
+        "onchanges": ("subscribe", "With refreshonly: true it runs only when it is notified"),
+        **dict.fromkeys(
+            ("ensure", "state"), ("", "a command has no state; creates, onlyif and unless decide if it runs")
+        ),
+        "umask": ("", "write the command with shell: true, and 'umask' before it"),
+        "warn": ("", "there is nothing to switch off; leave it out"),
+        "interpreter": ("command", "As a list: [/usr/bin/python3, -c, ...]"),
+    },
+    "attribute package": {
+        "state": ("ensure", "It is present, absent, purged, latest or a version"),
+        **dict.fromkeys(("update_cache", "refresh", "cache_valid_time", "upgrade"), _LISTS),
+        **dict.fromkeys(("pkgs", "packages", "pkg", "names", "sources"), _ONE_EACH),
+        **dict.fromkeys(
+            ("default_release", "install_recommends", "dpkg_options"),
+            ("install_options", "As in install_options: [--no-install-recommends]"),
+        ),
+        "fromrepo": ("install_options", "As in install_options: [--target-release=stable]"),
+        **dict.fromkeys(("source", "deb"), ("", "packages come from the sources of apt; run 'dpkg -i' by an exec")),
+        **dict.fromkeys(("hold", "held", "mark"), ("ensure", "A version there keeps the package at it")),
+        "latest": ("ensure", "As in ensure: latest"),
+        "autoremove": ("", "only declared packages are removed"),
+    },
+    "attribute service": {
+        "running": ("ensure", "As in ensure: running"),
+        "started": ("ensure", "As in ensure: running"),
+        **dict.fromkeys(("onboot", "boot", "startup"), ("enable", "As in enable: true")),
+        **dict.fromkeys(("masked", "mask"), ("enable", "As in enable: mask")),
+        **dict.fromkeys(("restarted", "restart"), ("subscribe", "The service is restarted when one of these changes")),
+        "reloaded": ("refresh", "With refresh: reload, a change of what it subscribes to reloads it"),
+        "reload": ("refresh", "With refresh: reload, a change of what it subscribes to reloads it"),
+        "daemon_reload": ("", "'systemctl daemon-reload' is called where a unit file has changed; leave it out"),
+        **dict.fromkeys(("hasstatus", "hasrestart", "pattern", "status"), ("", "systemd knows; leave it out")),
+    },
+    "attribute user": {
+        "append": _MEMBERSHIP,
+        **dict.fromkeys(("membership", "remove_groups", "optional_groups"), _MEMBERSHIP),
+        "group": ("gid", "The primary group; the others are in 'groups'"),
+        **dict.fromkeys(("fullname", "gecos", "full_name"), ("comment", "")),
+        **dict.fromkeys(("create_home", "createhome", "manage_home", "move_home"), ("managehome", "")),
+        **dict.fromkeys(("home_dir", "homedir"), ("home", "")),
+        "password_hash": ("password", "It is the hash"),
+        **dict.fromkeys(
+            ("ssh_key", "ssh_keys", "public_keys", "authorized_keys"),
+            ("", "a key is a resource of its own: Ssh_authorized_key[NAME]"),
+        ),
+        "generate_ssh_key": ("", "run ssh-keygen by an exec, with 'creates'"),
+        **dict.fromkeys(("expires", "expiry", "update_password", "allowdupe", "non_unique"), ("", "it is not managed")),
+        "username": ("name", "Without it, the title is the name"),
+    },
+    "attribute group": {
+        **dict.fromkeys(("addusers", "users"), ("members", "")),
+        "id": ("gid", ""),
+    },
+    "attribute cron": {
+        **dict.fromkeys(("job", "cmd"), ("command", "")),
+        **dict.fromkeys(("day", "daymonth", "dom"), ("monthday", "")),
+        **dict.fromkeys(("dayweek", "dow", "day_of_week"), ("weekday", "")),
+        **dict.fromkeys(("special_time", "period"), ("special", "")),
+        "identifier": ("name", ""),
+        "cron_file": ("", "jobs are in the crontabs of users; for /etc/cron.d declare a file"),
+        **dict.fromkeys(("env", "env_vars"), ("environment", "")),
+        "disabled": ("ensure", "As in ensure: absent"),
+    },
+    "attribute host": {
+        **dict.fromkeys(("ip_address", "address", "ipaddr"), ("ip", "")),
+        **dict.fromkeys(("aliases", "host_alias"), ("host_aliases", "")),
+        "hostname": ("name", "Without it, the title is the name"),
+        **dict.fromkeys(("path", "file"), ("target", "")),
+    },
+    "attribute ssh_authorized_key": {
+        **dict.fromkeys(("key_options", "ssh_options"), ("options", "")),
+        **dict.fromkeys(("enc", "key_type"), ("type", "")),
+        **dict.fromkeys(("path", "file", "config"), ("target", "")),
+        "comment": ("name", "The comment in the file is the name, which without it is the title"),
+        "exclusive": ("", "keys that are not declared stay as they are"),
+        "purge": ("", "keys that are not declared stay as they are"),
+    },
+    "attribute apt_key": {
+        **dict.fromkeys(("url", "keyserver", "server", "file"), ("source", "")),
+        **dict.fromkeys(("data", "key"), ("content", "")),
+        "name": ("id", ""),
+    },
+    "read_only package": {"version": ("ensure", 'A version is written as ensure: "1.24.0-1"')},
+    "read_only service": {"state": ("ensure", "It is running or stopped")},
+    "read_only file": {
+        "uid": ("owner", "By name or number"),
+        "gid": ("group", "By name or number"),
+        "checksum": ("source", "A content with its SHA-256 is source: {asset: {file: ..., sha256: ...}}"),
+    },
+    "read_only user": {"gid_number": ("gid", "By name or number")},
+    "lifecycle": {
+        "prevent_destroy": ("protect", ""),
+        "create_before_destroy": ("replace", "As in replace: create_first"),
+        "delete_before_replace": ("replace", "As in replace: delete_first"),
+        "deletebeforereplace": ("replace", "As in replace: delete_first"),
+        "retain_on_delete": ("retain", ""),
+        "retainondelete": ("retain", ""),
+        "skip_destroy": ("retain", ""),
+        "precondition": ("", "conditions are for policies"),
+        "postcondition": ("", "conditions are for policies"),
+    },
+    "input declaration": {
+        "description": ("docs", ""),
+        "sensitive": ("type", "As in type: Sensitive[String]"),
+        "secret": ("type", "As in type: Sensitive[String]"),
+        "nullable": ("type", "As in type: Optional[String]"),
+        "required": ("type", "An input without a default must be given, unless its type is Optional[...]"),
+        "validation": ("type", "As in type: Integer[1, 65535] or Enum[dev, prod]"),
+        "value": ("default", ""),
+    },
+    "section": {
+        **_SALT,
+        **dict.fromkeys(("hosts", "tasks", "pre_tasks", "post_tasks", "roles", "gather_facts"), _PLAYS),
+        **dict.fromkeys(("become", "become_user", "remote_user"), _RIGHTS),
+        "handlers": _HANDLER,
+        "name": ("project", ""),
+        "vars": ("values", "What a caller may change goes under inputs"),
+        **dict.fromkeys(
+            ("vars_files", "pillar", "pillars", "hiera"), ("inputs", "Their values come from -i or --inputs FILE")
+        ),
+        **dict.fromkeys(("variable", "variables", "params", "parameters", "configuration"), ("inputs", "")),
+        **dict.fromkeys(("locals", "local", "constants"), ("values", "")),
+        **dict.fromkeys(("resource", "states", "state"), _ENTRY),
+        **dict.fromkeys(("class", "classes", "node", "nodes", "define", "module", "modules"), _ENTRY),
+        "provider": ("providers", ""),
+        "output": ("outputs", ""),
+        "data": ("resources", "One with lifecycle: {external: true} is read and never changed"),
+        **dict.fromkeys(
+            ("import_playbook", "include_tasks", "import_tasks", "includes", "import"), ("include", "A list of files")
+        ),
+        **dict.fromkeys(
+            ("terraform", "backend", "runtime", "version"), ("", "a manifest has no settings; leave it out")
+        ),
+        **dict.fromkeys(("base", "top"), ("", "there is no top file: apply the manifest of this machine")),
+        "default": ("defaults", ""),
+        "imports": ("", "an existing resource is taken over by lifecycle: {import: NAME}, or by the command 'import'"),
+    },
+    "type": {
+        **dict.fromkeys(("copy", "template", "concat", "local_file", "blockinfile", "content"), ("file", "")),
+        **dict.fromkeys(
+            ("lineinfile", "file_line", "ini_setting", "augeas", "replace"),
+            ("file", "It is a whole file: declare its content"),
+        ),
+        **dict.fromkeys(("directory", "dir"), ("file", "With ensure: directory")),
+        **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
+        **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
+        **dict.fromkeys(("systemd", "systemd_service", "daemon", "unit"), ("service", "")),
+        **dict.fromkeys(
+            ("command", "shell", "cmd", "script", "raw", "run", "local_exec", "null_resource"), ("exec", "")
+        ),
+        **dict.fromkeys(("unarchive", "tar", "zip", "extract", "archive_file"), ("archive", "")),
+        **dict.fromkeys(("authorized_key", "authorized_keys", "ssh_auth", "ssh_key"), ("ssh_authorized_key", "")),
+        **dict.fromkeys(("hosts", "hosts_entry"), ("host", "")),
+        **dict.fromkeys(("cronjob", "crontab"), ("cron", "")),
+        **dict.fromkeys(
+            ("get_url", "wget", "curl", "remote_file"), ("file", "With source: {asset: {url: ..., sha256: ...}}")
+        ),
+        **dict.fromkeys(
+            ("apt_repository", "apt_source", "pkgrepo"), ("file", "A file in /etc/apt/sources.list.d, and an apt_key")
+        ),
+        **dict.fromkeys(
+            ("class", "include", "define", "module", "role"), ("", "a component groups resources: components/NAME.yaml")
+        ),
+        **dict.fromkeys(
+            ("debug", "notify", "notice", "fail", "assert"), ("", "'resource-api types' lists the types there are")
+        ),
+    },
+    "value ensure": {
+        **dict.fromkeys(("installed", "exists", "create", "created", "managed", "yes", "true"), _PRESENT),
+        **dict.fromkeys(("uninstalled", "removed", "remove", "deleted", "delete", "no", "false"), _ABSENT),
+        "purge": ("purged", ""),
+        **dict.fromkeys(("started", "start", "up", "active", "on", "run"), _RUNNING),
+        **dict.fromkeys(("dead", "stop", "down", "inactive", "off"), _STOPPED),
+        **dict.fromkeys(("restarted", "reloaded", "restart", "reload"), _RESTART),
+        **dict.fromkeys(("enabled", "disabled", "enable", "disable"), _ENABLED),
+        **dict.fromkeys(("symlink", "hard"), ("link", "")),
+        **dict.fromkeys(("dir", "folder"), ("directory", "")),
+        **dict.fromkeys(("touch", "regular", "f"), ("file", "")),
+        **dict.fromkeys(("newest", "upgraded", "up_to_date", "update", "updated"), ("latest", "")),
+    },
+    "value replace": {
+        "create_before_destroy": ("create_first", ""),
+        "destroy_before_create": ("delete_first", ""),
+    },
+    "value loglevel": {"error": ("err", ""), "crit": ("err", ""), "verbose": ("info", "")},
+    "argument": {
+        "test=true": ("", "'resource-api apply MANIFEST --noop' changes nothing"),
+        "test=false": ("", "an apply changes what differs, unless --noop is given; leave it out"),
+    },
+    "suffix": {
+        ".pp": (
+            "",
+            "Puppet's language is not read: write the resources in YAML, each as Type[title]: {attribute: value}",
+        ),
+        ".sls": (
+            "",
+            "Salt's states are not read: write the resources in YAML, each as Type[title]: {attribute: value}",
+        ),
+        ".tf": ("", "HCL is not read: write the resources in YAML, each as Type[title]: {attribute: value}"),
+        ".hcl": ("", "HCL is not read: write the resources in YAML, each as Type[title]: {attribute: value}"),
+        ".j2": ("", "templates are not read: use inputs, or a Python manifest"),
+        ".epp": ("", "templates are not read: use inputs, or a Python manifest"),
+    },
+    "scope": {
+        **dict.fromkeys(("var", "input", "param", "params", "pillar", "lookup", "hiera", "config"), ("inputs", "")),
+        **dict.fromkeys(("local", "locals", "value", "vars"), ("values", "")),
+        **dict.fromkeys(("fact", "grains", "facter", "ansible_facts"), ("facts", "")),
+        **dict.fromkeys(("each", "item", "count", "loop", "self", "range"), _LOOP),
+        **dict.fromkeys(("module", "data", "resource"), ("", "a resource is referred to as ${Type[title].attribute}")),
+    },
+    "fact": {
+        **dict.fromkeys(
+            ("hostname", "fqdn", "domain", "ipaddress", "interfaces"),
+            ("networking", "As in ${facts.networking.hostname}"),
+        ),
+        **dict.fromkeys(
+            ("host", "nodename", "default_ipv4", "ip", "ipv4"), ("networking", "As in ${facts.networking.ip}")
+        ),
+        **dict.fromkeys(
+            ("osfamily", "os_family", "distribution", "operatingsystem"),
+            ("os", "As in ${facts.os.family} and ${facts.os.name}"),
+        ),
+        **dict.fromkeys(
+            ("operatingsystemrelease", "osrelease", "distribution_version"), ("os", "As in ${facts.os.release.major}")
+        ),
+        **dict.fromkeys(
+            ("lsbdistcodename", "oscodename", "distribution_release"), ("os", "As in ${facts.os.distro.codename}")
+        ),
+        **dict.fromkeys(
+            ("architecture", "osarch", "cpuarch", "hardwaremodel"), ("os", "As in ${facts.os.architecture}")
+        ),
+        **dict.fromkeys(
+            ("processorcount", "num_cpus", "processor_vcpus"), ("processors", "As in ${facts.processors.count}")
+        ),
+        **dict.fromkeys(
+            ("memorysize_mb", "memtotal_mb", "mem_total"), ("memory", "As in ${facts.memory.system.total_bytes}")
+        ),
+        **dict.fromkeys(("kernelversion", "kernel_version"), ("kernelrelease", "")),
+        **dict.fromkeys(("id", "user_id", "user"), ("identity", "As in ${facts.identity.user}")),
+        **dict.fromkeys(("pythonversion", "python_version"), ("python", "As in ${facts.python.version}")),
+    },
+    **dict.fromkeys(
+        [f"option {command}" for command in ("plan", "validate", "graph", "types", "describe", "schema", "output")],
+        dict.fromkeys(("--noop", "-n", "--dry-run", "--check", "-C", "--diff", "-D"), _READS_ONLY),
+    ),
+    "option destroy": dict.fromkeys(
+        ("-y", "-auto-approve", "--auto-approve", "--assume-yes", "--non-interactive", "--approve", "-f"), _CONFIRMS
+    ),
+    "option": {
+        **dict.fromkeys(("--dry-run", "--dry", "--check", "-n", "-C", "-W", "--why-run", "--preview"), _NOOP),
+        **dict.fromkeys(("--limit", "-l", "--subset", "--hosts"), _TARGET),
+        **dict.fromkeys(
+            ("-target", "--only", "--resource", "--filter"), ("--target", "As in --target 'File[/etc/motd]'")
+        ),
+        **dict.fromkeys(("-auto-approve", "--auto-approve", "-y", "--assume-yes", "--non-interactive"), _ASKS_NOT),
+        **dict.fromkeys(("--yes", "-input", "--input", "--skip-preview", "--approve"), _ASKS_NOT),
+        **dict.fromkeys(
+            ("-e", "--extra-vars", "-var", "--var", "--set", "--data", "--config", "-D", "--param"), _INPUT
+        ),
+        **dict.fromkeys(
+            ("-var-file", "--var-file", "--vars", "--values", "--vars-file", "--hiera_config", "--pillar"),
+            ("--inputs", "A YAML or JSON file"),
+        ),
+        "--inventory": ("", "a run is about the machine that it runs on; inputs are given by -i or --inputs"),
+        **dict.fromkeys(("-t", "--tag"), ("--tags", "As in --tags web,db")),
+        **dict.fromkeys(("--skip-tag", "--exclude-tags"), ("--skip-tags", "")),
+        **dict.fromkeys(
+            ("--become", "-b", "-K", "--ask-become-pass", "--become-user", "--sudo", "-u", "--user"), _ROOT
+        ),
+        **dict.fromkeys(("-parallelism", "--parallelism", "--forks", "-j", "--jobs", "-p"), ("--parallel", "")),
+        **dict.fromkeys(("-out", "--out"), ("-o", "As in plan MANIFEST -o PLAN.json")),
+        **dict.fromkeys(("--modulepath", "--modules", "--roles-path", "-M"), ("--module-path", "")),
+        **dict.fromkeys(("-json", "--output-json", "--out-json"), ("--json", "")),
+        **dict.fromkeys(("-lock-timeout", "--wait"), ("--lock-timeout", "As in --lock-timeout 60")),
+        **dict.fromkeys(("-lock", "--lock", "--no-lock"), _LOCK),
+        **dict.fromkeys(
+            ("-state", "--statefile", "--backend"), ("--state", "As in --state sqlite:/var/lib/app/state.db")
+        ),
+        **dict.fromkeys(("-s", "--workspace", "--environment", "--env"), ("--stack", "")),
+        **dict.fromkeys(("-no-color", "--no-color", "--nocolor"), ("--color", "As in --color never")),
+        **dict.fromkeys(("--ask-vault-pass", "--vault-password-file", "--vault-id"), _VAULT),
+        **dict.fromkeys(("--syntax-check", "--parseonly"), ("", "'resource-api validate MANIFEST' checks it")),
+        **dict.fromkeys(
+            ("--list-tasks", "--list", "--show-plan"), ("", "'resource-api plan MANIFEST' lists the steps")
+        ),
+        **dict.fromkeys(("--start-at-task", "--step"), ("", "select resources with --target or --tags")),
+        **dict.fromkeys(
+            ("-refresh", "-refresh-only", "--refresh", "--refresh-only"),
+            ("", "every run reads what it needs; 'resource-api refresh MANIFEST' records it"),
+        ),
+        **dict.fromkeys(("-chdir", "--chdir"), ("", "change the directory before, as in: cd DIR && resource-api ...")),
+        **dict.fromkeys(("-version", "-V"), ("--version", "")),
+        **dict.fromkeys(("--test", "--onetime"), ("", "every run is one run in the foreground; leave it out")),
+        **dict.fromkeys(("--trace", "--debugger", "-vvvv"), ("-d", "")),
+        **dict.fromkeys(("--log", "--logdest"), ("", "log lines are on stderr; write 2>FILE")),
+        **dict.fromkeys(("--detailed-exitcode", "--detailed_exitcodes"), ("--detailed-exitcodes", "")),
+    },
+    "command": {
+        **dict.fromkeys(("init", "login", "get", "setup", "install"), _NO_INIT),
+        **dict.fromkeys(("up", "run", "deploy", "converge", "playbook", "provision", "sync", "execute"), ("apply", "")),
+        **dict.fromkeys(("state.apply", "state.highstate", "state.sls", "highstate"), ("apply", "")),
+        **dict.fromkeys(("preview", "diff", "dry-run", "check-mode", "noop"), ("plan", "")),
+        **dict.fromkeys(("check", "lint", "parser", "verify", "test"), _VALIDATE),
+        **dict.fromkeys(("ls", "list", "resources", "inventory"), _STATE_LIST),
+        "show": ("state", "As in 'state show REF'"),
+        **dict.fromkeys(("taint", "untaint"), ("state", "As in 'state taint REF' and 'state untaint REF'")),
+        **dict.fromkeys(("mv", "move", "rename"), ("state", "As in 'state mv FROM TO'")),
+        **dict.fromkeys(("doc", "docs", "man", "explain"), ("describe", "")),
+        **dict.fromkeys(("providers", "modules", "plugins"), ("types", "")),
+        **dict.fromkeys(
+            ("workspace", "stack", "env"), ("", "a stack is selected by --stack NAME, and made by its first run")
+        ),
+        **dict.fromkeys(("outputs",), ("output", "")),
+        **dict.fromkeys(("version",), ("", "'resource-api --version' shows it")),
+        **dict.fromkeys(("fmt", "format", "console", "lookup"), ("", "there is no such command")),
+        "force-unlock": ("", "the lock ends with the process that holds it"),
+        "scaffold": ("new", ""),
+        "create": ("new", ""),
+        "adopt": ("import", ""),
+    },
+    "command state": {
+        "ls": ("list", ""),
+        **dict.fromkeys(("move", "rename"), ("mv", "")),
+        **dict.fromkeys(("pull", "dump", "backup"), ("export", "")),
+        **dict.fromkeys(("push", "restore"), ("import", "")),
+        **dict.fromkeys(("log", "runs"), ("history", "")),
+        **dict.fromkeys(("verify", "fsck"), ("check", "")),
+        **dict.fromkeys(("repair", "fix"), ("recover", "")),
+        "get": ("show", ""),
+        "force-unlock": ("", "the lock ends with the process that holds it"),
+    },
+}

@@ -1,0 +1,83 @@
+"""Suggestions: the word that is meant, never a wrong or a dangerous one."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from resource_api import Registry
+from resource_api.cli import usage_advice
+from resource_api.cli.main import COMMANDS, cli
+from resource_api.manifest import sections, validate
+from resource_api.model.attribute import METAPARAMETERS
+from resource_api.model.values.errors import nearest
+from resource_api.model.values.peer_words import WORDS
+from resource_api.system.facts import Facts
+
+ATTRIBUTES = ["content", "cwd", "ensure", "mode", "path", "require"]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("contnet", "did you mean 'content'?"),
+        ("Ensure", "did you mean 'ensure'?"),
+        ("ens", "did you mean 'ensure'?"),
+        ("recurse", ""),
+        ("cmd", ""),
+        ("size", ""),
+        ("", ""),
+        ("é\x00", ""),
+    ],
+)
+def test_only_a_word_that_is_near_is_suggested(word: str, hint: str) -> None:
+    """Words of one length with some letters in common are not near."""
+    assert nearest(word, ATTRIBUTES) == hint
+
+
+def test_a_word_of_another_tool_leads_to_the_word_of_this_place() -> None:
+    """The type decides first, then the place; an entry whose word does not exist here is not shown."""
+    assert nearest("state", ["ensure"], "attribute", "file").startswith("did you mean 'ensure'? It is present, file,")
+    assert nearest("STATE", ["ensure"], "attribute", "queue").startswith("did you mean 'ensure'? It is usually")
+    assert nearest("state", ["size"], "attribute", "queue") == ""
+    assert nearest("loop", ["size"], "attribute", "queue").startswith("a YAML manifest has no loops")
+
+
+def _known(place: str, about: str) -> set[str]:
+    """Return all words that exist in a place."""
+    registry = Registry.from_path()
+    commands = {name: command for name in COMMANDS if (command := cli.get_command(click.Context(cli), name))}
+    options = {option for each in [cli, *commands.values()] for param in each.params for option in param.opts}
+    state = commands["state"]
+    assert isinstance(state, click.Group)
+    types = [about] if place in {"attribute", "read_only"} and about else registry.names()
+    attributes = {each for name in types for each in registry.type(name).attributes}
+    return {
+        "attribute": {*attributes, *METAPARAMETERS},
+        "read_only": attributes,
+        "section": set(sections.SECTIONS),
+        "lifecycle": set(validate._LIFECYCLE),
+        "input": {"type", "default", "docs"},
+        "type": set(registry.names()),
+        "option": options | {"-V", "--version", "--parallel"},
+        "command": set(state.commands) if about else set(COMMANDS),
+        "value": {*validate.REPLACEMENTS, *validate.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
+        | {"latest", "file", "directory", "link"},
+        "scope": {"inputs", "values", "facts"},
+        "fact": set(Facts().names()),
+    }.get(place, set())
+
+
+@pytest.mark.parametrize("place", WORDS)
+def test_each_word_of_another_tool_leads_to_something_that_exists(place: str) -> None:
+    """A renamed attribute, option or command must be renamed in the table; what is not built yet has no entry."""
+    kind, _, about = place.partition(" ")
+    assert {meant for meant, _ in WORDS[place].values() if meant} <= _known(kind, about)
+    assert all(meant or sentence for meant, sentence in WORDS[place].values())
+
+
+def test_no_dangerous_option_is_in_the_table() -> None:
+    """What deletes, replaces or shows a secret is never suggested."""
+    assert not {meant for place in WORDS for meant, _ in WORDS[place].values()} & usage_advice.NEVER_SUGGESTED
+    texts = " ".join(sentence for place in WORDS for _, sentence in WORDS[place].values())
+    assert not any(f"{option} " in f"{texts} " for option in usage_advice.NEVER_SUGGESTED)
