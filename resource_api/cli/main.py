@@ -26,11 +26,13 @@ COMMAND_GROUPS: Final = {
         "resource": "List, show or change resources without a manifest.",
         "types": "List the types on the module path.",
         "describe": "Show a type's documentation, attributes and features.",
+        "facts": "Show what is known about this machine.",
         "help": "Show the help of a command, with all its options by --all.",
     },
     "With a manifest": {
         "validate": "Check a manifest without touching the system.",
         "plan": "Show what apply would do; change nothing.",
+        "show": "Show a saved plan.",
         "apply": "Bring the system to what a manifest says.",
         "destroy": "Delete what state records as ours.",
         "graph": "Print the relationships in a manifest.",

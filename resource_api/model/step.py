@@ -178,7 +178,8 @@ class Step(NamedTuple):
     def options(self) -> Mapping[str, Any]:
         """The options that apply to this resource, as in the plan's JSON."""
         meta = self.entry.meta
-        return {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
+        found = {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
+        return {**found, "replace": meta.lifecycle.replace} if meta.lifecycle.replace else found
 
     @property
     def masked_is(self) -> Mapping[str, Any] | None:

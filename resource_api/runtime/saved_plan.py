@@ -106,7 +106,7 @@ def _decrypted(document: Mapping[str, Any], path: str, key: Key | None) -> Mappi
     embedded: Mapping[str, Any] = document["manifest"]
     if "sealing" not in embedded:
         if key is not None:
-            raise _refused(path, "the plan is not encrypted, and a key is named")
+            raise refused(path, "the plan is not encrypted, and a key is named")
         return embedded
     from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
 
@@ -147,6 +147,22 @@ def read(path: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and "format_version" in document else None
 
 
+def load(path: str) -> dict[str, Any]:
+    """Return the document of a saved plan. Raise ``ManifestError`` for anything else."""
+    if (document := read(path)) is None:
+        reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"  # noqa: PTH113 - text
+        raise ManifestError([Problem(None, reason, file=path, code="plan")])
+    _check_format(document, path)
+    return document
+
+
+def _check_format(document: Mapping[str, Any], path: str) -> None:
+    from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
+
+    if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
+        raise refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
+
+
 def apply(
     runtime: Runtime,
     document: Mapping[str, Any],
@@ -160,10 +176,9 @@ def apply(
     """
     from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
 
-    if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
-        raise _refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
+    _check_format(document, path)
     if not document.get("applicable"):
-        raise _refused(path, "the plan is not applicable: a step of it could not be planned")
+        raise refused(path, "the plan is not applicable: a step of it could not be planned")
     try:
         embedded = _decrypted(document, path, runtime.key)
         project, stack = str(document["project"]), str(document["stack"])
@@ -171,7 +186,7 @@ def apply(
         inputs, manifest = dict(embedded["inputs"]), reading.from_texts(embedded["files"], str(embedded["directory"]))
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
+        raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
     options, manifest = options._replace(**given, saved=True), manifest._replace(saved_in=path)
 
     def check(plan: Plan) -> None:
@@ -198,10 +213,10 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     """Compare the saved steps with those of a new plan. Raise ``ManifestError`` when they differ."""
     for field in ("lineage", "serial"):
         if document.get(field) != now[field]:
-            raise _refused(path, f"the plan is stale: {field} was {document.get(field)!r} and is {now[field]!r}")
+            raise refused(path, f"the plan is stale: {field} was {document.get(field)!r} and is {now[field]!r}")
     if failing := next((step for step in now["steps"] if step.get("error")), None):
         why = f"{failing['reference']} cannot be done any more: {failing['error']}"
-        raise _refused(path, f"the plan is stale: {why}")
+        raise refused(path, f"the plan is stale: {why}")
     current = {(step["urn"], step["action"]): step for step in now["steps"]}
     changed = [
         str((planned.get(key) or current[key]).get("reference"))
@@ -210,7 +225,7 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     ]
     if changed:
         names = ", ".join(dict.fromkeys(changed))
-        raise _refused(path, f"the plan is stale: {names} changed since it was made")
+        raise refused(path, f"the plan is stale: {names} changed since it was made")
 
 
 def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
@@ -218,12 +233,13 @@ def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
     before = {urn: (reference, digest) for urn, reference, digest in embedded["secrets"]}
     now = {urn: (reference, digest) for urn, reference, digest in _secrets(plan, bytes.fromhex(embedded["salt"]))}
     if names := [(before.get(urn) or now[urn])[0] for urn in {**before, **now} if before.get(urn) != now.get(urn)]:
-        raise _refused(path, f"the plan is stale: secrets of {', '.join(names)} changed since it was made")
+        raise refused(path, f"the plan is stale: secrets of {', '.join(names)} changed since it was made")
 
 
 def _compared(step: Mapping[str, Any] | None) -> Any:
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
-def _refused(path: str, message: str) -> ManifestError:
+def refused(path: str, message: str) -> ManifestError:
+    """Return the error for a saved plan that is not as it must be."""
     return ManifestError([Problem(None, message, file=path, code="plan", hint="plan again")])

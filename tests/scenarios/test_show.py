@@ -1,0 +1,98 @@
+"""``show`` and ``facts``: a saved plan, and what is known about the machine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+MANIFEST = """
+    project: site
+    resources:
+      Widget[new]: {size: 1, colour: "a\\nb\\n", force: true, notify: "Daemon[d]"}
+      Widget[old]: {size: 2, labels: {b: 2}}
+      Widget[later]: {colour: "is ${Widget[new].serial}", noop: true}
+      Widget[replaced]: {image: new, lifecycle: {replace: delete_first}}
+      Daemon[d]: {ensure: running}
+      Widget[gone]: {ensure: absent}
+      Errand[run]: {}
+    outputs: {size: "${Widget[new].size}"}
+    """
+
+
+@pytest.fixture
+def planned(bench: Bench) -> Bench:
+    """Return a bench with a saved plan of every kind of step."""
+    widgets = {
+        name: {"name": name, "ensure": "present", "size": 1, "image": "x"} for name in ("old", "replaced", "gone")
+    }
+    bench.put("widget", **widgets)
+    bench.put("daemon", d={"name": "d", "ensure": "stopped"})
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    return bench
+
+
+def test_a_saved_plan_is_shown_as_it_was_planned(planned: Bench) -> None:
+    """Text and JSON are those of ``plan``, and no provider is called."""
+    plan = planned.plan(MANIFEST, "-o", "later.json")
+    assert plan.code == 0, plan
+    document = planned.plan(MANIFEST, "--json").document
+    called = len(planned.calls("widget"))
+    shown = planned.run("show", "later.json")
+    assert (shown.code, shown.out, shown.err) == (0, plan.out, "")
+    assert planned.run("show", "later.json", "--json").document == document
+    assert len(planned.calls("widget")) == called
+
+
+def test_a_stale_plan_is_shown_with_a_warning(planned: Bench) -> None:
+    """It is not refused, as ``apply`` would."""
+    plan = planned.plan(MANIFEST, "-o", "later.json")
+    planned.apply("project: site\nresources: {}\n")
+    assert planned.apply(MANIFEST).code == 0
+    shown = planned.run("show", "later.json")
+    assert (shown.code, shown.out) == (0, plan.out)
+    assert "Warning: later.json: the plan is stale: lineage was ''" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("resources: {}\n", "this is no saved plan, as plan -o writes it"),
+        ('{"format_version": 99}', "format_version 99 is not a plan that this version saved"),
+        ('{"format_version": 1, "manifest": {}}', "this is not a plan as it was saved"),
+        ('{"format_version": 1, "manifest": {}, "steps": [{"notifies": 3}]}', "this is not a plan as it was saved"),
+        (None, "there is no such file"),
+    ],
+)
+def test_what_is_no_plan_is_refused(bench: Bench, content: str | None, message: str) -> None:
+    """Exit code 65, as for a wrong manifest."""
+    if content is not None:
+        bench.write("later.json", content)
+    done = bench.run("show", "later.json")
+    assert (done.code, done.out) == (65, "")
+    assert done.err.startswith(f"later.json: {message}")
+
+
+def test_a_fact_is_shown_by_the_name_that_manifests_use(bench: Bench) -> None:
+    """A single value as it is, several a line each, and every name that is listed can be asked for."""
+    lines = dict(line.split(": ", 1) for line in bench.run("facts").out.splitlines())
+    assert bench.run("facts", "kernel").out == f"{lines['kernel']}\n" == "Linux\n"
+    release = bench.run("facts", "os.release").out.splitlines()
+    assert f"os.release.major: {lines['os.release.major']}" in release
+    found = bench.run("facts", "--json").document
+    assert json.loads(bench.run("facts", "os", "--json").out) == found["os"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("os.famly", "; did you mean 'os.family'?"), ("kernl", "; did you mean 'kernel'?"), ("kernel.x.y", ""), (".", "")],
+)
+def test_an_unknown_fact_is_an_error(bench: Bench, name: str, hint: str) -> None:
+    """Exit code 1, with the nearest name."""
+    done = bench.run("facts", name)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"Error: there is no fact '{name}'{hint}")
