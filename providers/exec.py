@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Words with a meaning for a shell; in a command without ``shell: true`` they are probably a mistake.
 OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
 
+#: The lines of stderr that the reason of a failure contains.
+TAIL = 5
+
 
 class Provider(BaseProvider):
     """The commands of one transaction."""
@@ -127,14 +130,15 @@ def _execute(context: Context, should: Mapping[str, Any]) -> None:
     """Run a command until it succeeds, at most ``tries`` times."""
     argv = _argv(*_commands(should, "command"), shell=should["shell"])
     returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
+    log = "notice" if should["logoutput"] == "always" else "debug"
     for left in reversed(range(should["tries"])):
-        result = _run(argv, should, context.deadline, should.get("input"))
-        succeeded = result.exit_code in returns
-        if should["logoutput"] == "always" or (should["logoutput"] == "on_failure" and not succeeded):
-            for line in result.stdout.splitlines():
-                context.notice(line)
-        if succeeded:
+        result = _run(argv, should, context.deadline, should.get("input"), log)
+        if result.exit_code in returns:
             return
+        if should["logoutput"] == "on_failure" and not context.enabled(log):
+            # What is shown of stderr with the reason of the failure is not logged as well.
+            for line in [*result.stdout.splitlines(), *_lines(result.stderr)[:-TAIL]]:
+                context.notice(line)
         failure = _failure(argv, returns, result)
         if not left:
             raise failure
@@ -143,9 +147,16 @@ def _execute(context: Context, should: Mapping[str, Any]) -> None:
 
 
 def _run(
-    argv: Sequence[str], should: Mapping[str, Any], deadline: float | None = None, text: Sensitive[str] | None = None
+    argv: Sequence[str],
+    should: Mapping[str, Any],
+    deadline: float | None = None,
+    text: Sensitive[str] | None = None,
+    log: str = "debug",
 ) -> CommandResult:
-    """Run a program as the declared user in the declared directory; ``deadline`` replaces the limit of 300 s."""
+    """Run a program as the declared user in the declared directory; ``deadline`` replaces the limit of 300 s.
+
+    Its output is logged at the level ``log`` as it arrives.
+    """
     variables: dict[str, str] = {}
     path = should.get("path") or []
     if path:
@@ -154,7 +165,8 @@ def _run(
     program = _locate(argv[0], variables.get("PATH"), should.get("cwd"))
     variables.update(environment if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment))
     command = Command(program, timeout=300.0 if deadline is None else inf)
-    return command.attempt(*argv[1:], env=variables, cwd=should.get("cwd"), input=text, user=should.get("user") or None)
+    user = should.get("user") or None
+    return command.attempt(*argv[1:], env=variables, cwd=should.get("cwd"), input=text, user=user, log=log)
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
@@ -195,10 +207,14 @@ def _argv(command: str | list[str], *, shell: bool) -> list[str]:
 def _failure(argv: Sequence[str], returns: Sequence[int], result: CommandResult) -> CommandError:
     code = result.exit_code
     outcome = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
-    last = "; ".join([line.strip() for line in result.stderr.splitlines() if line.strip()][-5:])
+    last = "; ".join(line.strip() for line in _lines(result.stderr)[-TAIL:])
     wanted = " or ".join(map(str, returns))
     message = f"'{shlex.join(argv)}' {outcome} instead of {wanted}{last and ': '}{last}"
     return CommandError(message, argv, code, result.stderr)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _sleep(context: Context, seconds: float) -> None:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,14 +122,45 @@ def run(
 
 def _wait(answers: socket.socket, words: Sequence[str], timeout: float) -> int:
     """Return the exit code of a run; kill it after ``timeout`` seconds and raise ``TimeoutExpired``."""
-    with answers, answers.makefile("r") as lines:
-        pid = int(lines.readline())
-        answers.settimeout(timeout)
+    with Running(answers) as started:
         try:
-            return int(lines.readline())
+            return started.wait(timeout)
         except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
             raise subprocess.TimeoutExpired(list(words), timeout) from None
+
+
+class Running:
+    """A run that goes on, with its process id; leaving its ``with`` block kills it, unless it has ended."""
+
+    def __init__(self, answers: socket.socket) -> None:
+        """Take the socket that ``_Server.start`` has returned."""
+        self._answers = answers
+        self._lines = answers.makefile("r")
+        self.pid = int(self._lines.readline())
+        self._ended = False
+
+    def wait(self, timeout: float = 50) -> int:
+        """Return its exit code. Raise ``TimeoutError`` where it goes on."""
+        self._answers.settimeout(timeout)
+        code = int(self._lines.readline())
+        self._ended = True
+        return code
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        with self._answers, self._lines:
+            if not self._ended:
+                os.kill(self.pid, signal.SIGKILL)
+
+
+def start(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], streams: Sequence[int]) -> Running:
+    """Start ``resource-api ARGUMENTS`` with three standard streams."""
+    request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+    return Running(_server().start(request, streams))
 
 
 def preload() -> None:

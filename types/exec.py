@@ -93,7 +93,8 @@ metaparameter `timeout` replaces the limit of 300 seconds.
         "try_sleep": Attribute("Numeric", "Seconds between two tries.", kind="parameter", default=0),
         "logoutput": Attribute(
             "Enum[never, on_failure, always]",
-            "When to log the stdout of the command. Its stderr is always logged as a warning.",
+            "When to log what the command prints, at the level notice: line by line as it comes, or when it has failed;"
+            " the end of its stderr is in the reason of the failure. `-d` logs all output as it comes.",
             kind="parameter",
             default="on_failure",
         ),

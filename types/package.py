@@ -44,5 +44,6 @@ the configuration files of a package that was removed before.
         ),
         "status": Attribute("Optional[String]", "The state of the package in dpkg's words.", kind="read_only"),
     },
+    verbs={"create": "installing", "delete": "removing"},
     features={"canonicalize", "custom_insync", "preflight", "simple_get_filter"},
 )

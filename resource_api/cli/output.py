@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -20,7 +20,9 @@ from resource_api.system.log import Log, console, line_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from resource_api.cli.live_lines import LiveLines
     from resource_api.model.event import LogEvent
     from resource_api.model.values.errors import Problem
     from resource_api.render.changes import Style
@@ -33,15 +35,22 @@ _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"}
 
 
 class _OwnDescriptor(io.FileIO):
-    """A copy of a standard descriptor; before each write, what others have written to it is waited for."""
+    """A copy of a standard descriptor; before each write, what others have written to it is waited for.
 
-    def __init__(self, number: int, drain: Callable[[], None]) -> None:
+    ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden.
+    """
+
+    def __init__(
+        self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         super().__init__(os.dup(number), "w")
         self._drain = drain
+        self._cleared = cleared if self.isatty() else nullcontext
 
     def write(self, data: Any) -> int:
         self._drain()
-        return super().write(data)
+        with self._cleared():
+            return super().write(data)
 
 
 class Output:
@@ -51,6 +60,7 @@ class Output:
         """Use the options about output; ``stream``: write JSON as one object per line, log lines among them."""
         _open_closed_streams()
         self._filter: OutputFilter | None = None
+        self._live: LiveLines | None = None
         self.stdout, self.stderr = self._private(1, by_line=stream), self._private(2, by_line=True)
         os.dup2(2, 1)  # for everything that child processes print
         #: Why stdout cannot be written to; empty: it can, or its reader has closed it.
@@ -93,11 +103,26 @@ class Output:
         """Return a stream for a copy of a standard descriptor, which provider code does not have."""
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
-        descriptor = _OwnDescriptor(number, self._drain)
+        descriptor = _OwnDescriptor(number, self._drain, self._cleared)
         stream = io.BufferedWriter(descriptor)
         return io.TextIOWrapper(
             stream, encoding="utf-8", errors="backslashreplace", line_buffering=by_line or descriptor.isatty()
         )
+
+    def live_lines(self) -> LiveLines | None:
+        """Return lines that are replaced on stderr, above which all other output is written from now on.
+
+        None unless it is a terminal that can show them, for a person who looks at it.
+        """
+        plain = os.environ.get("TERM", "dumb") in {"", "dumb"} or os.environ.get("CI")
+        if not (self._json_log or plain) and self.stderr.isatty():
+            from resource_api.cli.live_lines import LiveLines  # noqa: PLC0415 - only on a terminal, for what takes long
+
+            self._live = LiveLines(self.stderr.fileno())
+        return self._live
+
+    def _cleared(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._live is None else self._live.hidden()
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
         """Mask a new secret in what is written directly to the standard descriptors; the first one starts the filter.

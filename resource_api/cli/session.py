@@ -6,6 +6,7 @@ What the commands do is in ``commands/``.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -28,8 +29,9 @@ from resource_api.provider.context import RunContext
 from resource_api.runtime.resource_reader import ResourceReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.cli.progress import ProgressDisplay
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.report import Report, Summary
@@ -65,7 +67,9 @@ class Session:
         self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate")) or None
         self.reader = ResourceReader(self.registry, self.run)
-        self.interrupts = Interrupts(self.run)
+        self.interrupts = Interrupts(self.run, self._erase_progress)
+        if not settings.get("quiet"):
+            self.run.progress = lambda: self._progress
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -85,6 +89,26 @@ class Session:
             step_events=self._streams,
             run=self.run,
         )
+
+    @cached_property
+    def _progress(self) -> ProgressDisplay:
+        """What shows the running calls of a run; made with the first of them."""
+        from resource_api.cli.progress import ProgressDisplay  # noqa: PLC0415 - see above
+
+        return ProgressDisplay(None if self._streams else self.output.live_lines(), self.log.mask)
+
+    def _erase_progress(self) -> None:
+        if "_progress" in self.__dict__:
+            self._progress.erase()
+
+    @contextmanager
+    def _progress_closed(self) -> Iterator[None]:
+        """End what shows the running calls when the block ends."""
+        try:
+            yield
+        finally:
+            if "_progress" in self.__dict__:
+                self._progress.close()
 
     def source(self, manifest: str) -> Source:
         """Return what ``MANIFEST`` of the command line means: the path of a file, or for ``-`` what stdin holds.
@@ -160,7 +184,7 @@ class Session:
     def execute(self, command: Callable[[], int | None]) -> int:
         """Run a command and return its exit code, 0 for None; every error is shown and becomes a documented code."""
         try:
-            with self.interrupts:
+            with self.interrupts, self._progress_closed():
                 code = command() or 0
         except ManifestError as error:
             code = self._fail(error.problems, error.exit_code)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.provider.context import current
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, TracebackType
 
     from resource_api.provider.context import RunContext
@@ -28,9 +29,10 @@ _PATIENCE: Final = 2.0
 class Interrupts:
     """A context in which signals stop the run in an orderly way; ``exit_code`` depends on the last signal."""
 
-    def __init__(self, run: RunContext) -> None:
-        """Stop ``run`` when a signal arrives."""
+    def __init__(self, run: RunContext, before_exit: Callable[[], None] = lambda: None) -> None:
+        """Stop ``run`` when a signal arrives; call ``before_exit`` before a signal ends the process."""
         self._run = run
+        self._before_exit = before_exit
         self._before: dict[int, Any] = {}
         self._count = 0
         self._signal = 0
@@ -75,6 +77,7 @@ class Interrupts:
             if not self._run.applying or current.get() is not None:
                 raise KeyboardInterrupt
         else:
+            self._before_exit()
             os._exit(self.exit_code)
 
 

@@ -29,7 +29,7 @@ class Stack:
     def __init__(self, session: Session, name: StackName | None = None) -> None:
         """Open the store; use the stack ``name``, or else the one that the command's options select."""
         self.store: StateStore = session.runtime.store
-        self._timeout: float = session.settings.get("lock_timeout") or 0.0
+        self._lock = session.runtime.lock
         self.name = name or _selected(self.store, session.settings)
 
     @property
@@ -41,7 +41,7 @@ class Stack:
     def changing(self, command: str) -> Iterator[None]:
         """Hold the lock, and add ``command`` to the history at the end."""
         started = time.time()
-        with self.store.lock(command, self._timeout):
+        with self._lock(command):
             yield
             run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
             self.store.finish_run(self.name, run)

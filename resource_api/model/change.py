@@ -47,6 +47,19 @@ class Action(StrEnum):
     __hash__ = str.__hash__
 
 
+#: What is being done while an action is carried out; a type can have words of its own, see ``TypeDefinition.verbs``.
+PARTICIPLES: Final[Mapping[str, str]] = {
+    "create": "creating",
+    "update": "updating",
+    "replace": "replacing",
+    "delete": "deleting",
+    "read": "reading",
+    "import": "importing",
+    "forget": "forgetting",
+    "refresh": "refreshing",
+    "run": "running",
+}
+
 #: The actions that create a resource, or create it again.
 CREATING: Final = frozenset({Action.CREATE, Action.REPLACE})
 
@@ -83,6 +96,8 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         self.blocked = blocked
         #: The names that the provider has got from this mapping: with no other can it have begun.
         self.begun: set[Name] = set()
+        #: The name that iteration has come to; None before its first and after its last.
+        self.current: Name | None = None
         self._interrupted = interrupted
 
     def __getitem__(self, name: Name) -> Change:
@@ -96,11 +111,13 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         first = True
         for name in self.offered:
             if not first and self._interrupted():
-                return
+                break
             if not self.blocked(name):
                 first = False
                 self.begun.add(name)
+                self.current = name
                 yield name
+        self.current = None
 
     def __len__(self) -> int:
         """Return the number of requested changes, blocked ones included."""

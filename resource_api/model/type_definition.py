@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from resource_api.model import attribute as attributes_
 from resource_api.model import function as functions_
 from resource_api.model.attribute import OPERATIONS, AttributeSet, hint, input_problems, keyword_problems
+from resource_api.model.change import PARTICIPLES
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
@@ -49,7 +50,7 @@ FEATURES: Final = frozenset(
 )
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
-    *("version", "config", "functions"),
+    *("version", "config", "functions", "verbs"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
 
@@ -79,6 +80,7 @@ class TypeDefinition(AttributeSet):
         version: str | None = None,
         config: Mapping[str, Attribute] | None = None,
         functions: Mapping[str, Function] | None = None,
+        verbs: Mapping[str, str] | None = None,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
@@ -105,6 +107,8 @@ class TypeDefinition(AttributeSet):
         self.config = AttributeSet({} if config is None else config)
         #: The functions of its provider, by name.
         self.functions: Mapping[str, Function] = functions or {}
+        #: What is being done while an action is carried out, where the general words do not fit.
+        self.verbs: Mapping[str, str] = {} if verbs is None else verbs
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES, key=str)
@@ -127,6 +131,11 @@ class TypeDefinition(AttributeSet):
         found = copy(self)
         found.instance = name
         return found
+
+    def verb(self, actions: Iterable[str]) -> str:
+        """Return what is being done to a resource, or to several with different ``actions``: ``installing``."""
+        words = {self.verbs.get(action) or PARTICIPLES.get(action, "changing") for action in actions}
+        return words.pop() if len(words) == 1 else "changing"
 
     def names_of_kind(self, kind: Kind | None) -> tuple[str, ...]:
         """Return the names of the attributes of one kind (None: properties) in the order of declaration."""
@@ -245,7 +254,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
     problems += _timeout_problems(definition.timeout)
-    problems += _provider_problems(definition)
+    problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
     for name, attribute in definition.attributes.items():
@@ -270,6 +279,20 @@ def _timeout_problems(timeout: Any) -> list[str]:
     ]
     wrong = [name for name, value in given.items() if type(value) not in (int, float) or not value >= 0]
     return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {given[name]!r}" for name in wrong]
+
+
+def _verb_problems(verbs: Any) -> list[str]:
+    """Check the words for what is being done: text by action."""
+    if not isinstance(verbs, dict):
+        return [f"verbs must be a mapping, not {type(verbs).__name__}"]
+    known = ", ".join(PARTICIPLES)
+    unknown = [
+        f"verbs: unknown action {action!r}{hint(str(action), PARTICIPLES)}; there are {known}"
+        for action in verbs
+        if action not in PARTICIPLES
+    ]
+    wrong = [verb for verb in verbs.values() if not (isinstance(verb, str) and verb and verb.isprintable())]
+    return unknown + [f"verbs: a verb is a word such as 'installing', not {verb!r}" for verb in wrong]
 
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:

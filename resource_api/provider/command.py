@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     Argument = str | int | os.PathLike[str] | os.PathLike[bytes]
 
     class CallOptions(TypedDict, total=False):
-        """Options of one call: variables, text for stdin, a limit in seconds, another directory than /, a user.
+        """Options of one call: variables, text for stdin, a limit in seconds, another directory, a user, a log level.
+
+        ``log`` is the level at which the lines of stdout and of stderr are logged as they arrive, with the message of
+        the open logging context unless it is debug; by default stdout is debug and stderr a warning.
 
         The program of a ``user`` runs with all that user's groups and variables, and without capabilities. Nothing
         that is meant for it, ``env`` included, reaches a program with other rights.
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
         timeout: float | None
         cwd: str | os.PathLike[str] | None
         user: str | None
+        log: str | None
 
 
 class CommandResult(NamedTuple):
@@ -126,6 +130,7 @@ class Command:
         timeout: float | None = None,
         cwd: str | os.PathLike[str] | None = None,
         user: str | None = None,
+        log: str | None = None,
     ) -> ProgramRun:
         from resource_api.provider.command_run import ProgramRun, invocation  # noqa: PLC0415 - most runs start no program
 
@@ -134,7 +139,7 @@ class Command:
         if context is not None:
             context.conceal(input)
         seconds = self.timeout if timeout is None else timeout
-        return ProgramRun(self.program, seconds, context, invoked)
+        return ProgramRun(self.program, seconds, context, invoked, log)
 
 
 class _Discarded:

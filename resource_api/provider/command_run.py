@@ -58,8 +58,10 @@ def _account(name: str, user: str) -> identity.Identity:
 class ProgramRun:
     """One run of a program."""
 
-    def __init__(self, name: str, seconds: float, context: Context | None, invocation: Invocation) -> None:
-        """Prepare a run of at most ``seconds``, counted from ``output``."""
+    def __init__(
+        self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None = None
+    ) -> None:
+        """Prepare a run of at most ``seconds``, counted from ``output``; ``level``: of all that it prints."""
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
         shown = shlex.join(self.argv)
@@ -69,7 +71,10 @@ class ProgramRun:
         self.exit_code = 0
         self._started = 0.0
         self._stderr = b""
-        self._stderr_level = context.stderr_level if context is not None else "warning"
+        self._stdout_level = level or "debug"
+        self._stderr_level = level or (context.stderr_level if context is not None else "warning")
+        #: Whether its lines are those of the open logging context, not only of the program.
+        self._prefix = level not in {None, "debug"}
         self._seconds = seconds
         self._invocation = invocation
 
@@ -82,8 +87,8 @@ class ProgramRun:
                 size += len(stdout)
                 if size > _MAX_STDOUT:
                     self.fail(f"wrote more than {_MAX_STDOUT >> 20} MiB; read it with lines()")
-                self.log("debug", logged.feed(stdout, _TAIL))
-        self.log("debug", logged.rest())
+                self._log_output(self._stdout_level, logged.feed(stdout, _TAIL))
+        self._log_output(self._stdout_level, logged.rest())
         self._log_end()
         return decode(b"".join(chunks))
 
@@ -117,11 +122,11 @@ class ProgramRun:
                         yield chunk
                     else:
                         self._stderr = (self._stderr + chunk)[-_TAIL - self._mask.longest :]
-                        self.log(self._stderr_level, lines.feed(chunk, _TAIL))
+                        self._log_output(self._stderr_level, lines.feed(chunk, _TAIL))
         except ChildProcessError:
             self.fail("has ended, but something else in this process took its exit code")
         finally:
-            self.log(self._stderr_level, lines.rest())
+            self._log_output(self._stderr_level, lines.rest())
         if process.stopped:
             self.fail("was stopped")
         if process.failure is not None:
@@ -146,6 +151,13 @@ class ProgramRun:
         if self.context is not None:
             for message in messages:
                 self.context.note(level, message, command=self.shown, **fields)
+
+    def _log_output(self, level: str, lines: list[str]) -> None:
+        """Log lines that it has printed."""
+        if self.context is not None and lines:
+            self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
+            for line in lines:
+                self.context.note(level, line, prefix=self._prefix, command=self.shown)
 
     def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
         """Raise ``CommandError`` with ``what`` this program did and the last lines of its stderr."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.masking import Mask
+    from resource_api.provider.progress import Activity, Progress
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import ThreadPool
 
@@ -65,12 +66,18 @@ class RunContext:
         self.stopping = False
         #: The threads that carry out segments; None while there is only one.
         self.threads: ThreadPool | None = None
+        #: Returns what shows the running calls and waits of this run; None: nothing does.
+        self.progress: Callable[[], Progress] | None = None
         #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
         self.isolate: bool | None = None
 
     def provider_call(self) -> AbstractContextManager[None]:
         """Return a context in which a provider is called while the other threads of the run go on."""
         return nullcontext() if self.threads is None else self.threads.unlocked()
+
+    def shown(self, activity: Activity) -> AbstractContextManager[None]:
+        """Return a context around an activity of the run, in which it is shown."""
+        return nullcontext() if self.progress is None else self.progress().running(activity)
 
     def cancel(self) -> None:
         """Begin nothing new, and call ``cancel`` of the providers at the first call. Safe in a signal handler."""
@@ -130,6 +137,8 @@ class Context:
         self.deadline = deadline
         #: Whether a line above the level info was logged or a secret was concealed: a cached call would do neither.
         self.wrote_output = False
+        #: The last line that a program of this call has printed and that is not logged; empty: there is none.
+        self.last_printed = ""
         self._run = run
         #: What has been reported so far, by name. Authors report it with the methods below.
         self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=reading, noop=noop)
@@ -241,12 +250,17 @@ class Context:
         """Log what made an operation fail; this alone marks nothing as failed."""
         self._log("err", titles, message)
 
-    def note(self, level: str, message: str, **fields: Any) -> None:
-        """Log what the runtime observes during the call, without the message of the open logging context."""
-        if self._run.log.enabled(level, self.type.name):
+    def enabled(self, level: str) -> bool:
+        """Whether a line of this level is shown: one that is not need not be made."""
+        return self._run.log.enabled(level, self.type.name)
+
+    def note(self, level: str, message: str, *, prefix: bool = False, **fields: Any) -> None:
+        """Log what the runtime observes during the call; ``prefix``: with the message of the open logging context."""
+        if self.enabled(level):
             names = self._only or self._open_names
             subject = self.outcomes.reference(names) if names else self.type.name
-            self.outcomes.write(level, subject, message, names, **fields)
+            start = f"{self.open_contexts[-1].message}: " if prefix and self.open_contexts else ""
+            self.outcomes.write(level, subject, start + message, names, **fields)
 
     def creating(self, titles: Any, message: str = "Creating") -> LoggingContext:
         """Open the context of a creation."""

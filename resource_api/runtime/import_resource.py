@@ -37,7 +37,7 @@ def import_resource(
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
-    with bound, runtime.store.lock("import", runtime.lock_timeout), providers, gc_paused():
+    with bound, runtime.lock("import"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
         if name is not None and name not in entry.own_names:

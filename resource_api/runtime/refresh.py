@@ -35,7 +35,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
     not be read, after the others are recorded.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
-    with runtime.store.lock("refresh", runtime.lock_timeout), providers, gc_paused():
+    with runtime.lock("refresh"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.

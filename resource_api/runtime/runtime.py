@@ -216,7 +216,7 @@ class Runtime(ResourceReader):
         """Delete every resource of the manifest's stack that state records as ours; forget the others."""
         chosen, run = to_options(options, prune=True), _run_id()
         with (
-            self.store.lock("destroy", self.lock_timeout),
+            self.lock("destroy"),
             self._planned(chosen, lambda given: self._plan_empty(source, inputs or {}, given), run) as (plan, snapshot),
         ):
             return self._execute(plan, snapshot, "destroy", run)
@@ -282,7 +282,15 @@ class Runtime(ResourceReader):
         return catalog._replace(warnings=[*catalog.warnings, *found])
 
     def _lock(self, command: str, options: Options) -> AbstractContextManager[Any]:
-        return nullcontext() if options.noop else self.store.lock(command, self.lock_timeout)
+        return nullcontext() if options.noop else self.lock(command)
+
+    def lock(self, command: str) -> AbstractContextManager[None]:
+        """Return a context that holds the lock of the state for one run of ``command``; a wait for it is shown."""
+        if self.run.progress is None or not self.lock_timeout:
+            return self.store.lock(command, self.lock_timeout)
+        from resource_api.runtime import state_lock  # noqa: PLC0415 - only where the lock may be waited for
+
+        return state_lock.held(self.store, command, self.lock_timeout, self.run.progress(), self.log)
 
     # Planning, by kind of source
 

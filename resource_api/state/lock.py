@@ -107,7 +107,9 @@ class Lock:
                 holder = self.holder()
                 who = str(holder) if holder and holder.alive else "another process holds the lock"
                 msg = f"state is locked: {who}; --lock-timeout waits for it"
-                raise StateLocked(msg)
+                error = StateLocked(msg)
+                error.holder = who
+                raise error
             time.sleep(min(_PAUSE, left))
 
     def _try(self) -> bool:

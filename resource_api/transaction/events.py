@@ -32,6 +32,9 @@ class Events:
         self._log = log
         self._listener = listener
         self._started: set[int] = set()
+        #: Whether it is logged when a step begins and ends: with ``-v``, but not with ``-d``, where providers and
+        #: programs have lines of their own.
+        self.shows_steps = log.enabled("info") and not log.enabled("debug")
 
     def buffered_log(self) -> AbstractContextManager[None]:
         """Show the lines of a ``with`` block together, see ``Log.buffered``."""
@@ -52,6 +55,17 @@ class Events:
         """Send what became of a step."""
         if self._listener is not None:
             self._listener(StepEnd(report))
+
+    def log_start(self, runs: Sequence[OperationRun], action: Action | None = None) -> None:
+        """Log with ``-v`` that operations begin; ``action`` None: what is decided for each."""
+        for run in runs if self.shows_steps else ():
+            self.log("info", run, run.definition.verb([action or run.decision.action]))
+
+    def log_end(self, run: OperationRun, status: str) -> None:
+        """Log how long an operation has taken that a call was made for."""
+        if run.started:
+            word = "done in" if status == "success" else f"{status} after"
+            self.log("info", run, f"{word} {run.seconds:.1f} s", **end_fields(run, status))
 
     def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: Any) -> None:
         """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""

@@ -17,6 +17,7 @@ from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
+from resource_api.transaction.running_call import RunningCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.running_call import Places
 
 
 class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through the stages of a run
@@ -39,10 +41,16 @@ class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through th
 class ProviderCaller:
     """Calls the provider instance of one type."""
 
-    def __init__(self, definition: TypeDefinition, providers: ProviderPool, calls: list[ProviderCall]) -> None:
-        """Prepare to call; the provider is made at the first call. Each call is appended to ``calls``."""
+    def __init__(
+        self, definition: TypeDefinition, providers: ProviderPool, places: Places, calls: list[ProviderCall]
+    ) -> None:
+        """Prepare to call; the provider is made at the first call.
+
+        ``places`` are shown while a call runs. Each call is appended to ``calls``.
+        """
         self._definition = definition
         self._providers = providers
+        self._places = places
         self._calls = calls
         #: The names that a ``set`` of this caller has got to: with no other has anything begun.
         self.begun: set[Name] = set()
@@ -63,7 +71,8 @@ class ProviderCaller:
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:
-            return self._call(runs, context, "set", lambda provider: provider.set(context, offered, **extra))
+            running = RunningCall(runs, context, offered, self._places)
+            return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))
         finally:
             self.begun |= offered.begun
 
@@ -72,8 +81,9 @@ class ProviderCaller:
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
+        running = RunningCall(runs, context, None, self._places)
         names = [run.name for run in runs]
-        return self._call(runs, context, "refresh", lambda provider: provider.refresh(context, names))
+        return self._call(running, context, "refresh", lambda provider: provider.refresh(context, names))
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
         """Return the context of a call; ``action`` None: what is decided for each operation."""
@@ -91,12 +101,14 @@ class ProviderCaller:
         return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
 
     def _call(
-        self, runs: Sequence[OperationRun], context: Context, method: str, call: Callable[[Any], None]
+        self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
     ) -> Exception | None:
-        started = time.monotonic()
+        run = self._providers.run
+        # Outside of ``provider_call``, where this thread alone runs: what shows the calls is made with the first one.
+        shown = run.shown(running)
         try:
             provider = self._providers.instance(self._definition.instance)
-            with self._providers.run.provider_call(), process_guard.protected(), context.activate(provider):
+            with run.provider_call(), process_guard.protected(), shown, context.activate(provider):
                 call(provider)
         except Exception as error:  # noqa: BLE001 - contained in the resources of this call
             context.log_traceback(error)
@@ -104,10 +116,10 @@ class ProviderCaller:
         except BaseException as error:
             raise CallStopped(error) from error
         finally:
-            operations, seconds = [run.operation for run in runs], time.monotonic() - started
+            operations, seconds = [run.operation for run in running.runs], time.monotonic() - running.started
             instance = self._definition.instance
-            self._calls.append(ProviderCall(instance, method, operations, started, seconds, get_ident()))
-            _note_reports(runs, context)
+            self._calls.append(ProviderCall(instance, method, operations, running.started, seconds, get_ident()))
+            _note_reports(running.runs, context)
         return None
 
 

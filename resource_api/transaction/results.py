@@ -182,6 +182,8 @@ class Results:
         report = StepReport(run.step, action, status, _with_reported(run, changes), error, run.seconds)
         self.reports.append(report)
         self._events.step_ended(report)
+        if self._events.shows_steps:
+            self._events.log_end(run, status)
 
     # Counting
 

@@ -53,7 +53,7 @@ class Segment:
         self._recorder = parts.recorder
         self._options = parts.plan.options
         self._orphans = parts.plan.prior.orphans
-        self._caller = ProviderCaller(self._definition, parts.snapshot.providers, parts.results.calls)
+        self._caller = ProviderCaller(self._definition, parts.snapshot.providers, parts.places, parts.results.calls)
         self._blocked = Prerequisites(self._runs, parts.plan.waits, parts.results.failures).blocked
         #: By number, the rows that were read after the call and of which certainly nothing is missing.
         self._verified: Mapping[int, Mapping[str, Any]] = {}
@@ -83,6 +83,7 @@ class Segment:
                 self._events.step_started(run.step)
                 called.append(run)
         if called:
+            self._events.log_start(called)
             self._recorder.intend(called)
             try:
                 self._set(called)
@@ -329,6 +330,7 @@ class Segment:
         """Call ``refresh`` and end the operations."""
         for run in notified:
             run.started = run.started or time.monotonic()
+        self._events.log_start(notified, Action.REFRESH)
         try:
             error = self._caller.refresh(notified)
         except CallStopped as stopped:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.reevaluate import Reevaluation
     from resource_api.transaction.refreshes import Refreshes
+    from resource_api.transaction.running_call import Places
     from resource_api.transaction.scheduler import Schedule
 
 _IN_DOUBT: Final = "its outcome is in doubt until the next run"
@@ -51,6 +52,8 @@ class Parts(NamedTuple):
     refreshes: Refreshes
     events: Events
     recorder: Recorder
+    #: The places of the steps, for whoever shows a running call.
+    places: Places
 
 
 class Transaction:
@@ -75,9 +78,10 @@ class Transaction:
     @cached_property
     def _parts(self) -> Parts:
         from resource_api.transaction.refreshes import Refreshes  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.running_call import Places  # noqa: PLC0415 - something is to be done
 
-        refreshes = Refreshes(self._plan, self._results.changed)
-        return Parts(self._plan, self._snapshot, self._results, refreshes, self._events, self._recorder)
+        refreshes, places = Refreshes(self._plan, self._results.changed), Places(self._plan)
+        return Parts(self._plan, self._snapshot, self._results, refreshes, self._events, self._recorder, places)
 
     @cached_property
     def _reevaluation(self) -> Reevaluation:

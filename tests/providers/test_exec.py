@@ -72,11 +72,17 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 class Ran:
     """The result of a manifest: the report, all log lines, and the warnings."""
 
-    def __init__(self, manifest: Mapping[str, Any], isolate: bool = False, **options: Any) -> None:  # noqa: FBT001, FBT002
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        isolate: bool = False,  # noqa: FBT001, FBT002
+        level: str = "debug",
+        **options: Any,
+    ) -> None:
         """Apply it."""
         self.lines: list[str] = []
         self.warnings: list[str] = []
-        log = Log("debug", lambda line: self.lines.append(f"{line.level}: {line.text}"))
+        log = Log(level, lambda line: self.lines.append(f"{line.level}: {line.text}"))
         runtime = Runtime(REGISTRY, log=log, on_event=self._hear, isolate=isolate)
         self.report: Report = runtime.apply(manifest, **options)
 
@@ -222,7 +228,7 @@ def test_a_command_of_another_user_can_open_its_output_by_name() -> None:
     """Its pipes belong to that user: /dev/stdout and /dev/stderr are opened with the user's rights."""
     ran = sh("echo out > /dev/stdout; echo err > /dev/stderr", user="games")
     assert ran.report.exit_code == 0, ran.lines
-    assert ran.output == ["out"]
+    assert ran.output == ["out", "err"]
     assert [line for line in ran.lines if line.endswith(": err")], ran.lines
 
 
@@ -436,11 +442,31 @@ def test_a_command_is_tried_up_to_the_declared_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("logoutput", "code", "shown"),
-    [("never", 1, False), ("on_failure", 1, True), ("on_failure", 0, False), ("always", 0, True)],
+    [
+        ("never", 1, []),
+        ("on_failure", 1, ["said", "0"]),
+        ("on_failure", 0, []),
+        ("always", 0, ["said", "0", "1", "2", "3", "4", "5"]),
+    ],
 )
-def test_logoutput_selects_the_output_that_is_logged(logoutput: str, code: int, shown: bool) -> None:  # noqa: FBT001 - a table
-    """It is logged at notice, and always at debug."""
-    assert sh(f"echo said; exit {code}", logoutput=logoutput).output == ["said"] * shown
+def test_logoutput_selects_the_output_that_is_logged(logoutput: str, code: int, shown: list[str]) -> None:
+    """It is logged at notice; of what a failure wrote to stderr, the end is in the reason, and only there."""
+    script = f"echo said; seq 0 5 >&2; exit {code}"
+    attributes = {"command": script, "shell": True, "logoutput": logoutput}
+    ran = Ran({"resources": {"Exec[it]": attributes}}, level="notice")
+    assert sorted(ran.output) == sorted(shown)
+    assert not [line for line in ran.lines if line.startswith("warning")]
+    assert [step.error.endswith("instead of 0: 1; 2; 3; 4; 5") for step in ran.report.steps] == [bool(code)]
+
+
+@pytest.mark.parametrize("logoutput", ["never", "on_failure", "always"])
+def test_each_line_of_output_is_logged_once_with_debug(logoutput: str) -> None:
+    """At debug as it comes, or at notice where that is declared."""
+    ran = sh("echo said; echo wrong >&2; exit 1", logoutput=logoutput)
+    level = "notice: Executing" if logoutput == "always" else "debug"
+    for word in ("said", "wrong"):
+        ends = [line for line in ran.lines if line.endswith(f": {word}") and not line.startswith("err")]
+        assert ends == [f"{level}: {word}"]
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,10 @@ class StateError(ResourceAPIError):
 
 
 class StateLocked(StateError):  # noqa: N818 - reads as what it says
-    """Another process holds the lock; the message names it, its command and its start."""
+    """Another process holds the lock; the message names it, its command and its start.
+
+    ``holder`` is that part of the message.
+    """
 
     exit_code = 75
+    holder = "another process holds it"
